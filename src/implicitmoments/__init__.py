@@ -1,0 +1,1 @@
+"""Learn latent-variable models from implicit high-order moment tensors."""

@@ -1,0 +1,25 @@
+"""Where arrays live: namespaces and linear algebra for any array-API library."""
+
+from implicitmoments.backends.linalg import descending_eigh, orthonormality_defect, outer_rows
+from implicitmoments.backends.namespace import (
+    Array,
+    Namespace,
+    as_real_array,
+    check_finite,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
+
+__all__ = [
+    "Array",
+    "Namespace",
+    "as_real_array",
+    "check_finite",
+    "descending_eigh",
+    "move_like",
+    "namespace_of",
+    "orthonormality_defect",
+    "outer_rows",
+    "to_numpy",
+]

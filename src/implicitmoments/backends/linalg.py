@@ -1,0 +1,35 @@
+"""Linear algebra on small symmetric matrices, in any array library."""
+
+from __future__ import annotations
+
+from implicitmoments.backends.namespace import Array, namespace_of
+
+__all__ = ["descending_eigh", "orthonormality_defect", "outer_rows"]
+
+
+def descending_eigh(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues from the largest down, and eigenvectors as columns in that order.
+
+    The matrix is symmetrised first. The sign of each eigenvector is fixed (its entry of
+    largest size is positive), so that the same matrix gives the same basis on any library.
+    """
+    xp = namespace_of(matrix)
+    values, vectors = xp.linalg.eigh((matrix + xp.matrix_transpose(matrix)) / 2)
+    values, vectors = xp.flip(values), xp.flip(vectors, axis=1)
+    largest, smallest = xp.max(vectors, axis=0), xp.min(vectors, axis=0)
+    one = xp.ones_like(largest)
+    return values, vectors * xp.where(largest >= -smallest, one, -one)[None, :]
+
+
+def orthonormality_defect(rows: Array) -> float:
+    """Frobenius norm of ``rows @ rows.T - I``: zero for a pseudo-projection (Definition 3.4)."""
+    xp = namespace_of(rows)
+    gram = rows @ xp.matrix_transpose(rows)
+    return float(xp.linalg.matrix_norm(gram - xp.eye(rows.shape[0], dtype=rows.dtype)))
+
+
+def outer_rows(left: Array, right: Array) -> Array:
+    """Row-wise outer products: ``(n, a)`` and ``(n, b)`` give ``(n, a·b)``, right index fastest."""
+    xp = namespace_of(left, right)
+    n = left.shape[0]
+    return xp.reshape(left[:, :, None] * right[:, None, :], (n, left.shape[1] * right.shape[1]))

@@ -1,0 +1,115 @@
+"""Which array library an array belongs to, and the one door through which data enter."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import array_api_compat
+import numpy as np
+
+__all__ = [
+    "Array",
+    "Namespace",
+    "as_real_array",
+    "check_finite",
+    "move_like",
+    "namespace_of",
+    "to_numpy",
+]
+
+# Arrays of any library that follows the array API standard; no static type covers them all.
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+
+
+def namespace_of(*arrays: Array) -> Namespace:
+    """Return the array-API namespace shared by the arrays."""
+    try:
+        return array_api_compat.array_namespace(*arrays)
+    except TypeError as reason:
+        kinds = sorted({type(array).__module__.split(".")[0] for array in arrays})
+        raise TypeError(
+            f"arrays of different libraries were mixed ({', '.join(kinds)}); "
+            "convert them to one library first"
+        ) from reason
+
+
+def as_real_array(value: Array, name: str, ndim: int) -> Array:
+    """Return ``value`` as a real floating-point array with ``ndim`` axes, in its own library.
+
+    Lists and data frames become NumPy arrays, integers and booleans become float64; float32
+    stays float32.
+
+    Raises
+    ------
+    TypeError
+        If the entries are not real numbers.
+    ValueError
+        If the number of axes is not ``ndim`` or an axis is empty.
+    """
+    if not array_api_compat.is_array_api_obj(value):
+        value = _from_python(value, name)
+    xp = namespace_of(value)
+    if not _is_numeric(xp, value):
+        raise TypeError(
+            f"{name} holds entries of type {value.dtype}, expected real numbers; "
+            "encode text and categories as numbers first"
+        )
+    if value.ndim != ndim:
+        hint = f"{name}.reshape(-1, 1)" if (value.ndim, ndim) == (1, 2) else f"{name}.ravel()"
+        raise ValueError(
+            f"{name} has {value.ndim} axes (shape {tuple(value.shape)}), expected {ndim}; "
+            f"{'(n_samples, n_features)' if ndim == 2 else '(n_samples,)'} is the layout, try {hint}"
+        )
+    if 0 in value.shape:
+        raise ValueError(f"{name} is empty (shape {tuple(value.shape)}), expected at least one row")
+    if not xp.isdtype(value.dtype, "real floating"):
+        value = xp.astype(value, xp.float64)
+    return value
+
+
+def check_finite(value: Array, name: str, first_row: int = 0) -> None:
+    """Raise a ValueError that names the first row holding a NaN or an infinity."""
+    xp = namespace_of(value)
+    good = xp.isfinite(value)
+    if bool(xp.all(good)):
+        return
+    bad_rows = ~good if value.ndim == 1 else xp.any(xp.reshape(~good, (value.shape[0], -1)), axis=1)
+    row = int(xp.argmax(xp.astype(bad_rows, xp.int64)))
+    count = int(xp.sum(xp.astype(bad_rows, xp.int64)))
+    kind = "NaN" if bool(xp.any(xp.isnan(value))) else "infinity"
+    raise ValueError(
+        f"{name} contains {kind} in {count} row{'s' if count > 1 else ''}, the first is row "
+        f"{first_row + row}; drop or fill those rows first"
+    )
+
+
+def move_like(array: Array, other: Array) -> Array:
+    """Return ``array`` in the library, the precision and on the device of ``other``."""
+    xp = namespace_of(other)
+    if type(array) is not type(other):
+        array = xp.asarray(to_numpy(array), device=array_api_compat.device(other))
+    return array if array.dtype == other.dtype else xp.astype(array, other.dtype)
+
+
+def to_numpy(array: Array) -> np.ndarray[Any, Any]:
+    """Return a NumPy copy or view of an array of any library, from any device."""
+    if hasattr(array, "get") and array_api_compat.is_cupy_array(array):
+        return np.asarray(array.get())
+    if array_api_compat.is_torch_array(array):
+        return np.asarray(array.detach().cpu())
+    return np.asarray(array)
+
+
+def _from_python(value: Any, name: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value)
+    except ValueError as reason:
+        raise ValueError(f"{name} is not a rectangular table of numbers: {reason}") from reason
+
+
+def _is_numeric(xp: Namespace, value: Array) -> bool:
+    try:
+        return bool(xp.isdtype(value.dtype, ("bool", "integral", "real floating")))
+    except TypeError:  # dtypes outside the standard, such as object and str
+        return False

@@ -1,0 +1,27 @@
+"""2 · What tensor: a small language for sequential tensor computations.
+
+A circuit is a plan. It knows its order, its inputs and its cost, and no array library.
+"""
+
+from implicitmoments.circuits.analysis import wires
+from implicitmoments.circuits.build import hermite, power, scalar, unit, vector
+from implicitmoments.circuits.describe import Description, describe
+from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
+
+__all__ = [
+    "Add",
+    "Append",
+    "Circuit",
+    "Description",
+    "Scalar",
+    "Scale",
+    "Unit",
+    "Vector",
+    "describe",
+    "hermite",
+    "power",
+    "scalar",
+    "unit",
+    "vector",
+    "wires",
+]

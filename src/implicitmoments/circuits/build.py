@@ -1,0 +1,98 @@
+"""Words to build circuits with: inputs, powers and the extended Hermite tensor."""
+
+from __future__ import annotations
+
+import math
+
+from implicitmoments.circuits.nodes import Circuit, Scalar, Unit, Vector
+
+__all__ = ["hermite", "power", "scalar", "unit", "vector"]
+
+
+def vector(name: str) -> Circuit:
+    """Return a vector input read under ``name``, an array ``(n_samples, n_features)``."""
+    return Vector(name)
+
+
+def scalar(name: str) -> Circuit:
+    """Return a scalar input read under ``name``, an array ``(n_samples,)``."""
+    return Scalar(name)
+
+
+def unit() -> Circuit:
+    """Return the number 1 as a tensor of order 0, to start a chain of appends."""
+    return Unit()
+
+
+def power(x: Circuit, order: int) -> Circuit:
+    """Return the tensor power of a vector, ``x ⊗ x ⊗ … ⊗ x``.
+
+    Parameters
+    ----------
+    x : Circuit of order 1
+    order : int
+        At least 0; order 0 is the unit.
+
+    Returns
+    -------
+    Circuit of order ``order`` and size ``order``
+    """
+    check_vector(x, "power")
+    tensor = unit()
+    for _ in range(check_order(order, "power")):
+        tensor = tensor.append(x)
+    return tensor
+
+
+def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
+    r"""Return the extended Hermite tensor, a circuit of size O(order).
+
+    .. math:: H_n(x, y) = \mathrm{Re}\,(x + i y)^{\otimes n} / \sqrt{n!}
+
+    Definition 4.1 (Extended Hermite Tensor). Expanded it has :math:`2^n` terms; carrying the
+    real and the imaginary part side by side takes six operations a slot (Remark 4.2). With
+    :math:`y \sim N(0, I)` its mean over :math:`y` is the Hermite tensor :math:`H_n(x)`.
+
+    Parameters
+    ----------
+    x, y : Circuit of order 1
+    order : int
+        At least 0; order 0 is the unit.
+
+    Returns
+    -------
+    Circuit of order ``order``
+    """
+    check_vector(x, "hermite")
+    check_vector(y, "hermite")
+    n = check_order(order, "hermite")
+    if n == 0:
+        return unit()
+    minus_y = -y
+    #   re + i·im  ──append x + i·y──▶  (re⊗x − im⊗y) + i·(re⊗y + im⊗x)
+    re, im = unit().append(x), unit().append(y)
+    for slot in range(2, n + 1):
+        re_next = re.append(x) + im.append(minus_y)
+        if slot < n:  # the last slot is read for its real part alone
+            im = re.append(y) + im.append(x)
+        re = re_next
+    return re / math.sqrt(math.factorial(n))
+
+
+def check_vector(x: Circuit, function: str) -> None:
+    """Raise unless ``x`` is a circuit of order 1."""
+    if not isinstance(x, Circuit):
+        raise TypeError(f"{function} takes vector circuits such as vector('x'), got {x!r}")
+    if x.order != 1:
+        raise ValueError(
+            f"{function} takes vector circuits (order 1), got a circuit of order {x.order}"
+        )
+
+
+def check_order(order: int, function: str) -> int:
+    """Return ``order`` as an int, or raise unless it is a whole number of at least 0."""
+    if isinstance(order, bool) or not hasattr(order, "__index__"):
+        raise TypeError(f"{function} takes a whole number as order, got {order!r}")
+    if order < 0:
+        raise ValueError(f"{function} takes an order of at least 0, got {order}")
+    return int(order)

@@ -1,0 +1,166 @@
+"""Say what a circuit will cost before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from implicitmoments.circuits.analysis import wires
+from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
+
+__all__ = ["Description", "Wire", "describe"]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One line of a description: a node and what it costs, per row of data."""
+
+    label: str
+    expression: str
+    order: int
+    numbers: int
+    dense_numbers: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a circuit does through a projection of a given width; prints as a table.
+
+    Attributes
+    ----------
+    wires : tuple of Wire
+        In the order in which they are computed.
+    order, size : int
+        Of the circuit.
+    n_features, width : int
+        As given to :func:`describe`.
+    """
+
+    wires: tuple[Wire, ...]
+    order: int
+    size: int
+    n_features: int
+    width: int
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations for one row."""
+        return sum(wire.flops for wire in self.wires)
+
+    @property
+    def largest_wire(self) -> int:
+        """Most numbers that one wire carries for one row."""
+        return max(wire.numbers for wire in self.wires)
+
+    @property
+    def dense_numbers(self) -> int:
+        """Entries of the output tensor, had it been written down."""
+        return self.n_features**self.order
+
+    def __str__(self) -> str:
+        head = (
+            f"circuit of order {self.order}, size {self.size}, through width {self.width} "
+            f"in {self.n_features} features",
+            f"per row: {self.flops:,} flops, largest wire {self.largest_wire:,} numbers "
+            f"(dense tensor: {_count(self.dense_numbers)})",
+        )
+        rows = [("wire", "=", "order", "numbers", "dense", "flops")] + [
+            (w.label, w.expression, str(w.order), f"{w.numbers:,}", _count(w.dense_numbers), f"{w.flops:,}")
+            for w in self.wires
+        ]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if i < 2 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join((*head, "", *lines))
+
+    __repr__ = __str__
+
+
+def describe(circuit: Circuit, *, n_features: int, width: int) -> Description:
+    """Describe the wires, orders and cost of a circuit before anything runs.
+
+    Examples
+    --------
+    >>> from implicitmoments.circuits import describe, power, vector
+    >>> describe(power(vector("x"), 3), n_features=10, width=4)
+    circuit of order 3, size 3, through width 4 in 10 features
+    per row: 730 flops, largest wire 10 numbers (dense tensor: 1,000)
+    <BLANKLINE>
+    wire  =       order  numbers  dense  flops
+    %1    1           0        1      1      0
+    x     input       1       10     10      0
+    %2    %1 ⊗ x      1       10     10     10
+    %3    %2 ⊗ x      2        4    100    400
+    %4    %3 ⊗ x      3        4  1,000    320
+
+    Parameters
+    ----------
+    circuit : Circuit
+    n_features : int
+        Length d of the vectors.
+    width : int
+        Most rows of any step of the projection, usually the number of components k.
+
+    Returns
+    -------
+    Description
+        ``str()`` of it is the table; its attributes are the numbers.
+    """
+    for name, value in (("n_features", n_features), ("width", width)):
+        if value < 1:
+            raise ValueError(f"{name} is at least 1, got {value}")
+    labels: dict[int, str] = {}
+    listed = []
+    numbered = itertools.count(1)
+    for node in wires(circuit):
+        label = node.name if isinstance(node, Vector | Scalar) else f"%{next(numbered)}"
+        labels[id(node)] = label
+        dense = n_features**node.order
+        # Scalars and vectors carry themselves: they may still be appended somewhere.
+        numbers = dense if node.order < 2 else min(width, dense)
+        listed.append(
+            Wire(
+                label=label,
+                expression=_expression(node, labels),
+                order=node.order,
+                numbers=numbers,
+                dense_numbers=dense,
+                flops=_flops(node, numbers, n_features, width),
+            )
+        )
+    return Description(tuple(listed), circuit.order, circuit.size, n_features, width)
+
+
+def _expression(node: Circuit, labels: dict[int, str]) -> str:
+    match node:
+        case Unit():
+            return "1"
+        case Scale(factor=factor, tensor=tensor):
+            shown = labels[id(factor)] if isinstance(factor, Circuit) else f"{factor:.4g}"
+            return f"{shown} · {labels[id(tensor)]}"
+        case Add(left=left, right=right):
+            return f"{labels[id(left)]} + {labels[id(right)]}"
+        case Append(tensor=tensor, vector=vector):
+            return f"{labels[id(tensor)]} ⊗ {labels[id(vector)]}"
+        case _:
+            return "input"
+
+
+def _flops(node: Circuit, numbers: int, n_features: int, width: int) -> int:
+    """Operations for one row: an append multiplies by a (n_s, n_{s-1}·d) matrix."""
+    if not isinstance(node, Append) or node.order == 1:
+        return numbers if node.operands else 0
+    carried = min(width, n_features**node.tensor.order)
+    entering = 2 * carried * n_features if node.order == 2 else 0
+    return 2 * numbers * carried * n_features + entering
+
+
+def _count(number: int) -> str:
+    """Write a count that may have hundreds of digits."""
+    return f"{number:,}" if number < 10**9 else f"{number:.1e}" if number < 10**300 else f"~1e{len(str(number)) - 1}"

@@ -1,0 +1,211 @@
+"""The six kinds of node a sequential tensor computation is made of.
+
+Definition 3.1 (Sequential Tensor Computation): from scalars and vectors, by scaling,
+adding and *appending a vector in the last slot*, to a tensor. Nothing else is allowed,
+since nothing else can be carried through a recursive pseudo-projection.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Real
+from types import MappingProxyType
+
+from implicitmoments.circuits.analysis import count_operations
+
+__all__ = ["Add", "Append", "Circuit", "Scalar", "Scale", "Unit", "Vector"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Circuit(ABC):
+    """A plan for a tensor of a known order; it holds no numbers.
+
+    Build circuits from :func:`vector`, :func:`scalar` and :func:`unit` with ``c * T``,
+    ``T + S``, ``T - S``, ``-T``, ``T / 2`` and ``T.append(x)``. Nodes are frozen and compared
+    by identity: a node used twice is computed, and counted, once.
+
+    Attributes
+    ----------
+    order : int
+        Number of slots of the output tensor; 0 for a scalar, 1 for a vector.
+    inputs : mapping of str to int
+        The order (0 or 1) of every named input the circuit reads.
+    size : int
+        Number of operations, shared subcircuits counted once.
+    """
+
+    order: int = field(init=False)
+    inputs: Mapping[str, int] = field(init=False)
+
+    @property
+    @abstractmethod
+    def operands(self) -> tuple[Circuit, ...]:
+        """The circuits this node reads; empty for an input."""
+
+    @cached_property
+    def size(self) -> int:
+        """Number of operations, shared subcircuits counted once."""
+        return count_operations(self)
+
+    def append(self, vector: Circuit) -> Circuit:
+        """Return the tensor product with ``vector`` in a new last slot."""
+        return Append(self, vector)
+
+    def __add__(self, other: object) -> Circuit:
+        return Add(self, other) if isinstance(other, Circuit) else NotImplemented
+
+    def __sub__(self, other: object) -> Circuit:
+        return Add(self, -other) if isinstance(other, Circuit) else NotImplemented
+
+    def __neg__(self) -> Circuit:
+        return Scale(-1.0, self)
+
+    def __mul__(self, other: object) -> Circuit:
+        if isinstance(other, Circuit):
+            # A scalar on either side scales the other; two scalars read left to right.
+            return Scale(other, self) if self.order > 0 and other.order == 0 else Scale(self, other)
+        return Scale(float(other), self) if isinstance(other, Real) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: object) -> Circuit:
+        return Scale(1.0 / float(other), self) if isinstance(other, Real) else NotImplemented
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.inputs) or "none"
+        return f"<circuit of order {self.order}, size {self.size}, inputs: {names}>"
+
+    def _settle(self, order: int, inputs: Mapping[str, int]) -> None:
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "inputs", MappingProxyType(dict(inputs)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Input(Circuit):
+    name: str
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__.lower()
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a {kind} is a string, got {self.name!r}")
+        if not self.name:
+            raise ValueError(f"the name of a {kind} is empty; give it one, such as {kind}('x')")
+        self._settle(self._input_order(), {self.name: self._input_order()})
+
+    @abstractmethod
+    def _input_order(self) -> int: ...
+
+    @property
+    def operands(self) -> tuple[Circuit, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Vector(_Input):
+    """A named vector input, of order 1."""
+
+    def _input_order(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scalar(_Input):
+    """A named scalar input, of order 0."""
+
+    def _input_order(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Unit(Circuit):
+    """The number 1 as a tensor of order 0: where a chain of appends starts."""
+
+    def __post_init__(self) -> None:
+        self._settle(0, {})
+
+    @property
+    def operands(self) -> tuple[Circuit, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scale(Circuit):
+    """Operation (i): a tensor times a number or a scalar circuit."""
+
+    factor: float | Circuit
+    tensor: Circuit
+
+    def __post_init__(self) -> None:
+        if isinstance(self.factor, Circuit):
+            if self.factor.order != 0:
+                raise ValueError(
+                    f"cannot multiply a tensor of order {self.factor.order} by one of order "
+                    f"{self.tensor.order}: only scalars multiply; "
+                    "to raise the order use T.append(x)"
+                )
+            names = merge_inputs(self.factor, self.tensor)
+        else:
+            names = self.tensor.inputs
+        self._settle(self.tensor.order, names)
+
+    @property
+    def operands(self) -> tuple[Circuit, ...]:
+        if isinstance(self.factor, Circuit):
+            return (self.factor, self.tensor)
+        return (self.tensor,)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Add(Circuit):
+    """Operation (ii): the sum of two tensors of the same order."""
+
+    left: Circuit
+    right: Circuit
+
+    def __post_init__(self) -> None:
+        if self.left.order != self.right.order:
+            raise ValueError(
+                f"cannot add a tensor of order {self.left.order} and one of order "
+                f"{self.right.order}: both sides of + need the same order"
+            )
+        self._settle(self.left.order, merge_inputs(self.left, self.right))
+
+    @property
+    def operands(self) -> tuple[Circuit, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Append(Circuit):
+    """Operation (iii): tensor product with a vector in a new last slot."""
+
+    tensor: Circuit
+    vector: Circuit
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.vector, Circuit):
+            raise TypeError(f"append takes a vector circuit such as vector('x'), got {self.vector!r}")
+        if self.vector.order != 1:
+            raise ValueError(
+                f"append takes a vector (order 1), got a circuit of order {self.vector.order}; "
+                "a sequential computation adds one slot at a time"
+            )
+        self._settle(self.tensor.order + 1, merge_inputs(self.tensor, self.vector))
+
+    @property
+    def operands(self) -> tuple[Circuit, ...]:
+        return (self.tensor, self.vector)
+
+
+def merge_inputs(left: Circuit, right: Circuit) -> dict[str, int]:
+    """Join the inputs of two circuits; one name cannot be both a scalar and a vector."""
+    merged = dict(left.inputs)
+    for name, order in right.inputs.items():
+        if merged.setdefault(name, order) != order:
+            raise ValueError(
+                f"the name {name!r} is used for a vector and for a scalar; rename one of them"
+            )
+    return merged

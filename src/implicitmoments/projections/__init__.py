@@ -1,0 +1,14 @@
+"""3 · How we look: recursive pseudo-projections, and circuits seen through them."""
+
+from implicitmoments.projections.dense import evaluate_dense, project_dense
+from implicitmoments.projections.evaluate import evaluate, evaluate_split
+from implicitmoments.projections.recursive import RecursiveProjection, Step
+
+__all__ = [
+    "RecursiveProjection",
+    "Step",
+    "evaluate",
+    "evaluate_dense",
+    "evaluate_split",
+    "project_dense",
+]

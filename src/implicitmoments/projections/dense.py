@@ -1,0 +1,59 @@
+"""Dense twins: slow, obvious, and for small orders only.
+
+Every number of the tensor is written down here. The property tests tie these functions to
+:func:`evaluate`; a user with a new circuit can do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from implicitmoments.backends import Array, as_real_array, move_like, namespace_of
+from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
+from implicitmoments.projections.inputs import read_inputs
+from implicitmoments.projections.recursive import RecursiveProjection
+
+__all__ = ["evaluate_dense", "project_dense"]
+
+
+def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
+    """Return the tensor itself, an array ``(n_samples, d, …, d)`` with ``order`` axes of d."""
+    batch = read_inputs(circuit, inputs, None)
+    xp = namespace_of(batch.ones())
+    tensors: dict[int, Array] = {}
+    for node in wires(circuit):
+        match node:
+            case Unit():
+                value = batch.ones()[:, 0]
+            case Scalar(name=name) | Vector(name=name):
+                value = batch.arrays[name]
+            case Scale(factor=factor, tensor=tensor):
+                value = tensors[id(tensor)]
+                if isinstance(factor, Circuit):
+                    ones = (1,) * (value.ndim - 1)
+                    value = xp.reshape(tensors[id(factor)], (batch.n, *ones)) * value
+                else:
+                    value = factor * value
+            case Add(left=left, right=right):
+                value = tensors[id(left)] + tensors[id(right)]
+            case Append(tensor=tensor, vector=vector):
+                head, last = tensors[id(tensor)], tensors[id(vector)]
+                ones = (1,) * (head.ndim - 1)
+                value = head[..., None] * xp.reshape(last, (batch.n, *ones, last.shape[1]))
+            case _:
+                raise TypeError(f"{type(node).__name__} is not a node of a circuit")
+        tensors[id(node)] = value
+    return tensors[id(circuit)]
+
+
+def project_dense(projection: RecursiveProjection, tensor: Array) -> Array:
+    """Apply a projection to dense tensors ``(n_samples, d, …, d)``, giving ``(n_samples, dim)``."""
+    tensor = as_real_array(tensor, "tensor", projection.order + 1)
+    d = projection.n_features
+    if any(size != d for size in tensor.shape[1:]):
+        raise ValueError(
+            f"tensor has shape {tuple(tensor.shape)}, expected (n_samples{f', {d}' * projection.order})"
+        )
+    xp = namespace_of(tensor)
+    flat = xp.reshape(tensor, (tensor.shape[0], d**projection.order))
+    return flat @ xp.matrix_transpose(move_like(projection.as_matrix(), flat))

@@ -1,0 +1,179 @@
+"""Evaluate circuits through projections, never forming a tensor (Lemma 3.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from implicitmoments.backends import Array
+from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
+from implicitmoments.projections.inputs import Batch, read_inputs
+from implicitmoments.projections.recursive import RecursiveProjection
+
+__all__ = ["evaluate", "evaluate_split"]
+
+
+def evaluate(
+    circuit: Circuit, inputs: Mapping[str, Array], projection: RecursiveProjection
+) -> Array:
+    r"""Evaluate a circuit through a projection, never forming its tensor.
+
+    A wire that would carry an order-``s`` tensor carries its image under the first ``s``
+    steps of ``projection`` instead (Lemma 3.7, Efficient Computation).
+
+    Parameters
+    ----------
+    circuit : Circuit of order t
+    inputs : mapping of str to array
+        Vectors ``(n_samples, n_features)``, scalars ``(n_samples,)``.
+    projection : RecursiveProjection of order t
+
+    Returns
+    -------
+    array of shape (n_samples, projection.dim)
+        In the namespace and on the device of ``inputs``. Equals
+        ``project_dense(projection, evaluate_dense(circuit, inputs))``.
+    """
+    _check_order(circuit, projection.order)
+    batch = read_inputs(circuit, inputs, projection.n_features)
+    carried = _carry(wires(circuit), batch, projection)
+    return _enter(carried[id(circuit)], circuit.order, projection)
+
+
+def evaluate_split(
+    circuit: Circuit,
+    inputs: Mapping[str, Array],
+    left: RecursiveProjection,
+    right: RecursiveProjection,
+) -> list[tuple[Array, Array]]:
+    r"""Evaluate through ``left ⊗ right`` as a short sum of outer products.
+
+    Appends only ever add a last slot, so the circuit can be cut after ``left.order`` slots:
+    the output is :math:`\sum_j L_j \otimes R_j`, one term for each wire j that crosses the cut::
+
+        slots 1 … s                      slots s+1 … t
+        ───────────── L_j ──▶ (wire j) ──▶ R_j = what follows, started from 1
+
+    The extended Hermite tensor has two such wires. Averages of :math:`L_j R_j^\top` over rows
+    are then matrix products, instead of sums of ``left.dim · right.dim`` numbers a row.
+
+    Parameters
+    ----------
+    circuit : Circuit of order left.order + right.order
+    inputs : mapping of str to array
+    left, right : RecursiveProjection of order 1 or more
+
+    Returns
+    -------
+    list of pairs of arrays (n_samples, left.dim) and (n_samples, right.dim)
+        ``evaluate(circuit, inputs, left.tensor(right))`` is the sum of their row-wise outer
+        products.
+    """
+    _check_order(circuit, left.order + right.order)
+    if left.order < 1 or right.order < 1:
+        raise ValueError(
+            f"both halves need order 1 or more, got {left.order} and {right.order}; "
+            "use evaluate for a circuit in one piece"
+        )
+    batch = read_inputs(circuit, inputs, left.n_features)
+    listed = wires(circuit)
+    cut = left.order
+    carried = _carry([w for w in listed if w.order <= cut], batch, left)
+    crossing = {
+        id(w.tensor): w.tensor for w in listed if isinstance(w, Append) and w.order == cut + 1
+    }
+    above = [w for w in listed if w.order > cut]
+    pairs = []
+    for wire in crossing.values():
+        started = _start_at(wire, above, carried, batch, right)
+        right_value = _enter(started[id(circuit)], right.order, right)
+        pairs.append((_enter(carried[id(wire)], cut, left), right_value))
+    return pairs
+
+
+def _carry(
+    listed: list[Circuit], batch: Batch, projection: RecursiveProjection
+) -> dict[int, Array]:
+    """Compute what every wire carries.
+
+    Wires of order 0 and 1 carry themselves, ``(n, 1)`` and ``(n, n_features)``: a vector may
+    still be appended somewhere. They enter the projection when a wire of order 2 reads them.
+    """
+    carried: dict[int, Array] = {}
+    for node in listed:
+        match node:
+            case Unit():
+                value = batch.ones()
+            case Scalar(name=name):
+                value = batch.arrays[name][:, None]
+            case Vector(name=name):
+                value = batch.arrays[name]
+            case _:
+                value = _operate(node, carried, carried, 0, projection)
+        carried[id(node)] = value
+    return carried
+
+
+def _start_at(
+    wire: Circuit,
+    above: list[Circuit],
+    carried: Mapping[int, Array],
+    batch: Batch,
+    right: RecursiveProjection,
+) -> dict[int, Array]:
+    """Carry 1 from ``wire`` and 0 from every other wire of its order through what follows.
+
+    A wire that nothing reaches is absent from the result rather than a block of zeros.
+    """
+    cut = wire.order
+    started: dict[int, Array] = {id(wire): batch.ones()}
+    for node in above:
+        value = _operate(node, started, carried, cut, right)
+        if value is not None:
+            started[id(node)] = value
+    return started
+
+
+def _operate(
+    node: Circuit,
+    tensors: Mapping[int, Array],
+    raw: Mapping[int, Array],
+    cut: int,
+    projection: RecursiveProjection,
+) -> Array | None:
+    """Apply one operation; slots up to ``cut`` are outside ``projection``.
+
+    ``tensors`` holds what tensor operands carry, ``raw`` what scalars and vectors are. The
+    result is None when no tensor operand is reached.
+    """
+    match node:
+        case Scale(factor=factor, tensor=tensor):
+            value = tensors.get(id(tensor))
+            if value is None:
+                return None
+            return (raw[id(factor)] if isinstance(factor, Circuit) else factor) * value
+        case Add(left=first, right=second):
+            values = [tensors[id(w)] for w in (first, second) if id(w) in tensors]
+            return values[0] + values[1] if len(values) == 2 else next(iter(values), None)
+        case Append(tensor=tensor, vector=vector):
+            value = tensors.get(id(tensor))
+            if value is None:
+                return None
+            inside = tensor.order - cut
+            if inside == 0:
+                return value * raw[id(vector)]
+            return projection.steps[inside].apply(_enter(value, inside, projection), raw[id(vector)])
+        case _:
+            raise TypeError(f"{type(node).__name__} is not one of the operations of a circuit")
+
+
+def _enter(value: Array, order: int, projection: RecursiveProjection) -> Array:
+    """Send a wire of order 1, which carries itself, through the first step."""
+    return projection.steps[0].apply_joined(value) if order == 1 else value
+
+
+def _check_order(circuit: Circuit, order: int) -> None:
+    if circuit.order != order:
+        raise ValueError(
+            f"the circuit has order {circuit.order} and the projection order {order}; "
+            "they must be equal"
+        )

@@ -1,0 +1,241 @@
+"""Recursive pseudo-projections: Definition 3.6, and the tensor product of Lemma 3.8."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from implicitmoments.backends import (
+    Array,
+    as_real_array,
+    check_finite,
+    move_like,
+    namespace_of,
+    orthonormality_defect,
+    outer_rows,
+)
+
+__all__ = ["RecursiveProjection", "Step"]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    r"""One base pseudo-projection, :math:`I_c \otimes \theta`, kept as its two factors.
+
+    The Kronecker product is never formed: a step of a tensor product (Lemma 3.8) would
+    otherwise hold :math:`c^2` times the numbers of :math:`\theta`.
+
+    Attributes
+    ----------
+    theta : array of shape (n, n_before · n_features), or None
+        None stands for the identity.
+    copies : int
+        The size c of the identity in front.
+    n_before : int
+        Numbers a copy carries into the step.
+    n_features : int
+    """
+
+    theta: Array | None
+    copies: int
+    n_before: int
+    n_features: int
+
+    @property
+    def n_in(self) -> int:
+        """Numbers carried into the step, all copies together."""
+        return self.copies * self.n_before
+
+    @property
+    def n_out(self) -> int:
+        """Numbers carried out of the step, all copies together."""
+        inner = self.n_before * self.n_features if self.theta is None else self.theta.shape[0]
+        return self.copies * int(inner)
+
+    def apply(self, carried: Array, vector: Array) -> Array:
+        """Map ``carried ⊗ vector``: ``(n, n_in)`` and ``(n, n_features)`` give ``(n, n_out)``."""
+        # index of the outer product: (copy, a, j), theta acts on (a, j)
+        joined = outer_rows(carried, vector)
+        return joined if self.theta is None else self.apply_joined(joined)
+
+    def apply_joined(self, joined: Array) -> Array:
+        """Map rows that already live in ``R^{n_in} ⊗ R^{n_features}``."""
+        if self.theta is None:
+            return joined
+        xp = namespace_of(joined)
+        theta = move_like(self.theta, joined)
+        n = joined.shape[0]
+        grouped = xp.reshape(joined, (n * self.copies, theta.shape[1]))
+        return xp.reshape(grouped @ xp.matrix_transpose(theta), (n, self.n_out))
+
+    def repeat(self, copies: int) -> Step:
+        """Return ``I_copies ⊗ self``."""
+        return Step(self.theta, copies * self.copies, self.n_before, self.n_features)
+
+
+class RecursiveProjection:
+    r"""A pseudo-projection :math:`(\mathbb{R}^d)^{\otimes t} \to \mathbb{R}^n` in t steps.
+
+    Step i is a matrix of shape ``(n_i, n_{i-1}·d)`` with orthonormal rows, ``n_0 = 1``; the
+    steps are applied left to right, each eating one slot of the tensor::
+
+        1 ──[φ_1]──n_1──[φ_2]──n_2── ⋯ ──[φ_t]── n_t
+              │           │                 │
+              d           d                 d
+
+    Parameters
+    ----------
+    steps : sequence of arrays, step i of shape (n_i, n_{i-1}·d)
+    tolerance : float, optional
+        Largest orthonormality defect accepted; the square root of the precision by default.
+
+    Attributes
+    ----------
+    order : int
+        Number of slots t.
+    n_features : int
+        Length d of a slot.
+    dim : int
+        Numbers that come out, n_t.
+    width : int
+        Most numbers carried between steps (the paper's *size*).
+    defect : float
+        Largest Frobenius norm of ``φ φᵀ − I`` over the steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> P = RecursiveProjection([np.eye(3)[:2], np.eye(6)[:4]])
+    >>> P.order, P.n_features, P.dim, P.width, P.defect
+    (2, 3, 4, 4, 0.0)
+    """
+
+    steps: tuple[Step, ...]
+    n_features: int
+    defect: float
+
+    def __init__(self, steps: Sequence[Array], *, tolerance: float | None = None) -> None:
+        if len(steps) == 0:
+            raise ValueError(
+                "a recursive projection needs at least one step; "
+                "RecursiveProjection.identity(n_features, order) keeps everything"
+            )
+        first = as_real_array(steps[0], "step 1", 2)
+        built = RecursiveProjection._from_steps((), int(first.shape[1]), 0.0)
+        for theta in steps:
+            built = built.extend(theta, tolerance=tolerance)
+        self.steps, self.n_features, self.defect = built.steps, built.n_features, built.defect
+
+    @classmethod
+    def _from_steps(
+        cls, steps: tuple[Step, ...], n_features: int, defect: float
+    ) -> RecursiveProjection:
+        """Build from steps that were checked before."""
+        built = object.__new__(cls)
+        built.steps, built.n_features, built.defect = steps, n_features, defect
+        return built
+
+    @classmethod
+    def identity(cls, n_features: int, order: int) -> RecursiveProjection:
+        """Return the projection that keeps all ``n_features ** order`` numbers."""
+        if n_features < 1 or order < 0:
+            raise ValueError(
+                f"identity needs n_features >= 1 and order >= 0, got {n_features} and {order}"
+            )
+        steps = tuple(Step(None, 1, n_features**i, n_features) for i in range(order))
+        return cls._from_steps(steps, n_features, 0.0)
+
+    @property
+    def order(self) -> int:
+        """Number of slots."""
+        return len(self.steps)
+
+    @property
+    def dim(self) -> int:
+        """Numbers that come out of the last step."""
+        return self.steps[-1].n_out if self.steps else 1
+
+    @property
+    def width(self) -> int:
+        """Most numbers carried between two steps."""
+        return max((step.n_out for step in self.steps), default=1)
+
+    def extend(self, step: Array, *, tolerance: float | None = None) -> RecursiveProjection:
+        """Return this projection with one more step, an array ``(n, dim · n_features)``."""
+        number = self.order + 1
+        theta = as_real_array(step, f"step {number}", 2)
+        check_finite(theta, f"step {number}")
+        n, columns = (int(s) for s in theta.shape)
+        if columns != self.dim * self.n_features:
+            raise ValueError(
+                f"step {number} has {columns} columns, expected {self.dim} · {self.n_features} = "
+                f"{self.dim * self.n_features} (rows of the step before times n_features)"
+            )
+        if n > columns:
+            raise ValueError(
+                f"step {number} has {n} rows and only {columns} columns: "
+                "more rows than columns cannot be orthonormal"
+            )
+        defect = orthonormality_defect(theta)
+        if tolerance is None:
+            tolerance = math.sqrt(float(namespace_of(theta).finfo(theta.dtype).eps))
+        if not defect <= tolerance:
+            raise ValueError(
+                f"the rows of step {number} are not orthonormal: |φφᵀ − I| = {defect:.2g}, "
+                f"accepted up to {tolerance:.2g}; try a QR decomposition of its transpose"
+            )
+        added = Step(theta, 1, self.dim, self.n_features)
+        return self._from_steps((*self.steps, added), self.n_features, max(self.defect, defect))
+
+    def tensor(self, other: RecursiveProjection) -> RecursiveProjection:
+        """Return ``self ⊗ other``, with steps ``φ_1 … φ_t, I ⊗ θ_1 … I ⊗ θ_s`` (Lemma 3.8)."""
+        if other.n_features != self.n_features:
+            raise ValueError(
+                f"cannot join projections of {self.n_features} and {other.n_features} features"
+            )
+        steps = self.steps + tuple(step.repeat(self.dim) for step in other.steps)
+        return self._from_steps(steps, self.n_features, max(self.defect, other.defect))
+
+    def first(self, order: int) -> RecursiveProjection:
+        """Return the projection made of the first ``order`` steps."""
+        if not 0 <= order <= self.order:
+            raise ValueError(f"there are {self.order} steps, asked for the first {order}")
+        return self._from_steps(self.steps[:order], self.n_features, self.defect)
+
+    def as_matrix(self) -> Array:
+        """Return the whole map as a dense array ``(dim, n_features ** order)``: for checking."""
+        matrix: Array = np.ones((1, 1))
+        for step in reversed(self.steps):
+            theta = step.theta
+            if theta is None:
+                theta = np.eye(step.n_before * self.n_features)
+            xp = namespace_of(theta)
+            eye = xp.eye(step.copies, dtype=theta.dtype)
+            phi = xp.reshape(
+                eye[:, None, :, None] * theta[None, :, None, :],
+                (step.n_out, step.n_in * self.n_features),
+            )
+            matrix = phi if step is self.steps[-1] else _compose(matrix, phi, self.n_features)
+        return matrix
+
+    def __repr__(self) -> str:
+        dims = " → ".join(str(n) for n in (1, *(step.n_out for step in self.steps)))
+        return (
+            f"<recursive projection of order {self.order} in {self.n_features} features: {dims}>"
+        )
+
+
+def _compose(later: Array, phi: Array, n_features: int) -> Array:
+    """Put step ``phi`` (n_i, n_{i-1}·d) before ``later`` (dim, n_i · d^rest)."""
+    xp = namespace_of(phi)
+    later = move_like(later, phi)
+    n_i, joined = phi.shape
+    rest = later.shape[1] // n_i
+    # later[o, i, rest] φ[i, a·d] -> [o, a·d, rest]
+    split = xp.reshape(later, (later.shape[0], n_i, rest))
+    moved = xp.permute_dims(split, (0, 2, 1)) @ phi
+    out = xp.permute_dims(moved, (0, 2, 1))
+    return xp.reshape(out, (later.shape[0], joined * rest))

@@ -1,0 +1,25 @@
+"""1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
+
+from implicitmoments.samples.draws import RandomState, RowDraws, as_seed
+from implicitmoments.samples.sources import (
+    ArraySource,
+    Block,
+    CallableSource,
+    Source,
+    as_source,
+    blocks,
+)
+from implicitmoments.samples.truth import Truth
+
+__all__ = [
+    "ArraySource",
+    "Block",
+    "CallableSource",
+    "RandomState",
+    "RowDraws",
+    "Source",
+    "Truth",
+    "as_seed",
+    "as_source",
+    "blocks",
+]

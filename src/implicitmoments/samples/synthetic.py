@@ -1,0 +1,231 @@
+"""Synthetic data for the four problems, each with the truth it was made from.
+
+Rows are drawn one by one from their numbers: the first 1,000 rows of a data set of 5,000 are
+the data set of 1,000 with the same ``random_state``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from implicitmoments.samples.draws import RandomState, RowDraws, as_seed
+from implicitmoments.samples.truth import Truth
+
+__all__ = [
+    "make_activation_sum",
+    "make_pairwise_differences",
+    "make_regression_mixture",
+    "make_spherical_mixture",
+    "random_directions",
+]
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Activation: TypeAlias = Callable[[Floats], Floats]
+
+TRIES = 20_000  # proposals before a separation is called impossible
+
+
+def make_spherical_mixture(
+    n_samples: int,
+    n_components: int,
+    n_features: int,
+    *,
+    radius: float | tuple[float, float] = 2.0,
+    separation: float = 0.0,
+    weights: Sequence[float] | None = None,
+    random_state: RandomState = None,
+) -> tuple[Floats, Truth]:
+    r"""Draw from :math:`\sum_i w_i N(\mu_i, I)` (Definition 4.13).
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+    radius : float or pair of floats
+        Norm of every mean, or the range from which norms are drawn.
+    separation : float
+        Least distance between two means, by rejection.
+    weights : sequence of float, optional
+        Equal by default; normalised to sum to 1.
+    random_state : int, generator or None
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    truth : Truth
+        Means as vectors, and the component of each row.
+    """
+    seed = as_seed(random_state)
+    w = _weights(weights, n_components)
+    means = random_directions(
+        n_components, n_features, radius=radius, separation=separation, random_state=seed
+    )
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (1,))
+    labels = rng.categorical(w)
+    points = means[labels] + rng.normal(n_features)
+    return points, Truth(w, means, labels, noise=1.0)
+
+
+def make_pairwise_differences(
+    n_samples: int, n_components: int, n_features: int, **mixture: Any
+) -> tuple[Floats, Truth]:
+    r"""Draw :math:`(s - s')/\sqrt 2` for pairs of rows of a spherical mixture.
+
+    The hidden vectors are :math:`(\mu_i - \mu_j)/\sqrt 2` with weights :math:`w_i w_j`: the
+    factor :math:`2^{t/2}` that the clustering proof loses (erratum 4).
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+        Number of differences, and of the mixture behind them.
+    **mixture
+        As for :func:`make_spherical_mixture`.
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    truth : Truth
+        With ``n_components ** 2`` vectors, ``n_components`` of them zero.
+    """
+    points, behind = make_spherical_mixture(2 * n_samples, n_components, n_features, **mixture)
+    means, w = behind.vectors, behind.weights
+    vectors = (means[:, None, :] - means[None, :, :]).reshape(-1, n_features) / np.sqrt(2)
+    return (points[::2] - points[1::2]) / np.sqrt(2), Truth(
+        np.outer(w, w).ravel(), vectors, noise=1.0
+    )
+
+
+def make_regression_mixture(
+    n_samples: int,
+    n_components: int,
+    n_features: int,
+    *,
+    radius: float | tuple[float, float] = 1.0,
+    separation: float = 0.0,
+    noise: float = 0.3,
+    weights: Sequence[float] | None = None,
+    random_state: RandomState = None,
+) -> tuple[Floats, Floats, Truth]:
+    r"""Draw (x, y) with :math:`y = \beta_i \cdot x + \nu` for a hidden i (Definition 4.20).
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+    radius : float or pair of floats
+        Norm of every regressor, or the range from which norms are drawn.
+    separation : float
+        Least distance between two regressors.
+    noise : float
+        Standard deviation of :math:`\nu`.
+    weights : sequence of float, optional
+    random_state : int, generator or None
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+    truth : Truth
+    """
+    seed = as_seed(random_state)
+    w = _weights(weights, n_components)
+    betas = random_directions(
+        n_components, n_features, radius=radius, separation=separation, random_state=seed
+    )
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (1,))
+    labels = rng.categorical(w)
+    points = rng.normal(n_features)
+    y = np.sum(points * betas[labels], axis=1) + noise * rng.normal()
+    return points, y, Truth(w, betas, labels, noise=noise)
+
+
+def make_activation_sum(
+    n_samples: int,
+    n_components: int,
+    n_features: int,
+    *,
+    activation: Activation | None = None,
+    noise: float = 0.0,
+    weights: Sequence[float] | None = None,
+    random_state: RandomState = None,
+) -> tuple[Floats, Floats, Truth]:
+    r"""Draw (x, F(x)) with :math:`F(x) = \sum_i w_i \sigma(v_i \cdot x)` (Definition 4.5).
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+    activation : callable on arrays, optional
+        The function :math:`\sigma`; ReLU by default.
+    noise : float
+        Standard deviation of noise added to F.
+    weights : sequence of float, optional
+    random_state : int, generator or None
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+    truth : Truth
+        With unit vectors.
+    """
+    seed = as_seed(random_state)
+    w = _weights(weights, n_components)
+    directions = random_directions(n_components, n_features, radius=1.0, random_state=seed)
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (1,))
+    points = rng.normal(n_features)
+    sigma = _relu if activation is None else activation
+    y = sigma(points @ directions.T) @ w + noise * rng.normal()
+    return points, y, Truth(w, directions, noise=noise)
+
+
+def random_directions(
+    n_vectors: int,
+    n_features: int,
+    *,
+    radius: float | tuple[float, float] = 1.0,
+    separation: float = 0.0,
+    random_state: RandomState = None,
+) -> Floats:
+    """Draw vectors of uniform direction and given norms, at least ``separation`` apart."""
+    _positive("n_components", n_vectors)
+    _positive("n_features", n_features)
+    low, high = radius if isinstance(radius, tuple) else (radius, radius)
+    if not 0 <= low <= high:
+        raise ValueError(f"radius is a number or a pair low <= high of at least 0, got {radius}")
+    rng = RowDraws(as_seed(random_state), range(max(TRIES, 2 * n_vectors)), (0,))
+    proposals = rng.normal(n_features)
+    proposals /= np.linalg.norm(proposals, axis=1, keepdims=True)
+    proposals *= (low + (high - low) * rng.uniform())[:, None]
+    kept = proposals[:0]
+    for proposal in proposals:
+        if not len(kept) or np.linalg.norm(kept - proposal, axis=1).min() >= separation:
+            kept = np.vstack([kept, proposal])
+        if len(kept) == n_vectors:
+            return kept
+    raise ValueError(
+        f"only {len(kept)} of {n_vectors} vectors at least {separation} apart were found at "
+        f"radius {radius} in {n_features} features; ask for a smaller separation or a larger radius"
+    )
+
+
+def _relu(u: Floats) -> Floats:
+    return np.maximum(u, 0.0)
+
+
+def _weights(weights: Sequence[float] | None, n_components: int) -> Floats:
+    _positive("n_components", n_components)
+    if weights is None:
+        return np.full(n_components, 1.0 / n_components)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n_components,):
+        raise ValueError(f"weights have shape {w.shape}, expected ({n_components},)")
+    if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() == 0:
+        raise ValueError("weights are finite, at least 0 and not all 0")
+    return w / w.sum()
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"{name} is at least 1, got {value}")
+    return value
