@@ -1,1 +1,26 @@
-"""Learn latent-variable models from implicit high-order moment tensors."""
+"""Learn latent-variable models from implicit high-order moment tensors.
+
+The folders are the data flow: ``samples`` → ``circuits`` → ``projections`` → ``moments`` →
+``models``. After Diakonikolas and Kane, *Implicit High-Order Moment Tensor Estimation and
+Learning Latent Variable Models*.
+"""
+
+from importlib.metadata import version
+
+from implicitmoments import circuits, datasets, models, moments, projections, samples
+from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
+
+__version__ = version("implicitmoments")
+
+__all__ = [
+    "HermiteProblem",
+    "MomentProblem",
+    "__version__",
+    "circuits",
+    "datasets",
+    "implicit_moments",
+    "models",
+    "moments",
+    "projections",
+    "samples",
+]

@@ -29,7 +29,7 @@ def orthonormality_defect(rows: Array) -> float:
 
 
 def outer_rows(left: Array, right: Array) -> Array:
-    """Row-wise outer products: ``(n, a)`` and ``(n, b)`` give ``(n, a·b)``, right index fastest."""
+    """Row-wise outer products, ``(n, a)`` and ``(n, b)`` to ``(n, a·b)``, right index fastest."""
     xp = namespace_of(left, right)
     n = left.shape[0]
     return xp.reshape(left[:, :, None] * right[:, None, :], (n, left.shape[1] * right.shape[1]))

@@ -56,13 +56,16 @@ def as_real_array(value: Array, name: str, ndim: int) -> Array:
             "encode text and categories as numbers first"
         )
     if value.ndim != ndim:
+        layout = "(n_samples, n_features)" if ndim == 2 else "(n_samples,)"
         hint = f"{name}.reshape(-1, 1)" if (value.ndim, ndim) == (1, 2) else f"{name}.ravel()"
         raise ValueError(
-            f"{name} has {value.ndim} axes (shape {tuple(value.shape)}), expected {ndim}; "
-            f"{'(n_samples, n_features)' if ndim == 2 else '(n_samples,)'} is the layout, try {hint}"
+            f"{name} has {value.ndim} axes (shape {tuple(value.shape)}), expected {ndim}: "
+            f"{layout}; {hint} may be what you want"
         )
     if 0 in value.shape:
-        raise ValueError(f"{name} is empty (shape {tuple(value.shape)}), expected at least one row")
+        raise ValueError(
+            f"{name} is empty (shape {tuple(value.shape)}), expected at least one row"
+        )
     if not xp.isdtype(value.dtype, "real floating"):
         value = xp.astype(value, xp.float64)
     return value
@@ -74,7 +77,9 @@ def check_finite(value: Array, name: str, first_row: int = 0) -> None:
     good = xp.isfinite(value)
     if bool(xp.all(good)):
         return
-    bad_rows = ~good if value.ndim == 1 else xp.any(xp.reshape(~good, (value.shape[0], -1)), axis=1)
+    bad_rows = (
+        ~good if value.ndim == 1 else xp.any(xp.reshape(~good, (value.shape[0], -1)), axis=1)
+    )
     row = int(xp.argmax(xp.astype(bad_rows, xp.int64)))
     count = int(xp.sum(xp.astype(bad_rows, xp.int64)))
     kind = "NaN" if bool(xp.any(xp.isnan(value))) else "infinity"

@@ -56,7 +56,7 @@ class Description:
     @property
     def dense_numbers(self) -> int:
         """Entries of the output tensor, had it been written down."""
-        return self.n_features**self.order
+        return int(self.n_features**self.order)
 
     def __str__(self) -> str:
         head = (
@@ -66,7 +66,14 @@ class Description:
             f"(dense tensor: {_count(self.dense_numbers)})",
         )
         rows = [("wire", "=", "order", "numbers", "dense", "flops")] + [
-            (w.label, w.expression, str(w.order), f"{w.numbers:,}", _count(w.dense_numbers), f"{w.flops:,}")
+            (
+                w.label,
+                w.expression,
+                str(w.order),
+                f"{w.numbers:,}",
+                _count(w.dense_numbers),
+                f"{w.flops:,}",
+            )
             for w in self.wires
         ]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -156,11 +163,17 @@ def _flops(node: Circuit, numbers: int, n_features: int, width: int) -> int:
     """Operations for one row: an append multiplies by a (n_s, n_{s-1}·d) matrix."""
     if not isinstance(node, Append) or node.order == 1:
         return numbers if node.operands else 0
-    carried = min(width, n_features**node.tensor.order)
+    carried = min(width, int(n_features**node.tensor.order))
     entering = 2 * carried * n_features if node.order == 2 else 0
     return 2 * numbers * carried * n_features + entering
 
 
 def _count(number: int) -> str:
     """Write a count that may have hundreds of digits."""
-    return f"{number:,}" if number < 10**9 else f"{number:.1e}" if number < 10**300 else f"~1e{len(str(number)) - 1}"
+    return (
+        f"{number:,}"
+        if number < 10**9
+        else f"{number:.1e}"
+        if number < 10**300
+        else f"~1e{len(str(number)) - 1}"
+    )

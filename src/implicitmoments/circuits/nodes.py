@@ -66,7 +66,9 @@ class Circuit(ABC):
     def __mul__(self, other: object) -> Circuit:
         if isinstance(other, Circuit):
             # A scalar on either side scales the other; two scalars read left to right.
-            return Scale(other, self) if self.order > 0 and other.order == 0 else Scale(self, other)
+            return (
+                Scale(other, self) if self.order > 0 and other.order == 0 else Scale(self, other)
+            )
         return Scale(float(other), self) if isinstance(other, Real) else NotImplemented
 
     __rmul__ = __mul__
@@ -100,6 +102,7 @@ class _Input(Circuit):
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
+        """Nothing."""
         return ()
 
 
@@ -128,6 +131,7 @@ class Unit(Circuit):
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
+        """Nothing."""
         return ()
 
 
@@ -146,13 +150,13 @@ class Scale(Circuit):
                     f"{self.tensor.order}: only scalars multiply; "
                     "to raise the order use T.append(x)"
                 )
-            names = merge_inputs(self.factor, self.tensor)
+            self._settle(self.tensor.order, merge_inputs(self.factor, self.tensor))
         else:
-            names = self.tensor.inputs
-        self._settle(self.tensor.order, names)
+            self._settle(self.tensor.order, self.tensor.inputs)
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
+        """The factor, where it is a circuit, and the tensor."""
         if isinstance(self.factor, Circuit):
             return (self.factor, self.tensor)
         return (self.tensor,)
@@ -175,6 +179,7 @@ class Add(Circuit):
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
+        """Both sides."""
         return (self.left, self.right)
 
 
@@ -187,7 +192,9 @@ class Append(Circuit):
 
     def __post_init__(self) -> None:
         if not isinstance(self.vector, Circuit):
-            raise TypeError(f"append takes a vector circuit such as vector('x'), got {self.vector!r}")
+            raise TypeError(
+                f"append takes a vector circuit such as vector('x'), got {self.vector!r}"
+            )
         if self.vector.order != 1:
             raise ValueError(
                 f"append takes a vector (order 1), got a circuit of order {self.vector.order}; "
@@ -197,6 +204,7 @@ class Append(Circuit):
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
+        """The tensor and the vector."""
         return (self.tensor, self.vector)
 
 

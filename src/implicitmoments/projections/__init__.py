@@ -1,6 +1,6 @@
 """3 · How we look: recursive pseudo-projections, and circuits seen through them."""
 
-from implicitmoments.projections.dense import evaluate_dense, project_dense
+from implicitmoments.projections.dense import evaluate_dense, hermite_dense, project_dense
 from implicitmoments.projections.evaluate import evaluate, evaluate_split
 from implicitmoments.projections.recursive import RecursiveProjection, Step
 
@@ -10,5 +10,6 @@ __all__ = [
     "evaluate",
     "evaluate_dense",
     "evaluate_split",
+    "hermite_dense",
     "project_dense",
 ]

@@ -6,6 +6,7 @@ Every number of the tensor is written down here. The property tests tie these fu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from implicitmoments.backends import Array, as_real_array, move_like, namespace_of
@@ -13,7 +14,7 @@ from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, 
 from implicitmoments.projections.inputs import read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection
 
-__all__ = ["evaluate_dense", "project_dense"]
+__all__ = ["evaluate_dense", "hermite_dense", "project_dense"]
 
 
 def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
@@ -46,13 +47,36 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
     return tensors[id(circuit)]
 
 
+def hermite_dense(points: Array, order: int) -> Array:
+    r"""Return the normalised Hermite tensors of the rows, ``(n_samples, d, …, d)``.
+
+    Definition 2.2, by the recursion on the last slot: it holds x, or it is paired with one of
+    the slots before it, :math:`He_n = He_{n-1} \otimes x - \sum_{j<n} I_{j,n} \otimes He_{n-2}`.
+    """
+    x = as_real_array(points, "points", 2)
+    xp = namespace_of(x)
+    n_samples, d = (int(s) for s in x.shape)
+    eye = xp.eye(d, dtype=x.dtype)
+    before, now = xp.zeros_like(x[:, 0]), xp.ones_like(x[:, 0])
+    for n in range(1, order + 1):
+        after = now[..., None] * xp.reshape(x, (n_samples, *(1,) * (n - 1), d))
+        if n > 1:
+            # axes of paired: (batch, n − 2 slots, slot j, slot n)
+            paired = before[..., None, None] * eye
+            for j in range(n - 1):
+                after = after - xp.moveaxis(paired, n - 1, 1 + j)
+        before, now = now, after
+    return now / math.sqrt(math.factorial(order))
+
+
 def project_dense(projection: RecursiveProjection, tensor: Array) -> Array:
-    """Apply a projection to dense tensors ``(n_samples, d, …, d)``, giving ``(n_samples, dim)``."""
+    """Apply a projection to dense tensors: ``(n_samples, d, …, d)`` to ``(n_samples, dim)``."""
     tensor = as_real_array(tensor, "tensor", projection.order + 1)
     d = projection.n_features
     if any(size != d for size in tensor.shape[1:]):
         raise ValueError(
-            f"tensor has shape {tuple(tensor.shape)}, expected (n_samples{f', {d}' * projection.order})"
+            f"tensor has shape {tuple(tensor.shape)}, "
+            f"expected (n_samples{f', {d}' * projection.order})"
         )
     xp = namespace_of(tensor)
     flat = xp.reshape(tensor, (tensor.shape[0], d**projection.order))

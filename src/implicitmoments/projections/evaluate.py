@@ -161,7 +161,9 @@ def _operate(
             inside = tensor.order - cut
             if inside == 0:
                 return value * raw[id(vector)]
-            return projection.steps[inside].apply(_enter(value, inside, projection), raw[id(vector)])
+            return projection.steps[inside].apply(
+                _enter(value, inside, projection), raw[id(vector)]
+            )
         case _:
             raise TypeError(f"{type(node).__name__} is not one of the operations of a circuit")
 

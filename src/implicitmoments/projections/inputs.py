@@ -69,7 +69,9 @@ def read_inputs(circuit: Circuit, inputs: Mapping[str, Array], n_features: int |
         namespace_of(*arrays.values())
     rows = {name: int(array.shape[0]) for name, array in arrays.items()}
     if len(set(rows.values())) > 1:
-        raise ValueError(f"inputs have different numbers of rows: {rows}; expected one row a sample")
+        raise ValueError(
+            f"inputs have different numbers of rows: {rows}; expected one row a sample"
+        )
     for name, array in arrays.items():
         if array.ndim == 2:
             n_features = n_features or int(array.shape[1])

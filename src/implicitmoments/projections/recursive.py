@@ -71,6 +71,16 @@ class Step:
         grouped = xp.reshape(joined, (n * self.copies, theta.shape[1]))
         return xp.reshape(grouped @ xp.matrix_transpose(theta), (n, self.n_out))
 
+    def as_matrix(self) -> Array:
+        """Return the step with its Kronecker product formed, ``(n_out, n_in · n_features)``."""
+        theta = self.theta
+        if theta is None:
+            theta = np.eye(self.n_before * self.n_features)
+        xp = namespace_of(theta)
+        eye = xp.eye(self.copies, dtype=theta.dtype)
+        joined = eye[:, None, :, None] * theta[None, :, None, :]
+        return xp.reshape(joined, (self.n_out, self.n_in * self.n_features))
+
     def repeat(self, copies: int) -> Step:
         """Return ``I_copies ⊗ self``."""
         return Step(self.theta, copies * self.copies, self.n_before, self.n_features)
@@ -208,17 +218,13 @@ class RecursiveProjection:
     def as_matrix(self) -> Array:
         """Return the whole map as a dense array ``(dim, n_features ** order)``: for checking."""
         matrix: Array = np.ones((1, 1))
-        for step in reversed(self.steps):
-            theta = step.theta
-            if theta is None:
-                theta = np.eye(step.n_before * self.n_features)
-            xp = namespace_of(theta)
-            eye = xp.eye(step.copies, dtype=theta.dtype)
-            phi = xp.reshape(
-                eye[:, None, :, None] * theta[None, :, None, :],
-                (step.n_out, step.n_in * self.n_features),
-            )
-            matrix = phi if step is self.steps[-1] else _compose(matrix, phi, self.n_features)
+        for step in self.steps:
+            phi = step.as_matrix()
+            xp = namespace_of(phi)
+            # φ[o, a, j] matrix[a, x] -> [o, x, j]: one more slot, last
+            split = xp.reshape(phi, (step.n_out, step.n_in, self.n_features))
+            joined = xp.permute_dims(split, (0, 2, 1)) @ move_like(matrix, phi)
+            matrix = xp.reshape(xp.permute_dims(joined, (0, 2, 1)), (step.n_out, -1))
         return matrix
 
     def __repr__(self) -> str:
@@ -226,16 +232,3 @@ class RecursiveProjection:
         return (
             f"<recursive projection of order {self.order} in {self.n_features} features: {dims}>"
         )
-
-
-def _compose(later: Array, phi: Array, n_features: int) -> Array:
-    """Put step ``phi`` (n_i, n_{i-1}·d) before ``later`` (dim, n_i · d^rest)."""
-    xp = namespace_of(phi)
-    later = move_like(later, phi)
-    n_i, joined = phi.shape
-    rest = later.shape[1] // n_i
-    # later[o, i, rest] φ[i, a·d] -> [o, a·d, rest]
-    split = xp.reshape(later, (later.shape[0], n_i, rest))
-    moved = xp.permute_dims(split, (0, 2, 1)) @ phi
-    out = xp.permute_dims(moved, (0, 2, 1))
-    return xp.reshape(out, (later.shape[0], joined * rest))

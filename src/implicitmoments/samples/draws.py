@@ -26,8 +26,7 @@ def as_seed(random_state: RandomState) -> int:
         return int(random_state.randint(2**31))
     if isinstance(random_state, bool) or not hasattr(random_state, "__index__"):
         raise TypeError(
-            "random_state is a whole number, a NumPy generator or None, "
-            f"got {random_state!r}"
+            f"random_state is a whole number, a NumPy generator or None, got {random_state!r}"
         )
     if random_state < 0:
         raise ValueError(f"random_state is at least 0, got {random_state}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
@@ -9,7 +10,16 @@ from typing import TypeAlias
 from implicitmoments.backends import Array, as_real_array, check_finite, namespace_of
 from implicitmoments.samples.draws import RowDraws
 
-__all__ = ["ArraySource", "Block", "CallableSource", "Source", "as_source", "blocks"]
+__all__ = [
+    "ArraySource",
+    "Block",
+    "CallableSource",
+    "DifferenceSource",
+    "MappedSource",
+    "Source",
+    "as_source",
+    "blocks",
+]
 
 Block: TypeAlias = Mapping[str, Array]
 
@@ -69,7 +79,9 @@ class ArraySource(Source):
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Return views of the rows."""
-        return {name: column[rows.start : rows.stop, ...] for name, column in self._columns.items()}
+        return {
+            name: column[rows.start : rows.stop, ...] for name, column in self._columns.items()
+        }
 
 
 class CallableSource(Source):
@@ -103,15 +115,58 @@ class CallableSource(Source):
                 f"the function gave columns {sorted(columns)}, expected the points under 'x'"
             )
         checked = {}
-        for name, column in columns.items():
-            column = as_real_array(column, name, 2 if name == "x" else 1)
+        for name, given in columns.items():
+            column = as_real_array(given, name, 2 if name == "x" else 1)
             check_finite(column, name, rows.start)
             if column.shape[0] != len(rows):
                 raise ValueError(
-                    f"the function gave {column.shape[0]} rows of {name!r} when asked for {len(rows)}"
+                    f"the function gave {column.shape[0]} rows of {name!r}, "
+                    f"it was asked for {len(rows)}"
                 )
             checked[name] = column
         return checked
+
+
+class MappedSource(Source):
+    """Rows of another source, each block passed through a function.
+
+    Parameters
+    ----------
+    source : Source
+    function : callable
+        Takes a block of columns and returns one with as many rows.
+    n_features : int, optional
+        Columns of the points afterwards, when the function changes them.
+    """
+
+    def __init__(
+        self, source: Source, function: Callable[[Block], Block], n_features: int | None = None
+    ) -> None:
+        self._source, self._function = source, function
+        self.n_rows, self.n_features = source.n_rows, n_features or source.n_features
+
+    def read(self, rows: range, rng: RowDraws) -> Block:
+        """Read the rows and map them."""
+        return self._function(self._source.read(rows, rng))
+
+
+class DifferenceSource(Source):
+    """Differences ``(s − s′)/√2`` of rows 2i and 2i + 1 of another source.
+
+    Pairs share no row, so differences are as independent as the rows were.
+    """
+
+    def __init__(self, source: Source) -> None:
+        if source.n_rows is not None and source.n_rows < 2:
+            raise ValueError("a difference takes two rows, and there is one")
+        self._source, self.n_features = source, source.n_features
+        self.n_rows = None if source.n_rows is None else source.n_rows // 2
+
+    def read(self, rows: range, rng: RowDraws) -> Block:
+        """Read both rows of each pair and subtract."""
+        pairs = range(2 * rows.start, 2 * rows.stop)
+        x = self._source.read(pairs, RowDraws(rng.seed, pairs, rng.stream))["x"]
+        return {"x": (x[::2, :] - x[1::2, :]) / math.sqrt(2)}
 
 
 def as_source(points: Source | Array | Callable[[range, RowDraws], Array | Block]) -> Source:

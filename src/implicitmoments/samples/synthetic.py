@@ -73,9 +73,6 @@ def make_pairwise_differences(
 ) -> tuple[Floats, Truth]:
     r"""Draw :math:`(s - s')/\sqrt 2` for pairs of rows of a spherical mixture.
 
-    The hidden vectors are :math:`(\mu_i - \mu_j)/\sqrt 2` with weights :math:`w_i w_j`: the
-    factor :math:`2^{t/2}` that the clustering proof loses (erratum 4).
-
     Parameters
     ----------
     n_samples, n_components, n_features : int
@@ -87,14 +84,11 @@ def make_pairwise_differences(
     -------
     X : array of shape (n_samples, n_features)
     truth : Truth
-        With ``n_components ** 2`` vectors, ``n_components`` of them zero.
+        With ``n_components ** 2`` vectors, ``n_components`` of them zero; see
+        :meth:`Truth.differences`.
     """
     points, behind = make_spherical_mixture(2 * n_samples, n_components, n_features, **mixture)
-    means, w = behind.vectors, behind.weights
-    vectors = (means[:, None, :] - means[None, :, :]).reshape(-1, n_features) / np.sqrt(2)
-    return (points[::2] - points[1::2]) / np.sqrt(2), Truth(
-        np.outer(w, w).ravel(), vectors, noise=1.0
-    )
+    return (points[::2] - points[1::2]) / np.sqrt(2), behind.differences()
 
 
 def make_regression_mixture(
@@ -205,7 +199,7 @@ def random_directions(
             return kept
     raise ValueError(
         f"only {len(kept)} of {n_vectors} vectors at least {separation} apart were found at "
-        f"radius {radius} in {n_features} features; ask for a smaller separation or a larger radius"
+        f"radius {radius} in {n_features} features; lower the separation or raise the radius"
     )
 
 
@@ -222,7 +216,7 @@ def _weights(weights: Sequence[float] | None, n_components: int) -> Floats:
         raise ValueError(f"weights have shape {w.shape}, expected ({n_components},)")
     if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() == 0:
         raise ValueError("weights are finite, at least 0 and not all 0")
-    return w / w.sum()
+    return np.asarray(w / w.sum())
 
 
 def _positive(name: str, value: int) -> int:

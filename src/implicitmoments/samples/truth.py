@@ -45,6 +45,22 @@ class Truth:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "vectors", vectors)
 
+    def differences(self) -> Truth:
+        r"""Return the truth of :math:`(s - s')/\sqrt 2` for rows s, s' of a spherical mixture.
+
+        Hidden vectors :math:`(\mu_i - \mu_j)/\sqrt 2` with weights :math:`w_i w_j`: the clustering
+        proof loses the factor :math:`2^{t/2}` (erratum 4).
+        """
+        k, d = self.vectors.shape
+        apart = (self.vectors[:, None, :] - self.vectors[None, :, :]).reshape(k * k, d)
+        pairs = np.outer(self.weights, self.weights).ravel()
+        return Truth(pairs, apart / math.sqrt(2), noise=self.noise)
+
+    def power(self, points: Floats, order: int) -> Floats:
+        r"""Return :math:`\langle x^{\otimes m}, M_m \rangle` for each row of ``points``."""
+        inner: Floats = (points @ self.vectors.T) ** order @ self.weights
+        return inner
+
     def hermite(self, points: Floats, order: int) -> Floats:
         r"""Return :math:`\langle H_m(x), M_m \rangle` exactly for each row x of ``points``.
 

@@ -1,0 +1,165 @@
+"""The demonstration: four problems on built-in data, each beside its truth."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import IO
+
+import numpy as np
+from rich.table import Table
+
+from implicitmoments import datasets
+from implicitmoments.backends import Array
+from implicitmoments.circuits import power, vector
+from implicitmoments.models import (
+    ActivationSumProblem,
+    PairwiseDifferenceProblem,
+    PopulationProblem,
+    RegressionMixtureProblem,
+    SphericalMixtureProblem,
+    relu,
+)
+from implicitmoments.moments import ImplicitMoments, MomentProblem, implicit_moments
+from implicitmoments.samples import RowDraws, Truth
+
+__all__ = ["DemoRow", "run_demo", "table_of", "write_files"]
+
+N_QUERIES = 400
+
+
+@dataclass(frozen=True)
+class DemoRow:
+    """One line of the table.
+
+    Attributes
+    ----------
+    error : float
+        Root mean square error of ⟨H_m(x), M_m⟩ over x from N(0, I), relative to its own root
+        mean square: an estimator that always says 0 scores 1.
+    """
+
+    problem: str
+    n_features: int
+    n_components: int
+    order: int
+    rows: int
+    dense_numbers: float
+    error: float
+    seconds: float
+    spectra: tuple[tuple[float, ...], ...]
+
+
+def run_demo(seed: int) -> list[DemoRow]:
+    """Estimate a moment of each problem from data, and one that no memory could hold."""
+    X, mixture = datasets.make_spherical_mixture(300_000, 3, 8, random_state=seed)
+    pairs, apart = datasets.make_spherical_mixture(600_000, 2, 6, random_state=seed)
+    Xr, yr, regression = datasets.make_regression_mixture(300_000, 3, 6, random_state=seed)
+    Xa, ya, activations = datasets.make_activation_sum(300_000, 3, 8, random_state=seed)
+    _, known = datasets.make_spherical_mixture(1, 6, 20, radius=1.0, random_state=seed)
+    return [
+        _row("spherical mixture", SphericalMixtureProblem(X), mixture, 4, seed),
+        _row(
+            "pairwise differences", PairwiseDifferenceProblem(pairs), apart.differences(), 4, seed
+        ),
+        _row("linear regressions", RegressionMixtureProblem(Xr, yr), regression, 2, seed),
+        _row("sum of ReLUs", ActivationSumProblem(Xa, ya, relu()), activations, 2, seed),
+        _exact_row("known vectors", known, 12, seed),
+    ]
+
+
+def _row(name: str, problem: MomentProblem, truth: Truth, order: int, seed: int) -> DemoRow:
+    clock = perf_counter()
+    k = len(truth.weights)
+    estimated = implicit_moments(problem, n_components=k, order=order, random_state=seed)
+    queries = RowDraws(seed, range(N_QUERIES), (2,)).normal(problem.n_features)
+    answers = estimated.hermite(queries, random_state=seed)
+    return _report(name, estimated, answers, truth.hermite(queries, order), clock)
+
+
+def _exact_row(name: str, truth: Truth, order: int, seed: int) -> DemoRow:
+    """Run the recursion on exact moments, of an order at which no tensor can be stored."""
+    clock = perf_counter()
+    k, d = truth.vectors.shape
+    estimated = implicit_moments(
+        PopulationProblem(truth), n_components=k, order=order, n_samples=k, random_state=seed
+    )
+    queries = RowDraws(seed, range(N_QUERIES), (2,)).normal(d)
+    answers = estimated.inner(power(vector("x"), order), {"x": queries})
+    return _report(name, estimated, answers, truth.power(queries, order), clock)
+
+
+def _report(
+    name: str, estimated: ImplicitMoments, answers: Array, exact: Array, clock: float
+) -> DemoRow:
+    d, m = estimated.runs[0].projection.n_features, estimated.order
+    return DemoRow(
+        problem=name,
+        n_features=d,
+        n_components=estimated.n_components,
+        order=m,
+        rows=estimated.stats["rows_used"],
+        dense_numbers=float(d) ** m,
+        error=float(np.sqrt(np.mean((answers - exact) ** 2) / np.mean(exact**2))),
+        seconds=perf_counter() - clock,
+        spectra=tuple(tuple(float(v) for v in spectrum) for spectrum in estimated.spectra),
+    )
+
+
+def table_of(rows: list[DemoRow]) -> Table:
+    """Lay the rows out for a terminal."""
+    table = Table(title="⟨H_m(x), M_m⟩ for unseen x, from data, without writing M_m down")
+    table.add_column("problem")
+    for head in ("d", "k", "m", "rows", "numbers in M_m", "relative error", "seconds"):
+        table.add_column(head, justify="right")
+    for row in rows:
+        table.add_row(
+            row.problem,
+            str(row.n_features),
+            str(row.n_components),
+            str(row.order),
+            f"{row.rows:,}",
+            f"{row.dense_numbers:.1e}",
+            f"{row.error:.2g}",
+            f"{row.seconds:.1f}",
+        )
+    table.caption = "0 would be exact, 1 is what always answering 0 scores"
+    return table
+
+
+def write_files(rows: list[DemoRow], folder: Path) -> list[Path]:
+    """Write the table as JSON and the spectra as CSV; each file appears whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table, spectra = folder / "table.json", folder / "spectra.csv"
+
+    def write_table(file: IO[str]) -> None:
+        lines = [{k: v for k, v in asdict(row).items() if k != "spectra"} for row in rows]
+        json.dump(lines, file, indent=2)
+
+    def write_spectra(file: IO[str]) -> None:
+        out = csv.writer(file)
+        out.writerow(["problem", "moment_order", "place", "eigenvalue"])
+        for row in rows:
+            for r, spectrum in enumerate(row.spectra, start=1):
+                out.writerows([row.problem, 2 * r, i, v] for i, v in enumerate(spectrum, start=1))
+
+    _write_whole(table, write_table)
+    _write_whole(spectra, write_spectra)
+    return [table, spectra]
+
+
+def _write_whole(path: Path, write: Callable[[IO[str]], None]) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            write(file)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

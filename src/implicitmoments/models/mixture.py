@@ -1,0 +1,65 @@
+"""Mixtures of spherical Gaussians, and their pairwise differences (section 4.3)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from implicitmoments.backends import Array, as_real_array, move_like
+from implicitmoments.moments import HermiteProblem
+from implicitmoments.samples import Block, DifferenceSource, MappedSource, Source, as_source
+
+__all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
+
+
+class SphericalMixtureProblem(HermiteProblem):
+    r"""Moments of the means of a mixture :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
+
+    Fact 2.3 and Lemma 4.17: :math:`E[He_t(x)] = \sum_i w_i \mu_i^{\otimes t}` for unit variance.
+    The hidden vectors are :math:`(\mu_i - c)/\sigma`.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features), Source, or callable
+    variance : float
+        The common variance :math:`\sigma^2` of the components.
+    center : array of shape (n_features,), optional
+        The point c that means are measured from; the origin by default.
+    """
+
+    def __init__(
+        self, points: Array | Source, *, variance: float = 1.0, center: Array | None = None
+    ) -> None:
+        if not (math.isfinite(variance) and variance > 0):
+            raise ValueError(f"variance is a positive number, got {variance}")
+        source = as_source(points)
+        origin = np.zeros(source.n_features) if center is None else center
+        origin = as_real_array(origin, "center", 1)
+        if origin.shape[0] != source.n_features:
+            raise ValueError(
+                f"center has {origin.shape[0]} entries and the points {source.n_features} features"
+            )
+        sigma = math.sqrt(variance)
+
+        def standardise(block: Block) -> Block:
+            x = block["x"]
+            return {**block, "x": (x - move_like(origin, x)[None, :]) / sigma}
+
+        super().__init__(MappedSource(source, standardise))
+
+
+class PairwiseDifferenceProblem(HermiteProblem):
+    r"""Moments of the differences of the means, from differences of pairs of rows.
+
+    Proof of Theorem 4.19. Of unit variance, with hidden vectors :math:`(\mu_i - \mu_j)/\sqrt 2`
+    and weights :math:`w_i w_j` (erratum 4: the text states them without the root).
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features), Source, or callable
+        Rows of the mixture; rows 2i and 2i + 1 make one difference.
+    """
+
+    def __init__(self, points: Array | Source) -> None:
+        super().__init__(DifferenceSource(as_source(points)))

@@ -1,0 +1,45 @@
+"""Exact moments in place of averages: the limit that every estimator tends to."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from implicitmoments.circuits import Circuit, power, scalar, vector
+from implicitmoments.moments import MomentProblem
+from implicitmoments.samples import Block, RowDraws, Truth
+
+__all__ = ["PopulationProblem"]
+
+
+class PopulationProblem(MomentProblem):
+    r"""Moments :math:`\sum_i w_i v_i^{\otimes t}` of vectors that are known.
+
+    Every row is the same and has no variance, so one row a step is enough. What the recursion
+    returns is then exact: its error is rounding, whatever k, the weights and the vectors.
+
+    Parameters
+    ----------
+    truth : Truth
+    """
+
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+        self.n_features = int(truth.vectors.shape[1])
+
+    def circuit(self, order: int) -> Circuit:
+        """Return ``Σ_i w_i · v_i ⊗ … ⊗ v_i``."""
+        terms = (
+            scalar(f"w{i}") * power(vector(f"v{i}"), order) for i in range(len(self.truth.weights))
+        )
+        return reduce(add, terms)
+
+    def draw(self, order: int, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002
+        """Return the vectors and weights themselves, the same for every row."""
+        n = len(rows)
+        block: dict[str, np.ndarray] = {}
+        for i, (w, v) in enumerate(zip(self.truth.weights, self.truth.vectors, strict=True)):
+            block[f"w{i}"], block[f"v{i}"] = np.full(n, w), np.tile(v, (n, 1))
+        return block

@@ -1,0 +1,75 @@
+"""Random circuits, inputs and projections, for tests of one's own estimators."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from implicitmoments.circuits import Circuit, scalar, unit, vector
+from implicitmoments.projections import RecursiveProjection
+
+__all__ = ["random_circuit", "random_inputs", "random_projection"]
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> Circuit:
+    """Return a circuit of the given order made of random operations on shared wires.
+
+    Parameters
+    ----------
+    rng : numpy Generator
+    order : int
+    extra : int
+        Additions and scalings made at every order, beside the appends.
+    """
+    scalars: list[Circuit] = [unit(), scalar("a"), scalar("b")]
+    vectors: list[Circuit] = [vector("x"), vector("y"), vector("z")]
+
+    def pick(pool: list[Circuit]) -> Circuit:
+        return pool[int(rng.integers(len(pool)))]
+
+    def mix(pool: list[Circuit]) -> None:
+        for _ in range(extra):
+            choice = rng.integers(4)
+            if choice == 0:
+                pool.append(pick(pool) + pick(pool))
+            elif choice == 1:
+                pool.append(pick(pool) - pick(pool))
+            elif choice == 2:
+                pool.append(pick(scalars) * pick(pool))
+            else:
+                pool.append(float(rng.normal()) * pick(pool))
+
+    mix(scalars)
+    vectors += [pick(scalars).append(pick(vectors)) for _ in range(2)]
+    mix(vectors)
+    pools = [scalars, vectors]
+    for s in range(2, order + 1):
+        pools.append([pick(pools[s - 1]).append(pick(vectors)) for _ in range(3)])
+        mix(pools[s])
+    return pick(pools[order]) + pick(pools[order])
+
+
+def random_inputs(
+    rng: np.random.Generator, circuit: Circuit, n_samples: int, n_features: int
+) -> dict[str, Floats]:
+    """Return standard normal inputs for everything a circuit reads."""
+    return {
+        name: rng.normal(size=(n_samples, n_features) if order else n_samples)
+        for name, order in circuit.inputs.items()
+    }
+
+
+def random_projection(
+    rng: np.random.Generator, n_features: int, order: int, *, width: int
+) -> RecursiveProjection:
+    """Return a projection with random orthonormal steps of at most ``width`` rows."""
+    projection = RecursiveProjection.identity(n_features, 0)
+    for _ in range(order):
+        columns = projection.dim * n_features
+        rows = int(rng.integers(1, min(width, columns) + 1))
+        q, _ = np.linalg.qr(rng.normal(size=(columns, rows)))
+        projection = projection.extend(q.T)
+    return projection

@@ -1,0 +1,50 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from implicitmoments import __version__
+from implicitmoments.cli import main
+from implicitmoments.cli.app import app
+
+run = CliRunner().invoke
+
+
+def test_demo_prints_a_table_and_writes_its_files(tmp_path):
+    folder = tmp_path / "made" / "here"
+    result = run(app, ["demo", "-o", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert "spherical" in result.output
+    rows = json.loads((folder / "table.json").read_text())
+    assert len(rows) == 5
+    assert all(row["error"] < 1 for row in rows)
+    assert rows[-1]["error"] < 1e-10
+    assert (folder / "spectra.csv").read_text().startswith("problem,moment_order,place,eigenvalue")
+    assert sorted(path.name for path in folder.iterdir()) == ["spectra.csv", "table.json"]
+
+
+def test_a_file_in_the_way_is_said_before_any_work(tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = run(app, ["demo", "-o", str(tmp_path / "taken")])
+    assert result.exit_code == 2
+    assert "is a file, expected a folder" in result.output
+
+
+def test_version_and_help():
+    assert run(app, ["--version"]).output.strip() == __version__
+    assert "demo" in run(app, []).output
+
+
+def test_python_m_is_the_same_command():
+    command = [sys.executable, "-m", "implicitmoments", "--version"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == __version__
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "implicitmoments.cli.app")
+    with pytest.raises(SystemExit, match=r"needs typer; install it with: pip install"):
+        main()

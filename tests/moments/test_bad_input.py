@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+
+from implicitmoments import HermiteProblem, MomentProblem, implicit_moments
+from implicitmoments.circuits import power, vector
+from implicitmoments.models import PopulationProblem, SphericalMixtureProblem
+from implicitmoments.samples import Truth
+
+X = np.random.default_rng(0).normal(size=(100, 3))
+
+
+class Wrong(MomentProblem):
+    n_features, n_rows = 3, None
+
+    def __init__(self, circuit):
+        self.made = circuit
+
+    def circuit(self, order):
+        return self.made
+
+    def draw(self, order, rows, rng):
+        return {"x": rng.normal(4)}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
+        ({"n_components": 2.0}, TypeError, "n_components is a whole number, got 2.0"),
+        (
+            {"n_components": 60},
+            ValueError,
+            "n_components=60 is more than the 33 rows of each average",
+        ),
+        ({"order": 0}, ValueError, "order is at least 1, got 0"),
+        ({"order": 120}, ValueError, "too few rows: order 120 takes 121 averages.*100 are there"),
+        ({"n_repeats": 40}, ValueError, "order 2 takes 3 averages over fresh rows, 40 times"),
+        ({"n_samples": 50}, ValueError, "3 × 50 rows are needed and 100 are there"),
+        ({"n_samples": 0}, ValueError, "n_samples is at least 1"),
+        ({"method": "magic"}, ValueError, "got 'magic'"),
+        ({"block_rows": 0}, ValueError, "block_rows is at least 1"),
+        ({"random_state": "x"}, TypeError, "random_state is a whole number"),
+        (
+            {"truth": Truth([1.0], [[1.0, 2.0]])},
+            ValueError,
+            "vectors of 2 features, the problem has 3",
+        ),
+    ],
+)
+def test_what_was_given_what_was_expected_what_to_try(options, error, message):
+    settings = {"n_components": 2, "order": 2, "random_state": 0, **options}
+    with pytest.raises(error, match=message):
+        implicit_moments(HermiteProblem(X), **settings)
+
+
+@pytest.mark.parametrize(
+    ("points", "error", "message"),
+    [
+        (np.where(X > 2, np.nan, X), ValueError, "X contains NaN"),
+        (np.where(X > 2, -np.inf, X), ValueError, "X contains infinity"),
+        (X.astype(str), TypeError, "expected real numbers"),
+        (X[:0], ValueError, "X is empty"),
+        (X[0], ValueError, r"X has 1 axes"),
+        (None, TypeError, "expected real numbers"),
+    ],
+)
+def test_points_that_do_not_fit(points, error, message):
+    with pytest.raises(error, match=message):
+        HermiteProblem(points)
+
+
+@pytest.mark.parametrize(
+    ("weight", "error", "message"),
+    [
+        (lambda order: np.ones(7), ValueError, r"weight\(2\) has 7 rows, expected 100"),
+        (lambda order: np.full(100, np.nan), ValueError, r"weight\(2\) contains NaN"),
+        (lambda order: ["a"] * 100, TypeError, "expected real numbers"),
+    ],
+)
+def test_weights_that_do_not_fit(weight, error, message):
+    with pytest.raises(error, match=message):
+        implicit_moments(HermiteProblem(X, weight), n_components=2, order=2)
+
+
+def test_a_problem_that_makes_rows_needs_their_number():
+    endless = HermiteProblem(lambda rows, rng: rng.normal(3))
+    with pytest.raises(ValueError, match="give n_samples"):
+        implicit_moments(endless, n_components=2, order=2)
+    with pytest.raises(ValueError, match="give n_samples"):
+        implicit_moments(PopulationProblem(Truth([1.0], [[1.0]])), n_components=1, order=1)
+
+
+@pytest.mark.parametrize(
+    ("circuit", "error", "message"),
+    [
+        (power(vector("x"), 3), ValueError, r"Wrong.circuit\(2\) gave a circuit of order 3"),
+        ("x", TypeError, "not a circuit"),
+        (power(vector("x"), 2), ValueError, "'x' has 4 features, expected 3"),
+        (power(vector("u"), 2), ValueError, "reads 'u', which the inputs do not hold"),
+    ],
+)
+def test_a_users_own_problem_is_checked(circuit, error, message):
+    with pytest.raises(error, match=message):
+        implicit_moments(Wrong(circuit), n_components=2, order=2, n_samples=10)
+
+
+def test_something_else_than_a_problem():
+    with pytest.raises(TypeError, match=r"such as HermiteProblem\(X\), got ndarray"):
+        implicit_moments(X, n_components=2, order=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variance": 0.0}, "variance is a positive number, got 0.0"),
+        ({"center": [0.0, 1.0]}, "center has 2 entries and the points 3 features"),
+    ],
+)
+def test_mixture_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        SphericalMixtureProblem(X, **options)

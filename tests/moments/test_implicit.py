@@ -1,0 +1,186 @@
+"""Algorithm Implicit-Moment-Estimation: exact on exact moments, and what its analysis measures."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from implicitmoments import HermiteProblem, implicit_moments
+from implicitmoments.circuits import hermite, power, vector
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.models import PopulationProblem
+from implicitmoments.moments.subspace import distances_to_truth, projected_moment
+from implicitmoments.projections import evaluate_dense
+from implicitmoments.samples import Truth
+from implicitmoments.testing import random_circuit, random_inputs, random_projection
+
+x, y = vector("x"), vector("y")
+
+
+def exact(truth, order, k=None):
+    k = k or len(truth.weights)
+    return implicit_moments(
+        PopulationProblem(truth), n_components=k, order=order, n_samples=k, truth=truth
+    )
+
+
+AWKWARD = {
+    "k < d": Truth([0.3, 0.7], [[1.0, 0.2, 0.0, 0.0], [0.0, -1.0, 0.5, 0.3]]),
+    "k > d": Truth([0.1, 0.2, 0.3, 0.4, 0.5], np.random.default_rng(0).normal(size=(5, 2))),
+    "repeated": Truth([0.5, 0.25, 0.25], [[1.0, 1.0, 0.0], [0.2, 0.1, 1.0], [0.2, 0.1, 1.0]]),
+    "zero": Truth([0.5, 0.2, 0.3], [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.2, 0.1, 1.0]]),
+    "opposite": Truth([0.4, 0.6], [[1.0, -2.0, 0.5], [-1.0, 2.0, -0.5]]),
+    "unequal": Truth([1e-4, 1.0, 3.0], np.random.default_rng(1).normal(size=(3, 3))),
+    "one feature": Truth([0.5, 0.5], [[2.0], [-1.0]]),
+    "all zero": Truth([0.5, 0.5], np.zeros((2, 3))),
+}
+
+
+@pytest.mark.parametrize("truth", AWKWARD.values(), ids=AWKWARD)
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_exact_moments_give_exact_answers(truth, order, rng):
+    points = rng.normal(size=(20, truth.vectors.shape[1]))
+    result = exact(truth, order)
+    expected = truth.power(points, order)
+    answers = result.inner(power(x, order), {"x": points})
+    np.testing.assert_allclose(answers, expected, atol=1e-10 * (1 + np.abs(expected).max()))
+    given_y = rng.normal(size=points.shape)
+    answers = result.inner(hermite(x, y, order), {"x": points, "y": given_y})
+    z = points + 1j * given_y
+    root = np.sqrt(float(np.prod(range(1, order + 1))))
+    expected = ((z @ truth.vectors.T) ** order).real @ truth.weights / root
+    np.testing.assert_allclose(answers, expected, atol=1e-10 * (1 + np.abs(expected).max()))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    order=st.integers(1, 4),
+    k=st.integers(1, 5),
+    d=st.integers(1, 4),
+)
+def test_any_circuit_is_answered_exactly(seed, order, k, d):
+    rng = np.random.default_rng(seed)
+    truth = Truth(rng.uniform(0.1, 1, size=k), rng.normal(size=(k, d)))
+    circuit = random_circuit(rng, order)
+    inputs = random_inputs(rng, circuit, 3, d)
+    tensor = evaluate_dense(circuit, inputs)
+    expected = 0
+    for w, v in zip(truth.weights, truth.vectors, strict=True):
+        along = tensor
+        for _ in range(order):
+            along = along @ v
+        expected = expected + w * along
+    scale = 1 + np.abs(tensor).max() * np.abs(truth.vectors).max() ** order * d**order
+    np.testing.assert_allclose(
+        exact(truth, order).inner(circuit, inputs), expected, atol=1e-10 * scale
+    )
+
+
+@pytest.mark.parametrize("truth", AWKWARD.values(), ids=AWKWARD)
+def test_in_the_population_every_measure_of_error_is_rounding(truth):
+    result = exact(truth, 4)
+    run = result.runs[0]
+    scale = (1 + np.linalg.norm(truth.vectors, axis=1).max()) ** 8
+    # an eigenvector is known up to √(rounding): eta = O(√delta), Lemma 3.9
+    assert run.etas.max() < 1e-7 * scale
+    assert result.noise_floor.max() < 1e-13 * scale
+    assert max(step.delta for step in run.steps) < 1e-13 * scale
+
+
+def test_eta_is_the_distance_from_the_dense_subspace(rng):
+    truth = AWKWARD["k > d"]
+    projection = random_projection(rng, 2, 3, width=4)
+    for r in (1, 2, 3):
+        matrix = projection.first(r).as_matrix()
+        powers = evaluate_dense(power(x, r), {"x": truth.vectors}).reshape(5, -1)
+        left = powers - powers @ matrix.T @ matrix
+        expected = np.max(np.sqrt(truth.weights) * np.linalg.norm(left, axis=1))
+        assert distances_to_truth(projection, truth)[r - 1] == pytest.approx(expected, rel=1e-10)
+
+
+def test_projected_moment_is_the_dense_one(rng):
+    truth = AWKWARD["k < d"]
+    projection = random_projection(rng, 4, 2, width=3)
+    window = np.kron(projection.as_matrix(), np.eye(4))
+    cubes = evaluate_dense(power(x, 3), {"x": truth.vectors}).reshape(2, -1)
+    dense = (cubes * truth.weights[:, None]).T @ cubes
+    np.testing.assert_allclose(
+        projected_moment(projection, truth), window @ dense @ window.T, atol=1e-12
+    )
+
+
+def test_eta_grows_no_faster_than_lemma_3_9():
+    """eta_{r+1} ≤ eta_r · max‖v‖ + c·√delta, with the constant of the proof (a root of 2)."""
+    X, truth = make_spherical_mixture(60_000, 3, 5, radius=1.5, random_state=0)
+    run = implicit_moments(
+        HermiteProblem(X), n_components=3, order=4, truth=truth, random_state=0
+    ).runs[0]
+    longest = np.linalg.norm(truth.vectors, axis=1).max()
+    deltas = [step.delta for step in run.steps]
+    assert run.etas[0] <= np.sqrt(2 * deltas[0])
+    for r in range(1, 4):
+        assert run.etas[r] <= run.etas[r - 1] * longest + np.sqrt(2 * deltas[r])
+        assert run.steps[r].next_value <= deltas[r]
+
+
+def test_every_average_has_rows_of_its_own():
+    X, _ = make_spherical_mixture(1_000, 2, 3, random_state=0)
+    result = implicit_moments(
+        HermiteProblem(X), n_components=2, order=3, n_repeats=2, random_state=0
+    )
+    used = [step.rows for run in result.runs for step in run.steps]
+    assert [len(rows) for rows in used] == [125] * 6
+    seen = [row for rows in used for row in rows]
+    assert len(set(seen)) == len(seen)
+    assert result.stats["rows_used"] == 1_000
+    # the last average of each run has the rows between its steps and the next run's
+    assert used[2].stop + 125 == used[3].start
+
+
+def test_results_do_not_depend_on_the_block_size_beyond_rounding():
+    X, _ = make_spherical_mixture(3_000, 2, 3, random_state=0)
+    queries = X[:50]
+    answers = [
+        implicit_moments(
+            HermiteProblem(X), n_components=2, order=3, random_state=5, block_rows=size
+        ).hermite(queries, n_draws=3)
+        for size in (None, 7, 100)
+    ]
+    np.testing.assert_allclose(answers[1], answers[0], rtol=1e-9)
+    np.testing.assert_allclose(answers[2], answers[0], rtol=1e-9)
+
+
+def test_the_same_seed_gives_the_same_result_and_another_does_not():
+    X, _ = make_spherical_mixture(3_000, 2, 3, random_state=0)
+
+    def answer(seed):
+        m = implicit_moments(HermiteProblem(X), n_components=2, order=2, random_state=seed)
+        return m.hermite(X[:9], n_draws=2)
+
+    np.testing.assert_array_equal(answer(1), answer(1))
+    assert np.any(answer(1) != answer(2))
+
+
+def test_arrays_stay_in_their_library(xp):
+    X, _ = make_spherical_mixture(900, 2, 3, random_state=0)
+    m = implicit_moments(HermiteProblem(xp.asarray(X)), n_components=2, order=2, random_state=0)
+    plain = implicit_moments(HermiteProblem(X), n_components=2, order=2, random_state=0)
+    answer = m.hermite(xp.asarray(X[:9]), n_draws=2)
+    assert type(answer) is type(xp.ones(1))
+    np.testing.assert_allclose(np.asarray(answer), plain.hermite(X[:9], n_draws=2), rtol=1e-9)
+
+
+def test_progress_is_told_on_request():
+    X, _ = make_spherical_mixture(300, 2, 3, random_state=0)
+    told = []
+    implicit_moments(
+        HermiteProblem(X),
+        n_components=2,
+        order=2,
+        random_state=0,
+        block_rows=40,
+        progress=lambda what, done, total: told.append((what, done, total)),
+    )
+    assert told[:3] == [("order 2", 40, 100), ("order 2", 80, 100), ("order 2", 100, 100)]
+    assert told[-1] == ("order 2", 100, 100)
+    assert {what for what, _, _ in told} == {"order 2", "order 4"}

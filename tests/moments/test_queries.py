@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from implicitmoments import implicit_moments
+from implicitmoments.circuits import hermite, power, scalar, vector
+from implicitmoments.models import PopulationProblem
+from implicitmoments.moments.result import ImplicitMoments, Run
+from implicitmoments.projections import RecursiveProjection
+from implicitmoments.samples import Truth
+
+x, y, c = vector("x"), vector("y"), scalar("c")
+TRUTH = Truth([0.4, 0.6], [[1.0, 0.5, 0.0], [0.0, -0.5, 1.0]])
+
+
+@pytest.fixture(scope="module")
+def moments():
+    return implicit_moments(PopulationProblem(TRUTH), n_components=2, order=3, n_samples=2)
+
+
+def test_auxiliary_draws_are_averaged_over(moments, rng):
+    points = rng.normal(size=(3, 3))
+    exact = TRUTH.hermite(points, 3)
+    errors = [np.abs(moments.hermite(points, n_draws=n) - exact).max() for n in (100, 10_000)]
+    assert errors[1] < 0.15
+    assert errors[1] < errors[0]
+
+
+def test_auxiliary_draws_from_another_law(moments, rng):
+    points = rng.normal(size=(4, 3))
+    drawn = moments.inner(
+        c * power(x, 3),
+        {"x": points},
+        auxiliary={"c": lambda rng: 2 + 0 * rng.normal()},
+        n_draws=2,
+    )
+    np.testing.assert_allclose(drawn, 2 * TRUTH.power(points, 3), rtol=1e-10)
+
+
+def test_queries_do_not_depend_on_their_neighbours(moments, rng):
+    points = rng.normal(size=(5, 3))
+    together = moments.hermite(points, n_draws=4, random_state=3)
+    np.testing.assert_allclose(
+        moments.hermite(points[:2], n_draws=4, random_state=3), together[:2], rtol=1e-12
+    )
+    assert np.any(moments.hermite(points, n_draws=4, random_state=4) != together)
+
+
+def test_a_query_without_inputs_is_one_row(moments):
+    answer = moments.inner(hermite(x, y, 3), {}, auxiliary=("x", "y"), n_draws=3)
+    assert answer.shape == (1,)
+
+
+@pytest.mark.parametrize("n_runs", [1, 2, 3, 4])
+def test_answers_are_medians_over_runs(n_runs):
+    coordinates = np.array([3.0, 1.0, 100.0, 2.0])[:n_runs]
+    runs = tuple(
+        Run(RecursiveProjection([np.array([[1.0, 0.0]])]), np.array([a]), (), None)
+        for a in coordinates
+    )
+    answers = ImplicitMoments(1, 1, runs, {}).inner(x, {"x": np.array([[2.0, 5.0], [-1.0, 0.0]])})
+    np.testing.assert_allclose(answers, np.median(coordinates) * np.array([2.0, -1.0]))
+
+
+@pytest.mark.parametrize(
+    ("circuit", "inputs", "options", "message"),
+    [
+        (hermite(x, y, 3), {"x": np.ones((1, 3))}, {}, r"reads 'y'.*auxiliary=\('y',\)"),
+        (power(x, 3), {"x": np.ones((1, 3))}, {"auxiliary": ("q",)}, "auxiliary names 'q'"),
+        (
+            power(x, 3),
+            {"x": np.ones((1, 3))},
+            {"auxiliary": ("x",)},
+            "both in inputs and in auxil",
+        ),
+        (c * power(x, 3), {"x": np.ones((1, 3))}, {"auxiliary": ("c",)}, "say how to draw it"),
+        (power(x, 3), {"x": np.ones((1, 3))}, {"n_draws": 0}, "n_draws is at least 1, got 0"),
+        (
+            power(x, 2),
+            {"x": np.ones((1, 3))},
+            {},
+            "circuit has order 2 and the projection order 3",
+        ),
+        (power(x, 3), {"x": np.ones((1, 4))}, {}, "'x' has 4 features, expected 3"),
+        (power(x, 3), {"x": [[1, 2, np.nan]]}, {}, "'x' contains NaN"),
+    ],
+)
+def test_queries_that_do_not_fit(moments, circuit, inputs, options, message):
+    with pytest.raises(ValueError, match=message):
+        moments.inner(circuit, inputs, **options)
+
+
+def test_other_orders_are_refused_with_what_to_do(moments):
+    with pytest.raises(ValueError, match=r"order 3 was estimated and order 2.*order=2\)"):
+        moments.hermite(np.ones((1, 3)), order=2)

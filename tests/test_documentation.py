@@ -1,0 +1,89 @@
+"""Documents that name code are checked against it."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import implicitmoments
+
+ROOT = Path(__file__).parents[1]
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(implicitmoments.__path__, "implicitmoments.")
+    if not module.name.endswith("__main__")
+]
+# numbered statements of the paper, by section
+STATEMENTS = {"1": 8, "2": 4, "3": 10, "4": 23}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+KINDS = [
+    "Definition",
+    "Lemma",
+    "Fact",
+    "Theorem",
+    "Proposition",
+    "Corollary",
+    "Claim",
+    "Remark",
+    "Algorithm",
+    "Erratum",
+]
+
+
+def map_rows():
+    """Statement, symbols, tests and note of every row of the paper map."""
+    for line in (ROOT / "docs/paper_map.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if cells[0].split(" ")[0] in KINDS:
+            yield cells
+
+
+ROWS = list(map_rows())
+
+
+def resolve(dotted):
+    """Import the longest module of a dotted name and follow the rest by attribute."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(["implicitmoments", *parts[:cut]]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[cut:]:
+            found = getattr(found, attribute)
+        return found
+    return getattr(implicitmoments, dotted)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_paper_map_names_what_exists(row):
+    _, symbols, tests, note = row
+    named = re.findall(r"`([\w.]+)`", symbols)
+    for symbol in named:
+        resolve(symbol)
+    proven = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
+    for path, function in proven:
+        assert re.search(rf"^def {function}\(", (ROOT / path).read_text(), re.M), (path, function)
+    assert (named and proven) or note, "a row without code and a test says why"
+
+
+def test_paper_map_has_every_numbered_statement():
+    numbered = {match for row in ROWS for match in re.findall(r"^\w+ (\d+\.\d+)", row[0])}
+    expected = {f"{s}.{i}" for s, n in STATEMENTS.items() for i in range(1, n + 1)}
+    assert numbered == expected
+    assert sum(row[0].startswith("Erratum") for row in ROWS) == 8
+    assert sum(row[0].startswith("Algorithm") for row in ROWS) == 1
+
+
+def test_a_name_that_does_not_exist_is_noticed():
+    with pytest.raises(AttributeError):
+        resolve("moments.implicit.no_such_thing")
