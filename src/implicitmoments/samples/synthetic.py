@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from implicitmoments.samples.draws import RandomState, RowDraws, as_seed
+from implicitmoments.samples.sources import blocks
 from implicitmoments.samples.truth import Truth
 
 __all__ = [
@@ -187,16 +188,17 @@ def random_directions(
     low, high = radius if isinstance(radius, tuple) else (radius, radius)
     if not 0 <= low <= high:
         raise ValueError(f"radius is a number or a pair low <= high of at least 0, got {radius}")
-    rng = RowDraws(as_seed(random_state), range(max(TRIES, 2 * n_vectors)), (0,))
-    proposals = rng.normal(n_features)
-    proposals /= np.linalg.norm(proposals, axis=1, keepdims=True)
-    proposals *= (low + (high - low) * rng.uniform())[:, None]
-    kept = proposals[:0]
-    for proposal in proposals:
-        if not len(kept) or np.linalg.norm(kept - proposal, axis=1).min() >= separation:
-            kept = np.vstack([kept, proposal])
-        if len(kept) == n_vectors:
-            return kept
+    seed, kept = as_seed(random_state), np.zeros((0, n_features))
+    for rows in blocks(range(max(TRIES, n_vectors)), 4 * n_vectors):
+        rng = RowDraws(seed, rows, (0,))
+        proposals = rng.normal(n_features)
+        proposals /= np.linalg.norm(proposals, axis=1, keepdims=True)
+        proposals *= (low + (high - low) * rng.uniform())[:, None]
+        for proposal in proposals:
+            if not len(kept) or np.linalg.norm(kept - proposal, axis=1).min() >= separation:
+                kept = np.vstack([kept, proposal])
+            if len(kept) == n_vectors:
+                return kept
     raise ValueError(
         f"only {len(kept)} of {n_vectors} vectors at least {separation} apart were found at "
         f"radius {radius} in {n_features} features; lower the separation or raise the radius"
