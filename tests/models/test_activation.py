@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -7,6 +8,8 @@ from scipy.integrate import quad
 from implicitmoments import implicit_moments
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.models import ActivationSumProblem, cosine, relu
+
+paper_moments = partial(implicit_moments, method="paper")
 
 
 def by_quadrature(function, t):
@@ -57,7 +60,7 @@ def test_cosine_tail_is_poisson():
 def test_orders_that_labels_say_nothing_about_are_refused():
     X, y, _ = make_activation_sum(100, 2, 3, random_state=0)
     with pytest.raises(ValueError, match="coefficient of order 3 of relu is zero"):
-        implicit_moments(ActivationSumProblem(X, y, relu()), n_components=2, order=3)
+        paper_moments(ActivationSumProblem(X, y, relu()), n_components=2, order=3)
     with pytest.raises(ValueError, match="frequency is a positive number, got -1"):
         cosine(-1)
 

@@ -1,5 +1,7 @@
 """Algorithm Implicit-Moment-Estimation: exact on exact moments, and what its analysis measures."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,12 +16,14 @@ from implicitmoments.projections import evaluate_dense
 from implicitmoments.samples import Truth
 from implicitmoments.testing import random_circuit, random_inputs, random_projection
 
+paper_moments = partial(implicit_moments, method="paper")
+
 x, y = vector("x"), vector("y")
 
 
 def exact(truth, order, k=None):
     k = k or len(truth.weights)
-    return implicit_moments(
+    return paper_moments(
         PopulationProblem(truth), n_components=k, order=order, n_samples=k, truth=truth
     )
 
@@ -112,7 +116,7 @@ def test_projected_moment_is_the_dense_one(rng):
 def test_eta_grows_no_faster_than_lemma_3_9():
     """eta_{r+1} ≤ eta_r · max‖v‖ + c·√delta, with the constant of the proof (a root of 2)."""
     X, truth = make_spherical_mixture(60_000, 3, 5, radius=1.5, random_state=0)
-    run = implicit_moments(
+    run = paper_moments(
         HermiteProblem(X), n_components=3, order=4, truth=truth, random_state=0
     ).runs[0]
     longest = np.linalg.norm(truth.vectors, axis=1).max()
@@ -125,9 +129,7 @@ def test_eta_grows_no_faster_than_lemma_3_9():
 
 def test_every_average_has_rows_of_its_own():
     X, _ = make_spherical_mixture(1_000, 2, 3, random_state=0)
-    result = implicit_moments(
-        HermiteProblem(X), n_components=2, order=3, n_repeats=2, random_state=0
-    )
+    result = paper_moments(HermiteProblem(X), n_components=2, order=3, n_repeats=2, random_state=0)
     used = [step.rows for run in result.runs for step in run.steps]
     assert [len(rows) for rows in used] == [125] * 6
     seen = [row for rows in used for row in rows]
@@ -141,7 +143,7 @@ def test_results_do_not_depend_on_the_block_size_beyond_rounding():
     X, _ = make_spherical_mixture(3_000, 2, 3, random_state=0)
     queries = X[:50]
     answers = [
-        implicit_moments(
+        paper_moments(
             HermiteProblem(X), n_components=2, order=3, random_state=5, block_rows=size
         ).hermite(queries, n_draws=3)
         for size in (None, 7, 100)
@@ -154,7 +156,7 @@ def test_the_same_seed_gives_the_same_result_and_another_does_not():
     X, _ = make_spherical_mixture(3_000, 2, 3, random_state=0)
 
     def answer(seed):
-        m = implicit_moments(HermiteProblem(X), n_components=2, order=2, random_state=seed)
+        m = paper_moments(HermiteProblem(X), n_components=2, order=2, random_state=seed)
         return m.hermite(X[:9], n_draws=2)
 
     np.testing.assert_array_equal(answer(1), answer(1))
@@ -163,8 +165,8 @@ def test_the_same_seed_gives_the_same_result_and_another_does_not():
 
 def test_arrays_stay_in_their_library(xp):
     X, _ = make_spherical_mixture(900, 2, 3, random_state=0)
-    m = implicit_moments(HermiteProblem(xp.asarray(X)), n_components=2, order=2, random_state=0)
-    plain = implicit_moments(HermiteProblem(X), n_components=2, order=2, random_state=0)
+    m = paper_moments(HermiteProblem(xp.asarray(X)), n_components=2, order=2, random_state=0)
+    plain = paper_moments(HermiteProblem(X), n_components=2, order=2, random_state=0)
     answer = m.hermite(xp.asarray(X[:9]), n_draws=2)
     assert type(answer) is type(xp.ones(1))
     np.testing.assert_allclose(np.asarray(answer), plain.hermite(X[:9], n_draws=2), rtol=1e-9)
@@ -173,7 +175,7 @@ def test_arrays_stay_in_their_library(xp):
 def test_progress_is_told_on_request():
     X, _ = make_spherical_mixture(300, 2, 3, random_state=0)
     told = []
-    implicit_moments(
+    paper_moments(
         HermiteProblem(X),
         n_components=2,
         order=2,

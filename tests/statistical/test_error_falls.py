@@ -1,5 +1,7 @@
 """The error of ⟨H_m(x), M_m⟩ falls with N, and a wrong weight does not pass the same test."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from implicitmoments.models import (
     SphericalMixtureProblem,
     relu,
 )
+
+paper_moments = partial(implicit_moments, method="paper")
 
 SEEDS = range(3)
 SMALL, LARGE = 6_000, 384_000  # 64 times the rows: an error of order N^(-1/2) falls 8 times
@@ -43,7 +47,7 @@ def wrong_regressions(n, seed):
 
 
 def wrong_activations(n, seed):
-    """The coefficient printed in Corollary 4.9 has another size at order 4."""
+    """Labels without the Hermite coefficient of the activation."""
     X, y, truth = datasets.make_activation_sum(n, 2, 4, random_state=seed)
     return HermiteProblem(X, lambda order: y), truth
 
@@ -56,7 +60,7 @@ def wrong_mixture(n, seed):
 
 def relative_error(make, n, seed, order):
     problem, truth = make(n, seed)
-    m = implicit_moments(problem, n_components=len(truth.weights), order=order, random_state=seed)
+    m = paper_moments(problem, n_components=len(truth.weights), order=order, random_state=seed)
     queries = np.random.default_rng(seed).normal(size=(300, 4))
     exact = truth.hermite(queries, order)
     answers = m.hermite(queries, n_draws=2_000)
@@ -88,7 +92,7 @@ def test_medians_over_runs_are_steadier_than_one_run_of_the_same_length():
         worst = []
         for seed in range(12):
             problem, truth = regressions(3_000 * n_repeats, seed)
-            m = implicit_moments(
+            m = paper_moments(
                 problem, n_components=2, order=2, n_repeats=n_repeats, random_state=seed
             )
             queries = np.random.default_rng(seed).normal(size=(200, 4))

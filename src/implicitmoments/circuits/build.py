@@ -6,6 +6,9 @@ import math
 
 from implicitmoments.circuits.nodes import Circuit, Scalar, Unit, Vector
 
+LARGEST_FACTORIAL = 170  # the last that a double can hold
+
+
 __all__ = ["hermite", "power", "scalar", "unit", "vector"]
 
 
@@ -66,6 +69,11 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
     check_vector(x, "hermite")
     check_vector(y, "hermite")
     n = check_order(order, "hermite")
+    if n > LARGEST_FACTORIAL:
+        raise ValueError(
+            f"hermite takes an order of at most {LARGEST_FACTORIAL}, got {n}: "
+            "its factorial is beyond double precision"
+        )
     if n == 0:
         return unit()
     minus_y = -y

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from implicitmoments.backends import Array, namespace_of
@@ -84,19 +84,35 @@ class ActivationSumProblem(HermiteProblem):
     activation : Activation
     """
 
+    reduces = True
+
     def __init__(self, X: Array, y: Array, activation: Activation) -> None:
         super().__init__(ArraySource(X, y=y))
         self.activation = activation
 
+    def has_order(self, order: int) -> bool:
+        """Say whether the activation has a part of this degree."""
+        return self.activation.coefficient(order) != 0.0
+
+    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
+        """Put for y its residual after what the known lower orders explain of it."""
+        explained: Array = 0.0
+        for m, inner in lower.items():
+            if m < order:
+                explained = explained + self.activation.coefficient(m) * inner
+        return weights - explained / self._divisor(order)
+
+    def _divisor(self, order: int) -> float:
+        return self.activation.coefficient(order) * math.sqrt(math.factorial(order))
+
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
         """Return ``y / (c_t · √t!)``."""
-        c = self.activation.coefficient(order)
-        if c == 0.0:
+        if not self.has_order(order):
             raise ValueError(
                 f"the Hermite coefficient of order {order} of {self.activation.name} is zero, so "
                 f"labels say nothing about the moment of order {order}; ask for another order"
             )
-        return block["y"] / (c * math.sqrt(math.factorial(order)))
+        return block["y"] / self._divisor(order)
 
 
 def _relu(u: Array) -> Array:

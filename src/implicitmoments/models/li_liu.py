@@ -14,7 +14,7 @@ import math
 from implicitmoments.backends import Array, move_like
 from implicitmoments.circuits import Circuit, unit, vector
 from implicitmoments.moments import MomentProblem
-from implicitmoments.samples import Block, RowDraws, Source, as_source
+from implicitmoments.samples import Block, RowDraws, Source, Stream, as_source
 
 __all__ = ["LiLiuMixtureProblem", "li_liu_hermite", "li_liu_names", "li_liu_variance"]
 
@@ -113,7 +113,7 @@ class LiLiuMixtureProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, and an independent Gaussian for every pair of slots."""
-        x = self.source.read(rows, rng)["x"]
+        x = self.source.read(rows, rng.fork(Stream.ROWS))["x"]
         auxiliary = {
             name: move_like(rng.normal(self.n_features), x) for name in li_liu_names(order)
         }

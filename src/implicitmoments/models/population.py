@@ -17,8 +17,8 @@ __all__ = ["PopulationProblem"]
 class PopulationProblem(MomentProblem):
     r"""Moments :math:`\sum_i w_i v_i^{\otimes t}` of vectors that are known.
 
-    Every row is the same and has no variance, so one row a step is enough. What the recursion
-    returns is then exact: its error is rounding, whatever k, the weights and the vectors.
+    Every row is the same and has no variance, so a handful of rows a step is enough. What the
+    recursion returns is then exact up to rounding, whatever k, the weights and the vectors.
 
     Parameters
     ----------

@@ -1,13 +1,16 @@
-"""4 · Moments: problems, averages over rows, the recursion, and what it returns."""
+"""4 · Moments: problems, averages over rows, the recursions, and what they return."""
 
 from implicitmoments.moments.estimate import implicit_moments
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
-from implicitmoments.moments.result import ImplicitMoments, Run, StepReport
+from implicitmoments.moments.report import StepReport
+from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments, Run
 
 __all__ = [
+    "ClosedFormMoments",
     "HermiteProblem",
     "ImplicitMoments",
     "MomentProblem",
+    "PaperMoments",
     "Run",
     "StepReport",
     "implicit_moments",

@@ -10,7 +10,7 @@ from implicitmoments.backends import Array, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.samples import Block, RowDraws, blocks
+from implicitmoments.samples import Block, RowDraws, Stream, blocks
 
 __all__ = ["Averager", "Progress", "circuit_of_order"]
 
@@ -47,7 +47,7 @@ class Averager:
         circuit = circuit_of_order(self.problem, order)
         total: Array = 0.0
         for block, inputs in self._read(order, rows, max(left.width, right.width)):
-            for head, tail in evaluate_split(circuit, inputs, left, right):
+            for head, tail in evaluate_split(circuit, inputs, left, right, first_row=block.start):
                 part = namespace_of(head).matrix_transpose(head) @ tail
                 total = total + part
             self._tell(f"order {order}", block, rows)
@@ -57,17 +57,22 @@ class Averager:
         """Average ``S_order`` through ``projection``, as a vector of ``projection.dim``."""
         circuit = circuit_of_order(self.problem, order)
         total: Array = 0.0
-        for block, inputs in self._read(order, rows, projection.width):
-            images = evaluate(circuit, inputs, projection)
+        for block, inputs in self._read(order, rows, projection.width * projection.n_features):
+            images = evaluate(circuit, inputs, projection, first_row=block.start)
             part = namespace_of(images).sum(images, axis=0)
             total = total + part
             self._tell(f"order {order}", block, rows)
         return total / len(rows)
 
     def _read(self, order: int, rows: range, width: int) -> Iterator[tuple[range, Block]]:
-        size = self.block_rows or max(64, BLOCK_NUMBERS // (width * self.problem.n_features))
+        size = self.block_rows or max(64, BLOCK_NUMBERS // width)
         for block in blocks(rows, size):
-            yield block, self.problem.draw(order, block, RowDraws(self.seed, block, (order,)))
+            yield (
+                block,
+                self.problem.draw(
+                    order, block, RowDraws(self.seed, block, (Stream.AUXILIARY, order))
+                ),
+            )
 
     def _tell(self, what: str, block: range, rows: range) -> None:
         if self.progress is not None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from time import perf_counter
+from typing import Any
 
 from implicitmoments.moments.accumulate import Averager, Progress
+from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.implicit import estimate
-from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.moments.result import ImplicitMoments
+from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.moments.problem import HermiteProblem, MomentProblem
+from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
 from implicitmoments.samples import RandomState, Truth, as_seed
 
 __all__ = ["implicit_moments"]
+
+SAMPLING = ("reuse", "cross_fit", "fresh")
 
 
 def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
@@ -19,14 +25,18 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     *,
     n_components: int,
     order: int,
-    method: str = "paper",
+    method: str | None = None,
     n_samples: int | None = None,
+    sampling: str | None = None,
+    drop_noise: bool = True,
+    balanced: bool = True,
+    reduce_weights: bool = True,
     n_repeats: int = 1,
     truth: Truth | None = None,
     random_state: RandomState = None,
     block_rows: int | None = None,
     progress: Progress | None = None,
-) -> ImplicitMoments:
+) -> Any:
     r"""Estimate the moment tensor :math:`M_m = \sum_i w_i v_i^{\otimes m}` in compressed form.
 
     Parameters
@@ -37,16 +47,31 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         The number k of hidden vectors.
     order : int
         The order m of the moment.
-    method : {"paper"}
-        ``"paper"`` is algorithm Implicit-Moment-Estimation (section 3.3): fresh rows in each of
-        its m + 1 averages, moments up to order 2m.
+    method : {"closed_form", "paper"}, optional
+        ``"closed_form"``, the default for a :class:`HermiteProblem`, gives all orders up to m
+        with no auxiliary noise, from moments up to order m. ``"paper"``, the default for
+        others, is algorithm Implicit-Moment-Estimation (section 3.3): fresh rows in each of its
+        m + 1 averages, moments up to order 2m.
     n_samples : int, optional
-        Rows N of each average; by default as many as the problem has, shared equally.
+        ``"paper"``: rows N of each average; by default as many as the problem has, shared
+        equally. ``"closed_form"``: rows in all; by default all.
+    sampling : {"reuse", "cross_fit", "fresh"}, optional
+        Closed form only. ``"reuse"``, the default, takes all rows in every pass;
+        ``"cross_fit"`` finds subspaces on either half of the rows and moments on the other;
+        ``"fresh"`` takes other rows in every pass, as the paper does.
+    drop_noise : bool
+        Closed form only: leave directions below the noise floor out of the answers.
+    balanced : bool
+        Closed form only: moments as :math:`U_{m/2} \times U_{m/2}` matrices. If False, as vectors
+        of :math:`U_m`, which takes moments up to order 2m.
+    reduce_weights : bool
+        Closed form only: let the problem take lower orders out of its weights, if it can.
     n_repeats : int
-        Independent runs, on rows of their own. Answers are medians over them, and the
-        dependence on the failure probability becomes logarithmic.
+        ``"paper"`` only: independent runs, on rows of their own. Answers are medians over them,
+        and the dependence on the failure probability becomes logarithmic.
     truth : Truth, optional
-        For synthetic data: the distances eta and delta of the analysis are then measured.
+        ``"paper"`` only, for synthetic data: the distances eta and delta of the analysis are
+        then measured.
     random_state : int, generator or None
         Of the auxiliary draws, and of a problem that makes its rows.
     block_rows : int, optional
@@ -56,51 +81,97 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
 
     Returns
     -------
-    ImplicitMoments
+    ClosedFormMoments or PaperMoments
 
     Examples
     --------
     >>> from implicitmoments.datasets import make_spherical_mixture
     >>> from implicitmoments.moments import HermiteProblem, implicit_moments
     >>> X, truth = make_spherical_mixture(40_000, 3, 5, random_state=0)
-    >>> m = implicit_moments(HermiteProblem(X), n_components=3, order=2, random_state=0)
-    >>> m.runs[0].projection
-    <recursive projection of order 2 in 5 features: 1 → 3 → 3>
+    >>> m = implicit_moments(HermiteProblem(X), n_components=3, order=4)
     >>> m.hermite(X[:4]).shape
     (4,)
     """
-    if not isinstance(problem, MomentProblem):
-        raise TypeError(
-            f"problem is a MomentProblem such as HermiteProblem(X), got {type(problem).__name__}"
-        )
-    if method != "paper":
-        raise ValueError(f"method is 'paper', got {method!r}")
+    _check_problem(problem, truth)
     for name, value in (
         ("n_components", n_components),
         ("order", order),
         ("n_repeats", n_repeats),
     ):
         _check_positive(name, value)
-    if block_rows is not None:
-        _check_positive("block_rows", block_rows)
-    if truth is not None and truth.vectors.shape[1] != problem.n_features:
-        raise ValueError(
-            f"truth has vectors of {truth.vectors.shape[1]} features, "
-            f"the problem has {problem.n_features}"
-        )
+    for name, given in (("n_samples", n_samples), ("block_rows", block_rows)):
+        if given is not None:
+            _check_positive(name, given)
+    seed = as_seed(random_state)
+    if method is None:
+        method = "closed_form" if isinstance(problem, HermiteProblem) else "paper"
+    if method == "paper":
+        if sampling not in (None, "fresh"):
+            raise ValueError(f"method='paper' takes fresh rows in every average, got {sampling=}")
+        average = Averager(problem, seed, block_rows, progress)
+        return _paper(average, n_components, order, n_samples, n_repeats, truth)
+    how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights)
+    checked = _check_closed_form(method, problem, n_repeats, truth)
+    view = whole_view(checked, n_samples, block_rows, seed, progress)
+    return _closed(how, view, sampling or "reuse")
+
+
+def _paper(
+    average: Averager, k: int, m: int, n_samples: int | None, n_repeats: int, truth: Truth | None
+) -> ImplicitMoments:
     clock = perf_counter()
-    n = _rows_per_step(problem, n_components, order, n_samples, n_repeats)
+    problem = average.problem
+    n = _rows_per_step(problem, k, m, n_samples, n_repeats)
     fresh = _consecutive(n)
-    average = Averager(problem, as_seed(random_state), block_rows, progress)
-    runs = tuple(estimate(average, n_components, order, fresh, truth) for _ in range(n_repeats))
+    runs = tuple(estimate(average, k, m, fresh, truth) for _ in range(n_repeats))
     stats = {
-        "method": method,
+        "method": "paper",
         "rows_per_step": n,
-        "rows_used": n * (order + 1) * n_repeats,
+        "rows_used": n * (m + 1) * n_repeats,
         "seconds": perf_counter() - clock,
         "orthonormality_defect": max(run.projection.defect for run in runs),
     }
-    return ImplicitMoments(n_components, order, runs, stats)
+    return PaperMoments(problem, k, m, stats, runs)
+
+
+def _closed(how: ClosedForm, view: View, sampling: str) -> ImplicitMoments:
+    clock = perf_counter()
+    if sampling not in SAMPLING:
+        raise ValueError(f"sampling is one of {', '.join(map(repr, SAMPLING))}, got {sampling!r}")
+    parts = {"reuse": 1, "cross_fit": 2, "fresh": how.levels + 1}[sampling]
+    needed = 2 * parts  # every part is halved once more, to measure its noise
+    if view.n_rows < needed:
+        raise ValueError(
+            f"too few rows: {view.n_rows} are there and sampling={sampling!r} at order {how.m} "
+            f"takes at least {needed}; use more rows, or sampling='reuse'"
+        )
+    folds = tuple(_folds(how, view, sampling, parts))
+    stats = {
+        "method": "closed_form",
+        "sampling": sampling,
+        "rows_used": view.n_rows,
+        "seconds": perf_counter() - clock,
+        "orthonormality_defect": max(fold.moments.projection.defect for fold in folds),
+        "dropped": [step.dropped for step in folds[0].steps],
+        "relative_errors": {a + b: error for (a, b), error in folds[0].errors.items()},
+    }
+    return ClosedFormMoments(view.problem, how.k, how.m, stats, folds)
+
+
+def _folds(how: ClosedForm, view: View, sampling: str, parts: int) -> Iterator[Fold]:
+    """Share the rows out: which find each subspace, and which average the moments on them."""
+    if sampling == "fresh":
+        yield estimate_closed_form(
+            how, lambda n: view.taking(n - 1, parts), view.taking(parts - 1, parts)
+        )
+    else:
+        for i in range(parts):
+            finding, averaging = view.taking(i, parts), view.taking((i + 1) % parts, parts)
+            yield estimate_closed_form(how, partial(_always, finding), averaging)
+
+
+def _always(view: View, _: int) -> View:
+    return view
 
 
 def _consecutive(n: int) -> Iterator[range]:
@@ -116,11 +187,9 @@ def _rows_per_step(
 ) -> int:
     """Choose N, or say why there are too few rows for it."""
     averages = (m + 1) * n_repeats
-    if n_samples is not None:
-        _check_positive("n_samples", n_samples)
-    elif problem.n_rows is None:
-        raise ValueError("the problem makes its rows, as many as asked for: give n_samples")
-    else:
+    if n_samples is None:
+        if problem.n_rows is None:
+            raise ValueError("the problem makes its rows, as many as asked for: give n_samples")
         n_samples = problem.n_rows // averages
     shared = f"order {m} takes {m + 1} averages over fresh rows" + (
         f", {n_repeats} times" if n_repeats > 1 else ""
@@ -136,6 +205,33 @@ def _rows_per_step(
             "use more rows or fewer components"
         )
     return n_samples
+
+
+def _check_problem(problem: MomentProblem, truth: Truth | None) -> None:
+    if not isinstance(problem, MomentProblem):
+        raise TypeError(
+            f"problem is a MomentProblem such as HermiteProblem(X), got {type(problem).__name__}"
+        )
+    if truth is not None and truth.vectors.shape[1] != problem.n_features:
+        raise ValueError(
+            f"truth has vectors of {truth.vectors.shape[1]} features, "
+            f"the problem has {problem.n_features}"
+        )
+
+
+def _check_closed_form(
+    method: str, problem: MomentProblem, n_repeats: int, truth: Truth | None
+) -> HermiteProblem:
+    if method != "closed_form":
+        raise ValueError(f"method is 'closed_form' or 'paper', got {method!r}")
+    if not isinstance(problem, HermiteProblem):
+        raise TypeError(
+            f"the closed form is for a HermiteProblem, got {type(problem).__name__}; "
+            "method='paper' takes any problem"
+        )
+    if n_repeats != 1 or truth is not None:
+        raise ValueError("n_repeats and truth go with method='paper'")
+    return problem
 
 
 def _check_positive(name: str, value: int) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from implicitmoments.backends import Array, to_numpy
 from implicitmoments.moments.accumulate import Averager
-from implicitmoments.moments.result import Run, StepReport
+from implicitmoments.moments.report import StepReport
+from implicitmoments.moments.result import Run
 from implicitmoments.moments.subspace import distances_to_truth, projected_moment, top_subspace
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.samples import Truth
@@ -40,7 +41,7 @@ def estimate(
     -------
     Run
         Phi_m, A, and what was seen on the way. Step 7 and the inner product are left to
-        :meth:`ImplicitMoments.inner`, for any number of queries.
+        :meth:`PaperMoments.inner`, for any number of queries.
     """
     d = average.problem.n_features
     identity = RecursiveProjection.identity(d, 1)
@@ -58,7 +59,9 @@ def estimate(
         # Steps 3, 4(d) and 4(e).
         phi, spectrum = top_subspace(A, k)
         delta = None if truth is None else _distance(A, projected_moment(Phi, truth))
-        reports.append(StepReport(2 * r + 2, rows, phi.shape[0], spectrum, delta, clock))
+        floor = abs(float(spectrum[k])) if k < len(spectrum) else 0.0
+        taken = perf_counter() - clock
+        reports.append(StepReport(2 * r + 2, rows, k, phi.shape[0], spectrum, floor, delta, taken))
         # Steps 4(a) and 5.
         Phi = Phi.extend(phi)
     # Step 6.

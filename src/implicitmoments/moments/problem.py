@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
-from implicitmoments.samples import Block, RowDraws, Source, as_source
+from implicitmoments.samples import Block, RowDraws, Source, Stream, as_source
 
 __all__ = ["HermiteProblem", "MomentProblem"]
 
@@ -74,6 +74,8 @@ class HermiteProblem(MomentProblem):
         ones. Models whose rows do not fit in memory override :meth:`weigh` instead.
     """
 
+    reduces: bool = False
+
     def __init__(
         self,
         points: Array | Source,
@@ -81,15 +83,24 @@ class HermiteProblem(MomentProblem):
     ) -> None:
         self.source = as_source(points)
         self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
+        # all weights one, so that moments of all orders share their weights
+        self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
         self._weight = weight
+        self._asked: dict[int, Array | None] = {}
 
     def weigh(self, order: int, block: Block, rows: range) -> Array | None:
         """Return :math:`c_t` for one block of rows, or None for all ones."""
-        if self._weight is None:
-            return None
-        given = self._weight(order)
-        if given is None:
-            return None
+        weights = self._all_weights(order)
+        return None if weights is None else move_like(weights[rows.start : rows.stop], block["x"])
+
+    def _all_weights(self, order: int) -> Array | None:
+        """Ask the user's function once for each order, and check what it gives."""
+        if order not in self._asked:
+            given = None if self._weight is None else self._weight(order)
+            self._asked[order] = None if given is None else self._checked(given, order)
+        return self._asked[order]
+
+    def _checked(self, given: Array, order: int) -> Array:
         name = f"weight({order})"
         weights = as_real_array(given, name, 1)
         if self.n_rows is not None and weights.shape[0] != self.n_rows:
@@ -97,7 +108,27 @@ class HermiteProblem(MomentProblem):
                 f"{name} has {weights.shape[0]} rows, expected {self.n_rows}: one weight a point"
             )
         check_finite(weights, name)
-        return move_like(weights[rows.start : rows.stop], block["x"])
+        return weights
+
+    def has_order(self, order: int) -> bool:  # noqa: ARG002 (models override it)
+        """Say whether the rows tell anything about the moment of this order."""
+        return True
+
+    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:  # noqa: ARG002
+        r"""Remove from the weights what lower orders explain of them.
+
+        Under Gaussian points :math:`He_t(x)` is orthogonal to polynomials of lower degree, so
+        what these explain of a weight is noise. Models that know how set :attr:`reduces` and
+        override this.
+
+        Parameters
+        ----------
+        order : int
+        weights : array of shape (n,)
+        lower : mapping of int to array of shape (n,)
+            :math:`\langle H_m(x), M_m \rangle` for the orders m that are known.
+        """
+        return weights
 
     def circuit(self, order: int) -> Circuit:
         """Return ``c · √order! · hermite(x, y, order)``."""
@@ -106,7 +137,7 @@ class HermiteProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, weights and fresh auxiliary normals."""
-        block = self.source.read(rows, rng)
+        block = self.source.read(rows, rng.fork(Stream.ROWS))
         x = block["x"]
         c = self.weigh(order, block, rows)
         if c is None:

@@ -2,67 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from time import perf_counter
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, as_real_array, move_like, namespace_of
+from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
+from implicitmoments.moments.closed_form import Fold
+from implicitmoments.moments.problem import MomentProblem
+from implicitmoments.moments.queries import Auxiliary, Query
+from implicitmoments.moments.report import StepReport
 from implicitmoments.projections import RecursiveProjection, evaluate
-from implicitmoments.samples import RandomState, RowDraws, as_seed, blocks
+from implicitmoments.samples import RandomState, as_seed, blocks
 
-__all__ = ["ImplicitMoments", "Run", "StepReport"]
+__all__ = ["ClosedFormMoments", "ImplicitMoments", "PaperMoments", "Run"]
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-Auxiliary: TypeAlias = Mapping[str, Callable[[RowDraws], Array]] | tuple[str, ...]
 
-QUERY_STREAM = 1_000_003  # apart from the streams of the orders
-QUERY_NUMBERS = 2**20
+HERMITE_NUMBERS = 2**22
 
 
-@dataclass(frozen=True)
-class StepReport:
-    """What one step of the recursion saw.
+@dataclass(frozen=True, eq=False)
+class ImplicitMoments(ABC):
+    """A moment tensor in compressed form.
 
     Attributes
     ----------
-    order : int
-        Order 2r + 2 of the moment that was averaged.
-    rows : range
-        The rows it was averaged over.
-    rank : int
-        Directions kept, at most k.
-    spectrum : array
-        All eigenvalues of the averaged matrix, from the largest down.
-    delta : float or None
-        Frobenius distance of the average from its mean, when the truth is known.
-    started : float
-        Clock when the step began; :attr:`seconds` is what it took.
+    problem : MomentProblem
+    n_components, order : int
+        As asked for.
+    stats : mapping
+        Method, rows, seconds, orthonormality defect and whatever else was measured.
     """
 
+    problem: MomentProblem
+    n_components: int
     order: int
-    rows: range
-    rank: int
-    spectrum: Floats
-    delta: float | None
-    started: float = field(repr=False)
-    seconds: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "seconds", perf_counter() - self.started)
+    stats: Mapping[str, Any]
 
     @property
-    def next_value(self) -> float:
-        """The (k+1)-st eigenvalue, zero in the population: the measure of delta in Lemma 3.9."""
-        return float(self.spectrum[self.rank]) if self.rank < len(self.spectrum) else 0.0
+    @abstractmethod
+    def steps(self) -> tuple[StepReport, ...]:
+        """What each step of the recursion saw; of the first run or fold."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Most numbers that a wire of a query carries."""
+
+    @property
+    def spectra(self) -> tuple[Floats, ...]:
+        """Eigenvalues of every step, from the largest down."""
+        return tuple(step.spectrum for step in self.steps)
+
+    @property
+    def noise_floor(self) -> Floats:
+        """Size of the noise of every step."""
+        return np.array([step.floor for step in self.steps])
+
+    def inner(
+        self,
+        circuit: Circuit,
+        inputs: Mapping[str, Array],
+        *,
+        auxiliary: Auxiliary = (),
+        n_draws: int = 100,
+        random_state: RandomState = 0,
+    ) -> Array:
+        r"""Estimate :math:`\langle T(\mathcal{X}), M_n \rangle` for every row of the inputs.
+
+        Parameters
+        ----------
+        circuit : Circuit of order n
+            The paper's :math:`\mathcal{F}_n`.
+        inputs : mapping of str to array
+            Its given inputs, one row a query.
+        auxiliary : tuple of str, or mapping of str to callable
+            Its other inputs, to be drawn and averaged over: names stand for vectors from
+            N(0, I), a callable ``f(rng)`` draws one row of numbers a query.
+        n_draws : int
+            Draws to average over, when there are auxiliary inputs.
+        random_state : int, generator or None
+
+        Returns
+        -------
+        array of shape (n_queries,)
+            In the namespace of the inputs.
+        """
+        self._check_order(circuit.order)
+        query = Query.build(
+            circuit, inputs, auxiliary, n_draws, as_seed(random_state), self.problem.n_features
+        )
+        return self._answer(query)
+
+    @abstractmethod
+    def hermite(self, points: Array, order: int | None = None) -> Array:
+        r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``."""
+
+    @abstractmethod
+    def _answer(self, query: Query) -> Array:
+        """Answer a query that was checked."""
+
+    @abstractmethod
+    def _check_order(self, order: int) -> None:
+        """Raise unless the moment of this order was estimated."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the algorithm.
+    """One run of the paper's algorithm.
 
     Attributes
     ----------
@@ -81,83 +132,27 @@ class Run:
     etas: Floats | None
 
 
-@dataclass(frozen=True)
-class ImplicitMoments:
-    """A moment tensor of order m in compressed form.
+@dataclass(frozen=True, eq=False)
+class PaperMoments(ImplicitMoments):
+    """The moment of order m by the paper's algorithm.
 
     Attributes
     ----------
-    n_components, order : int
-        As asked for.
     runs : tuple of Run
         One unless ``n_repeats`` was given; answers are medians over them.
-    stats : dict
-        Rows a step, rows in all, seconds, block of the last report.
     """
 
-    n_components: int
-    order: int
     runs: tuple[Run, ...]
-    stats: Mapping[str, Any]
 
     @property
-    def spectra(self) -> tuple[Floats, ...]:
-        """Eigenvalues of every step of the first run, from the largest down."""
-        return tuple(step.spectrum for step in self.runs[0].steps)
+    def steps(self) -> tuple[StepReport, ...]:
+        """What each step of the first run saw."""
+        return self.runs[0].steps
 
     @property
-    def noise_floor(self) -> Floats:
-        """The (k+1)-st eigenvalue of every step of the first run."""
-        return np.array([abs(step.next_value) for step in self.runs[0].steps])
-
-    def inner(
-        self,
-        circuit: Circuit,
-        inputs: Mapping[str, Array],
-        *,
-        auxiliary: Auxiliary = (),
-        n_draws: int = 100,
-        random_state: RandomState = 0,
-    ) -> Array:
-        r"""Estimate :math:`\langle T(\mathcal{X}), M_m \rangle` for every row of the inputs.
-
-        Steps 7 and 8 of the box: the query circuit is averaged through the projection over
-        draws of its auxiliary inputs, and multiplied with the coordinates of the moment.
-
-        Parameters
-        ----------
-        circuit : Circuit of order m
-            The paper's :math:`\mathcal{F}_m`.
-        inputs : mapping of str to array
-            Its given inputs, one row a query.
-        auxiliary : tuple of str, or mapping of str to callable
-            Its other inputs, to be drawn and averaged over: names stand for vectors from
-            N(0, I), a callable ``f(rng)`` draws one row of numbers a query.
-        n_draws : int
-            Draws to average over, when there are auxiliary inputs.
-        random_state : int, generator or None
-
-        Returns
-        -------
-        array of shape (n_queries,)
-            In the namespace of the inputs; the median over runs.
-        """
-        samplers = _samplers(circuit, inputs, auxiliary, self.runs[0].projection.n_features)
-        if n_draws < 1:
-            raise ValueError(f"n_draws is at least 1, got {n_draws}")
-        given = {
-            name: as_real_array(inputs[name], f"input {name!r}", order + 1)
-            for name, order in circuit.inputs.items()
-            if name not in samplers
-        }
-        n = int(next(iter(given.values())).shape[0]) if given else 1
-        seed, draws = as_seed(random_state), n_draws if samplers else 1
-        size = max(1, QUERY_NUMBERS // (self.runs[0].projection.width * max(1, circuit.order)))
-        parts = [
-            self._answer(circuit, given, samplers, draws, seed, rows)
-            for rows in blocks(range(n), size)
-        ]
-        return namespace_of(parts[0]).concat(parts)
+    def width(self) -> int:
+        """Most numbers carried between two steps."""
+        return self.runs[0].projection.width
 
     def hermite(
         self,
@@ -169,21 +164,11 @@ class ImplicitMoments:
     ) -> Array:
         r"""Estimate :math:`\langle H_m(x), M_m \rangle` for every row x of ``points``.
 
-        Parameters
-        ----------
-        points : array of shape (n_queries, n_features)
-        order : int, optional
-            The order m that was estimated; the box gives no other.
-        n_draws, random_state
-            As for :meth:`inner`.
+        Averaged over ``n_draws`` auxiliary Gaussians. The order is the one estimated: the box
+        gives no other.
         """
-        if order is not None and order != self.order:
-            raise ValueError(
-                f"the moment of order {self.order} was estimated and order {order} is asked for; "
-                f"run implicit_moments(..., order={order})"
-            )
-        x, y = vector("x"), vector("y")
-        query = hermite(x, y, self.order)
+        self._check_order(self.order if order is None else order)
+        query = hermite(vector("x"), vector("y"), self.order)
         return self.inner(
             query,
             {"x": points},
@@ -192,32 +177,96 @@ class ImplicitMoments:
             random_state=random_state,
         )
 
-    def _answer(
-        self,
-        circuit: Circuit,
-        given: Mapping[str, Array],
-        samplers: Mapping[str, Callable[[RowDraws], Array]],
-        n_draws: int,
-        seed: int,
-        rows: range,
-    ) -> Array:
-        """Average B(X) over draws for one block of queries, and multiply with A."""
-        block = {name: array[rows.start : rows.stop, ...] for name, array in given.items()}
-        totals: list[Array] = [None] * len(self.runs)
-        for draw in range(n_draws):
-            rng = RowDraws(seed, rows, (QUERY_STREAM, draw))
-            drawn = {name: sampler(rng) for name, sampler in samplers.items()}
-            if block:
-                model = next(iter(block.values()))
-                drawn = {name: move_like(array, model) for name, array in drawn.items()}
-            for i, run in enumerate(self.runs):
-                B = evaluate(circuit, {**block, **drawn}, run.projection)
-                totals[i] = B if totals[i] is None else totals[i] + B
-        answers = [
-            (B / n_draws) @ move_like(run.coordinates, B)
-            for B, run in zip(totals, self.runs, strict=True)
-        ]
-        return _median(answers)
+    def _answer(self, query: Query) -> Array:
+        """Take steps 7 and 8 of the box for every run, and their median."""
+
+        def answer(run: Run) -> Array:
+            def inner(inputs: Mapping[str, Array]) -> Array:
+                B = evaluate(query.circuit, inputs, run.projection)
+                return B @ move_like(run.coordinates, B)
+
+            return query.answer(inner, self.width)
+
+        return _median([answer(run) for run in self.runs])
+
+    def _check_order(self, order: int) -> None:
+        if order != self.order:
+            raise ValueError(
+                f"the moment of order {self.order} was estimated and order {order} is asked for; "
+                f"run implicit_moments(..., order={order})"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedFormMoments(ImplicitMoments):
+    """The moments of all orders up to m by the closed form.
+
+    Attributes
+    ----------
+    folds : tuple of Fold
+        One, or two when cross-fitted; answers are means over them.
+    """
+
+    folds: tuple[Fold, ...]
+
+    @property
+    def steps(self) -> tuple[StepReport, ...]:
+        """What each step of the first fold saw."""
+        return self.folds[0].steps
+
+    @property
+    def width(self) -> int:
+        """Most numbers that an image along the chain has."""
+        chain = self.folds[0].moments.chain
+        return max(chain.dim(n) for n in range(chain.order + 1))
+
+    def hermite(self, points: Array, order: int | None = None) -> Array:
+        r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
+
+        No randomness, and O(n · k² p) operations a row.
+
+        Parameters
+        ----------
+        points : array of shape (n_queries, n_features)
+        order : int, optional
+            Any order up to the one asked for, which is the default.
+        """
+        order = self.order if order is None else order
+        self._check_order(order)
+        x = as_real_array(points, "points", 2)
+        check_finite(x, "points")
+        if x.shape[1] != self.problem.n_features:
+            raise ValueError(
+                f"points have {x.shape[1]} features, expected {self.problem.n_features}"
+            )
+        moments = [fold.moments for fold in self.folds]
+        size = max(64, HERMITE_NUMBERS // (self.width * moments[0].chain.p))
+        parts = []
+        for rows in blocks(range(int(x.shape[0])), size):
+            block = x[rows.start : rows.stop, :]
+            answers = (m.hermite(m.frame.points(block), [order])[order] for m in moments)
+            parts.append(sum(answers) / len(moments))
+        return namespace_of(x).concat(parts)
+
+    def _answer(self, query: Query) -> Array:
+        def inner(inputs: Mapping[str, Array]) -> Array:
+            answers = (fold.moments.inner(query.circuit, inputs) for fold in self.folds)
+            return sum(answers) / len(self.folds)
+
+        return query.answer(inner, self.width)
+
+    def _check_order(self, order: int) -> None:
+        known = sorted(a + b for a, b in self.folds[0].moments.forms)
+        if order not in known:
+            raise ValueError(
+                f"the moments of orders {', '.join(map(str, known))} were estimated and order "
+                f"{order} is asked for; "
+                + (
+                    f"run implicit_moments(..., order={order})"
+                    if order > self.order
+                    else "the data say nothing about this order"
+                )
+            )
 
 
 def _median(answers: list[Array]) -> Array:
@@ -228,35 +277,3 @@ def _median(answers: list[Array]) -> Array:
     if len(answers) % 2:
         return ordered[middle, ...]
     return (ordered[middle - 1, ...] + ordered[middle, ...]) / 2
-
-
-def _samplers(
-    circuit: Circuit, inputs: Mapping[str, Array], auxiliary: Auxiliary, n_features: int
-) -> dict[str, Callable[[RowDraws], Array]]:
-    """Match the auxiliary names with the circuit, in the user's words where they do not fit."""
-    named = dict(auxiliary) if isinstance(auxiliary, Mapping) else dict.fromkeys(auxiliary)
-    samplers: dict[str, Callable[[RowDraws], Array]] = {}
-    for name, sampler in named.items():
-        if name not in circuit.inputs:
-            raise ValueError(
-                f"auxiliary names {name!r}, which the circuit does not read "
-                f"(it reads: {', '.join(map(repr, circuit.inputs)) or 'nothing'})"
-            )
-        if name in inputs:
-            raise ValueError(
-                f"{name!r} is both in inputs and in auxiliary; give it in one of them"
-            )
-        if sampler is None and circuit.inputs[name] == 0:
-            raise ValueError(
-                f"auxiliary {name!r} is a scalar: say how to draw it, "
-                f"auxiliary={{{name!r}: lambda rng: rng.normal()}}"
-            )
-        samplers[name] = sampler or (lambda rng: rng.normal(n_features))
-    missing = [name for name in circuit.inputs if name not in inputs and name not in samplers]
-    if missing:
-        raise ValueError(
-            f"the circuit reads {', '.join(map(repr, missing))}, which the inputs do not hold "
-            f"(given: {', '.join(map(repr, inputs)) or 'nothing'}); pass it in inputs, or name it "
-            f"in auxiliary=({missing[0]!r},) to have it drawn from N(0, I) and averaged over"
-        )
-    return samplers

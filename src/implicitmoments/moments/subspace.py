@@ -45,7 +45,7 @@ def distances_to_truth(projection: RecursiveProjection, truth: Truth) -> Floats:
     dropped2 = np.zeros(len(vectors))
     etas = []
     for step in projection.steps:
-        theta = np.asarray(to_numpy(step.theta), dtype=np.float64)
+        theta = np.asarray(to_numpy(step.as_matrix()), dtype=np.float64)
         joined = (image[:, :, None] * vectors[:, None, :]).reshape(len(vectors), -1)
         image = joined @ theta.T
         dropped2 = norms2 * dropped2 + np.sum((joined - image @ theta) ** 2, axis=1)

@@ -13,7 +13,11 @@ __all__ = ["evaluate", "evaluate_split"]
 
 
 def evaluate(
-    circuit: Circuit, inputs: Mapping[str, Array], projection: RecursiveProjection
+    circuit: Circuit,
+    inputs: Mapping[str, Array],
+    projection: RecursiveProjection,
+    *,
+    first_row: int = 0,
 ) -> Array:
     r"""Evaluate a circuit through a projection, never forming its tensor.
 
@@ -26,6 +30,8 @@ def evaluate(
     inputs : mapping of str to array
         Vectors ``(n_samples, n_features)``, scalars ``(n_samples,)``.
     projection : RecursiveProjection of order t
+    first_row : int
+        Number of the first row, for messages about blocks of a longer table.
 
     Returns
     -------
@@ -34,7 +40,7 @@ def evaluate(
         ``project_dense(projection, evaluate_dense(circuit, inputs))``.
     """
     _check_order(circuit, projection.order)
-    batch = read_inputs(circuit, inputs, projection.n_features)
+    batch = read_inputs(circuit, inputs, projection.n_features, first_row)
     carried = _carry(wires(circuit), batch, projection)
     return _enter(carried[id(circuit)], circuit.order, projection)
 
@@ -44,6 +50,8 @@ def evaluate_split(
     inputs: Mapping[str, Array],
     left: RecursiveProjection,
     right: RecursiveProjection,
+    *,
+    first_row: int = 0,
 ) -> list[tuple[Array, Array]]:
     r"""Evaluate through ``left ⊗ right`` as a short sum of outer products.
 
@@ -61,6 +69,8 @@ def evaluate_split(
     circuit : Circuit of order left.order + right.order
     inputs : mapping of str to array
     left, right : RecursiveProjection of order 1 or more
+    first_row : int
+        As for :func:`evaluate`.
 
     Returns
     -------
@@ -74,7 +84,7 @@ def evaluate_split(
             f"both halves need order 1 or more, got {left.order} and {right.order}; "
             "use evaluate for a circuit in one piece"
         )
-    batch = read_inputs(circuit, inputs, left.n_features)
+    batch = read_inputs(circuit, inputs, left.n_features, first_row)
     listed = wires(circuit)
     cut = left.order
     carried = _carry([w for w in listed if w.order <= cut], batch, left)

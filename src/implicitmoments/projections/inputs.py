@@ -35,7 +35,9 @@ class Batch:
         return xp.ones((self.n, 1), dtype=model.dtype, device=model.device)
 
 
-def read_inputs(circuit: Circuit, inputs: Mapping[str, Array], n_features: int | None) -> Batch:
+def read_inputs(
+    circuit: Circuit, inputs: Mapping[str, Array], n_features: int | None, first_row: int = 0
+) -> Batch:
     """Pick what ``circuit`` reads out of ``inputs`` and check it.
 
     Names that the circuit does not read are left alone: ``hermite(x, y, order=1)`` reads no y.
@@ -46,6 +48,8 @@ def read_inputs(circuit: Circuit, inputs: Mapping[str, Array], n_features: int |
     inputs : mapping of str to array
     n_features : int or None
         Length every vector must have; None takes that of the first.
+    first_row : int
+        Number of the first row, for messages about blocks of a longer table.
 
     Raises
     ------
@@ -79,5 +83,5 @@ def read_inputs(circuit: Circuit, inputs: Mapping[str, Array], n_features: int |
                 raise ValueError(
                     f"input {name!r} has {array.shape[1]} features, expected {n_features}"
                 )
-        check_finite(array, f"input {name!r}")
+        check_finite(array, f"input {name!r}", first_row)
     return Batch(arrays, next(iter(rows.values()), 1))

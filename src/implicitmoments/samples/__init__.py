@@ -1,6 +1,6 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
-from implicitmoments.samples.draws import RandomState, RowDraws, as_seed
+from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.samples.sources import (
     ArraySource,
     Block,
@@ -22,6 +22,7 @@ __all__ = [
     "RandomState",
     "RowDraws",
     "Source",
+    "Stream",
     "Truth",
     "as_seed",
     "as_source",

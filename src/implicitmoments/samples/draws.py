@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
-__all__ = ["RandomState", "RowDraws", "as_seed"]
+__all__ = ["RandomState", "RowDraws", "Stream", "as_seed"]
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Stream(IntEnum):
+    """What random numbers are for: numbers of different streams are independent."""
+
+    HIDDEN = 0  # hidden vectors of synthetic data
+    ROWS = 1  # rows themselves; the same in every pass
+    PAIRS = 2  # rows that are read two at a time
+    AUXILIARY = 3  # auxiliary inputs of an average, by order
+    QUERY = 4  # auxiliary inputs of a query, by draw
+
 
 WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
@@ -61,6 +73,10 @@ class RowDraws:
             raise ValueError(f"rows are consecutive, got a step of {rows.step}")
         self.seed, self.rows, self.stream = seed, rows, stream
         self._calls = 0
+
+    def fork(self, stream: Stream) -> RowDraws:
+        """Return draws for the same rows and another purpose."""
+        return RowDraws(self.seed, self.rows, (stream,))
 
     def uniform(self, width: int | None = None) -> Floats:
         """Return numbers in (0, 1): ``(n_rows, width)``, or ``(n_rows,)`` without a width."""

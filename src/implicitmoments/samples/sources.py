@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from implicitmoments.backends import Array, as_real_array, check_finite, namespace_of
-from implicitmoments.samples.draws import RowDraws
+from implicitmoments.samples.draws import RowDraws, Stream
 
 __all__ = [
     "ArraySource",
@@ -165,7 +165,7 @@ class DifferenceSource(Source):
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Read both rows of each pair and subtract."""
         pairs = range(2 * rows.start, 2 * rows.stop)
-        x = self._source.read(pairs, RowDraws(rng.seed, pairs, rng.stream))["x"]
+        x = self._source.read(pairs, RowDraws(rng.seed, pairs, (Stream.PAIRS,)))["x"]
         return {"x": (x[::2, :] - x[1::2, :]) / math.sqrt(2)}
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.samples.draws import RandomState, RowDraws, as_seed
+from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.samples.sources import blocks
 from implicitmoments.samples.truth import Truth
 
@@ -63,7 +63,7 @@ def make_spherical_mixture(
     means = random_directions(
         n_components, n_features, radius=radius, separation=separation, random_state=seed
     )
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (1,))
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
     labels = rng.categorical(w)
     points = means[labels] + rng.normal(n_features)
     return points, Truth(w, means, labels, noise=1.0)
@@ -128,7 +128,7 @@ def make_regression_mixture(
     betas = random_directions(
         n_components, n_features, radius=radius, separation=separation, random_state=seed
     )
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (1,))
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
     labels = rng.categorical(w)
     points = rng.normal(n_features)
     y = np.sum(points * betas[labels], axis=1) + noise * rng.normal()
@@ -167,7 +167,7 @@ def make_activation_sum(
     seed = as_seed(random_state)
     w = _weights(weights, n_components)
     directions = random_directions(n_components, n_features, radius=1.0, random_state=seed)
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (1,))
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
     points = rng.normal(n_features)
     sigma = _relu if activation is None else activation
     y = sigma(points @ directions.T) @ w + noise * rng.normal()
@@ -190,7 +190,7 @@ def random_directions(
         raise ValueError(f"radius is a number or a pair low <= high of at least 0, got {radius}")
     seed, kept = as_seed(random_state), np.zeros((0, n_features))
     for rows in blocks(range(max(TRIES, n_vectors)), 4 * n_vectors):
-        rng = RowDraws(seed, rows, (0,))
+        rng = RowDraws(seed, rows, (Stream.HIDDEN,))
         proposals = rng.normal(n_features)
         proposals /= np.linalg.norm(proposals, axis=1, keepdims=True)
         proposals *= (low + (high - low) * rng.uniform())[:, None]

@@ -1,0 +1,153 @@
+r"""Moments of every order up to m in balanced form: :math:`M_{a+b}` as a (U_a × U_b) matrix.
+
+:math:`M_{2r} \in U_r \otimes U_r` and :math:`M_{2r+1} \in U_r \otimes U_{r+1}`: an answer of
+degree n needs subspaces of order n/2 and moments of order n, not n and 2n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from implicitmoments.backends import Array, move_like, namespace_of
+from implicitmoments.circuits import Circuit
+from implicitmoments.moments.chain import SymmetricChain, drop, lift, mixed_coefficients
+from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.passes import Estimate, Lower, Sums, View, Weights, average
+from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
+
+__all__ = ["BalancedMoments", "measure_moments", "split_order"]
+
+
+def split_order(n: int, *, balanced: bool = True) -> tuple[int, int]:
+    """Return (a, b) with a + b = n: halves, or all slots on one side."""
+    return (n // 2, n - n // 2) if balanced else (0, n)
+
+
+@dataclass(frozen=True, eq=False)
+class BalancedMoments:
+    """Compressed moments of several orders, and their answers to queries.
+
+    Attributes
+    ----------
+    frame : Frame
+    chain : SymmetricChain
+        Its first step is the identity on the frame.
+    forms : mapping of (int, int) to array
+        For (a, b) the matrix of M_{a+b} on U_a × U_b, in the frame's units.
+    """
+
+    frame: Frame
+    chain: SymmetricChain
+    forms: Mapping[tuple[int, int], Array]
+
+    @cached_property
+    def _by_order(self) -> dict[int, tuple[int, int]]:
+        return {a + b: (a, b) for a, b in self.forms}
+
+    @cached_property
+    def _dropped(self) -> dict[int, list[Array]]:
+        """For each order, its form after 0, 1, … contractions with the noise, times factors."""
+        steps, noise = self.chain.steps, self.chain.noise
+        dropped = {}
+        for (a, b), form in self.forms.items():
+            forms = [form]
+            for n in range(min(a, b)):
+                forms.append(drop(forms[-1], steps[a - n - 1], steps[b - n - 1], noise))
+            pairs = zip(mixed_coefficients(a, b), forms, strict=True)
+            dropped[a + b] = [coefficient * matrix for coefficient, matrix in pairs]
+        return dropped
+
+    def hermite(self, coordinates: Array, orders: Iterable[int]) -> dict[int, Array]:
+        r"""Return :math:`\langle H_n(x), M_n \rangle` for rows given in the frame, by order.
+
+        With no randomness, in O(n · k² p) a row: the images of the row along the chain once,
+        and a bilinear form in them for each number of contractions.
+        """
+        wanted = list(orders)
+        longest = max((max(self._by_order[n]) for n in wanted), default=0)
+        images = SymmetricChain(self.chain.steps[:longest], self.chain.noise).images(coordinates)
+        xp = namespace_of(coordinates)
+        answers = {}
+        for n in wanted:
+            a, b = self._by_order[n]
+            total = xp.zeros_like(coordinates[:, 0])
+            for contracted, form in enumerate(self._dropped[n]):
+                left, right = images[a - contracted], images[b - contracted]
+                total = total + xp.sum((left @ move_like(form, left)) * right, axis=1)
+            # the frame divides both the point and the moment by scale, n times each
+            answers[n] = total * self.frame.scale ** (2 * n) / math.sqrt(math.factorial(n))
+        return answers
+
+    def evaluator(self) -> Lower | None:
+        """Return a function of coordinates that gives the answers of all known orders."""
+        orders = list(self._by_order)
+        return (lambda coordinates: self.hermite(coordinates, orders)) if orders else None
+
+    def inner(self, circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
+        """Return ⟨T(inputs), M_n⟩ for a circuit of one of the orders, row by row."""
+        a, b = self._by_order[circuit.order]
+        form = self.forms[a, b] * self.frame.scale**circuit.order
+        left, right = self.projection.first(a), self.projection.first(b)
+        if a == 0:
+            images = evaluate(circuit, inputs, right)
+            return images @ move_like(form[0, :], images)
+        total: Array = 0.0
+        for head, tail in evaluate_split(circuit, inputs, left, right):
+            total = total + namespace_of(head).sum((head @ move_like(form, head)) * tail, axis=1)
+        return total
+
+    @cached_property
+    def projection(self) -> RecursiveProjection:
+        """The chain as a recursive projection of tensors over the features."""
+        basis, p = self.frame.basis, self.chain.p
+        xp = namespace_of(basis)
+        projection = RecursiveProjection.identity(int(basis.shape[1]), 0)
+        for step in self.chain.steps:
+            # φ[o, a, j] basis[j, i]: each slot of the frame becomes a slot of the features
+            split = xp.reshape(step, (step.shape[0], -1, p)) @ basis
+            projection = projection.extend(xp.reshape(split, (step.shape[0], -1)))
+        return projection
+
+
+def measure_moments(
+    view: View, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], Estimate]:
+    """Average the moments of the given splits along a chain, in one pass.
+
+    Parameters
+    ----------
+    view : View
+    chain : SymmetricChain
+    splits : sequence of (int, int)
+        Pairs (a, b) with a ≤ b, for M_{a+b} on U_a × U_b.
+    """
+    orders = sorted({a + b for a, b in splits})
+
+    def measure(points: Array, weights: Weights) -> Sums:
+        xp = namespace_of(points)
+        images = chain.images(points)
+        sums: Sums = {}
+        for a, b in splits:
+            c = weights[a + b]
+            for n in range(min(a, b) + 1):
+                left = images[a - n] if c is None else images[a - n] * c[:, None]
+                sums[f"{a},{b},{n}"] = xp.matrix_transpose(left) @ images[b - n]
+        return sums
+
+    def assembled(a: int, b: int) -> Array:
+        def build(means: Sums) -> Array:
+            coefficients = mixed_coefficients(a, b)
+            total = coefficients[a] * means[f"{a},{b},{a}"]
+            for j in range(1, a + 1):  # Horner's scheme in the lift
+                lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
+                total = lifted + coefficients[a - j] * means[f"{a},{b},{a - j}"]
+            return total
+
+        return build
+
+    builders = {f"{a},{b}": assembled(a, b) for a, b in splits}
+    means = average(view, orders, measure, builders, "moments")
+    return {(a, b): means[f"{a},{b}"] for a, b in splits}

@@ -1,0 +1,188 @@
+r"""Nested symmetric subspaces, and Hermite tensors seen through them without auxiliary noise.
+
+Let :math:`K_0 = 1`, :math:`K_1 = x` and :math:`K_n = K_{n-1} \otimes x - (n-1) K_{n-2} \otimes J`,
+with the noise covariance J in the last two slots. Then :math:`\mathrm{Sym}\, K_n = He_n`, so
+against symmetric tensors the two agree; and :math:`K_n` passes through a recursive projection by
+a three-term recursion. Everything here rests on subspaces of *symmetric* tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from implicitmoments.backends import Array, namespace_of, outer_rows
+
+__all__ = ["SymmetricChain", "contract", "drop", "lift", "mixed_coefficients"]
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricChain:
+    r"""Steps :math:`\phi_1, \ldots, \phi_r` onto nested subspaces of symmetric tensors.
+
+    Attributes
+    ----------
+    steps : tuple of arrays
+        Step n of shape (k_n, k_{n-1} · p), orthonormal rows, k_0 = 1.
+    noise : array of shape (p, p)
+        The covariance J of the Gaussian noise in the points.
+    """
+
+    steps: tuple[Array, ...]
+    noise: Array
+
+    @property
+    def order(self) -> int:
+        """Number of steps."""
+        return len(self.steps)
+
+    @property
+    def p(self) -> int:
+        """Length of a point."""
+        return int(self.noise.shape[0])
+
+    def dim(self, n: int) -> int:
+        """Numbers carried after n steps."""
+        return int(self.steps[n - 1].shape[0]) if n else 1
+
+    def extend(self, step: Array) -> SymmetricChain:
+        """Return the chain with one more step."""
+        return SymmetricChain((*self.steps, step), self.noise)
+
+    def widen(self) -> SymmetricChain:
+        """Return the chain with the last slot left open: the identity as one more step."""
+        xp = namespace_of(self.noise)
+        return self.extend(xp.eye(self.dim(self.order) * self.p, dtype=self.noise.dtype))
+
+    @cached_property
+    def contractions(self) -> tuple[Array, ...]:
+        r"""Matrices that pair the slots of successive steps, (k_n, k_{n-2}) for n = 2, …, order.
+
+        :math:`C_n = \sum_{jl} J_{jl}\, \phi_n(\phi_{n-1}(\cdot \otimes e_j) \otimes e_l)`.
+        """
+        return tuple(contract(a, b, self.noise) for a, b in pairwise(self.steps))
+
+    def images(self, points: Array) -> list[Array]:
+        r"""Carry the rows through: :math:`p_n = \phi_n(p_{n-1} \otimes x) - (n-1)\, C_n p_{n-2}`.
+
+        Parameters
+        ----------
+        points : array of shape (n_samples, p)
+
+        Returns
+        -------
+        list of arrays (n_samples, k_n), for n = 0, …, order
+        """
+        xp = namespace_of(points)
+        carried = [xp.ones_like(points[:, :1])]
+        for n, step in enumerate(self.steps, start=1):
+            image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
+            if n > 1:
+                image = image - (n - 1) * (
+                    carried[-2] @ xp.matrix_transpose(self.contractions[n - 2])
+                )
+            carried.append(image)
+        return carried
+
+    def window(self, images: Sequence[Array], points: Array) -> Array:
+        """Carry the rows one slot further without a step: ``(n_samples, k_r · p)``.
+
+        What :meth:`widen` would give last, at the price of an outer product.
+        """
+        xp = namespace_of(points)
+        open_slot = outer_rows(images[-1], points)
+        if self.order:
+            # (a, l) of the window gets r · Σ_j φ_r[a, b, j] J[j, l] of p_{r−1}
+            back = xp.permute_dims(self._split(self.order) @ self.noise, (1, 0, 2))
+            back = xp.reshape(back, (self.dim(self.order - 1), -1))
+            open_slot = open_slot - self.order * (images[-2] @ back)
+        return open_slot
+
+    def symmetriser(self) -> Array:
+        r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).
+
+        The swap exchanges the last two slots; in a subspace of symmetric tensors it is enough,
+        since the others are exchanged already. ``swap[(a,j), (a',j')] = Σ_b φ[a,b,j'] φ[a',b,j]``.
+        Symmetric tensors in the window are its eigenvectors of eigenvalue 1.
+        """
+        r = self.order
+        xp = namespace_of(self.noise)
+        k, p = self.dim(r), self.p
+        eye = xp.eye(k * p, dtype=self.noise.dtype)
+        if r == 0:
+            return eye
+        # rows (a, j'), columns b, so that the Gram matrix is indexed (a, j', a', j)
+        split = xp.reshape(xp.permute_dims(self._split(r), (0, 2, 1)), (k * p, self.dim(r - 1)))
+        gram = xp.reshape(split @ xp.matrix_transpose(split), (k, p, k, p))
+        swap = xp.reshape(xp.permute_dims(gram, (0, 3, 2, 1)), (k * p, k * p))
+        return (eye + r * swap) / (r + 1)
+
+    def _split(self, n: int) -> Array:
+        """Step n as an array (k_n, k_{n-1}, p)."""
+        return split_slot(self.steps[n - 1], self.p)
+
+
+def split_slot(step: Array, p: int) -> Array:
+    """Return a step (k_n, k_{n-1}·p) as an array (k_n, k_{n-1}, p)."""
+    return namespace_of(step).reshape(step, (step.shape[0], step.shape[1] // p, p))
+
+
+def contract(before: Array, after: Array, noise: Array) -> Array:
+    """Contract the slots of two successive steps through the noise: (k_n, k_{n-2})."""
+    xp = namespace_of(noise)
+    p = noise.shape[0]
+    first, second = split_slot(before, p), split_slot(after, p)
+    # Σ_{a,l} second[o, a, l] (J · first)[a, l, b]
+    mixed = xp.permute_dims(first @ noise, (0, 2, 1))  # (a, l, b)
+    flat = xp.reshape(mixed, (-1, first.shape[1]))
+    return xp.reshape(second, (second.shape[0], -1)) @ flat
+
+
+def lift(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
+    r"""Append a slot of noise on both sides of a matrix, and project.
+
+    :math:`L(Q) = \sum_{jl} J_{jl}\, \phi(\cdot \otimes e_j)\, Q\, \theta(\cdot \otimes e_l)^\top`.
+
+    Parameters
+    ----------
+    matrix : array of shape (k_{a-1}, k_{b-1})
+    left, right : array of shape (k_a, k_{a-1}·p) and (k_b, k_{b-1}·p)
+    noise : array of shape (p, p)
+
+    Returns
+    -------
+    array of shape (k_a, k_b)
+    """
+    xp = namespace_of(noise)
+    phi, theta = split_slot(left, noise.shape[0]), split_slot(right, noise.shape[0])
+    joined = xp.permute_dims(phi, (0, 2, 1)) @ matrix  # (k_a, p, k_{b-1})
+    joined = xp.permute_dims(joined, (0, 2, 1)) @ noise  # (k_a, k_{b-1}, p)
+    flat = xp.reshape(joined, (phi.shape[0], -1))
+    return flat @ xp.matrix_transpose(xp.reshape(theta, (theta.shape[0], -1)))
+
+
+def drop(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
+    """Return the adjoint of :func:`lift`: from (k_a, k_b) to (k_{a-1}, k_{b-1})."""
+    xp = namespace_of(noise)
+    phi, theta = split_slot(left, noise.shape[0]), split_slot(right, noise.shape[0])
+    # φ[o, a, j] B[o, q] θ[q, b, l] J[j, l]
+    outer = matrix @ xp.reshape(theta, (theta.shape[0], -1))  # (k_a, k_{b-1}·p)
+    outer = xp.reshape(outer, (phi.shape[0], theta.shape[1], -1)) @ noise  # (k_a, k_{b-1}, p)
+    first = xp.reshape(xp.permute_dims(phi, (1, 0, 2)), (phi.shape[1], -1))  # (k_{a-1}, k_a·p)
+    second = xp.reshape(xp.permute_dims(outer, (0, 2, 1)), (-1, theta.shape[1]))
+    return first @ second
+
+
+def mixed_coefficients(a: int, b: int) -> list[float]:
+    r"""Return :math:`(-1)^l\, l! \binom{a}{l} \binom{b}{l}` for l = 0, …, min(a, b).
+
+    The factors in :math:`\langle A \otimes B, He_{a+b}(x) \rangle`, A and B symmetric, of A and B
+    contracted l times and applied to :math:`He_{a-l}(x) \otimes He_{b-l}(x)`.
+    """
+    return [
+        float((-1) ** n * math.factorial(n) * math.comb(a, n) * math.comb(b, n))
+        for n in range(min(a, b) + 1)
+    ]

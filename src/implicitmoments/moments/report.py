@@ -1,0 +1,62 @@
+"""What a step of the recursion saw, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["StepReport"]
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step of the recursion saw.
+
+    Attributes
+    ----------
+    order : int
+        Order 2r of the moment that was averaged.
+    rows : range
+        The rows it was averaged over.
+    asked : int
+        Directions asked for, the number of components.
+    rank : int
+        Directions kept: fewer than asked for where there are no more, or where the closed form
+        found the others below the noise.
+    spectrum : array
+        All eigenvalues of the averaged matrix, from the largest down.
+    floor : float
+        Size of the noise: below it an eigenvalue says nothing.
+    delta : float or None
+        Frobenius distance of the average from its mean, when the truth is known.
+    seconds : float
+    """
+
+    order: int
+    rows: range
+    asked: int
+    rank: int
+    spectrum: Floats
+    floor: float
+    delta: float | None
+    seconds: float
+
+    @property
+    def dropped(self) -> int:
+        """Directions asked for and not kept."""
+        return self.asked - self.rank
+
+    @property
+    def next_value(self) -> float:
+        """The (k+1)-st eigenvalue, zero in the population: the measure of delta in Lemma 3.9."""
+        return float(self.spectrum[self.asked]) if self.asked < len(self.spectrum) else 0.0
+
+    @property
+    def gap(self) -> float:
+        """The k-th eigenvalue over the floor; above about 1.5 the last direction is real."""
+        last = float(self.spectrum[min(self.asked, len(self.spectrum)) - 1])
+        return last / self.floor if self.floor > 0 else float("inf")

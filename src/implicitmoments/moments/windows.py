@@ -1,0 +1,184 @@
+r"""Where the next subspace is looked for: symmetric tensors of one order more.
+
+The window of a chain of order r is :math:`U_r \otimes \mathbb{R}^p`, cut down to what is nearly
+symmetric. Two kinds: over :math:`U_1 = \mathbb{R}^p` it is the symmetric matrices, exactly;
+further up it is spanned by eigenvectors of the compressed symmetriser.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from implicitmoments.backends import Array, descending_eigh, move_like, namespace_of
+from implicitmoments.moments.chain import SymmetricChain, lift, mixed_coefficients
+
+__all__ = [
+    "ChainWindow",
+    "PairWindow",
+    "Window",
+    "even_moment",
+    "open_window",
+    "symmetric_product",
+]
+
+NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
+
+
+class Window(Protocol):
+    """Coordinates of the window over a chain."""
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+
+    def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
+        """Carry rows into the window, times ``root``; ``images`` are multiplied by it already."""
+
+    def lift(self, matrix: Array) -> Array:
+        """Append a slot of noise on both sides of a matrix on the last step."""
+
+    def step(self, rows: Array) -> Array:
+        """Turn rows of window coordinates (k, dim) into a step (k, k_r · p) of the chain."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairWindow:
+    """Symmetric p × p matrices, by their upper triangle with off-diagonal entries times √2."""
+
+    noise: Array
+
+    @cached_property
+    def pairs(self) -> tuple[Array, Array, Array]:
+        """Row and column of each coordinate, and its factor."""
+        xp = namespace_of(self.noise)
+        i, j = np.triu_indices(int(self.noise.shape[0]))
+        factors = np.where(i == j, 1.0, math.sqrt(2.0))
+        return xp.asarray(i), xp.asarray(j), move_like(xp.asarray(factors), self.noise)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates, p (p + 1) / 2."""
+        return int(self.pairs[0].shape[0])
+
+    def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
+        """Return ``x xᵀ − J`` for each row, as coordinates."""
+        xp = namespace_of(points)
+        i, j, factors = self.pairs
+        left = images[1]  # φ_1 is the identity: the points, times root
+        made = xp.take(left, i, axis=1) * xp.take(points, j, axis=1)
+        made = made * factors[None, :]
+        offset = self.coordinates(self.noise[None, :, :])
+        return made - (offset if root is None else root * offset)
+
+    def coordinates(self, matrices: Array) -> Array:
+        """Turn symmetric matrices (n, p, p) into coordinates (n, dim)."""
+        xp = namespace_of(matrices)
+        i, j, factors = self.pairs
+        flat = xp.reshape(matrices, (matrices.shape[0], -1))
+        return xp.take(flat, i * self.noise.shape[0] + j, axis=1) * factors[None, :]
+
+    def matrices(self, coordinates: Array) -> Array:
+        """Turn coordinates (n, dim) into symmetric matrices (n, p, p)."""
+        xp = namespace_of(coordinates)
+        p = int(self.noise.shape[0])
+        i, j, factors = (np.asarray(a) for a in self.pairs)
+        place = np.empty((p, p), dtype=np.int64)
+        place[i, j] = place[j, i] = np.arange(len(i))
+        scaled = coordinates / xp.asarray(factors)[None, :]
+        return xp.reshape(xp.take(scaled, xp.asarray(place.ravel()), axis=1), (-1, p, p))
+
+    def lift(self, matrix: Array) -> Array:
+        """Return the symmetric product of a matrix with the noise."""
+        return symmetric_product(matrix, self.noise, self.pairs)
+
+    def step(self, rows: Array) -> Array:
+        """Return the matrices of the rows, flattened."""
+        xp = namespace_of(rows)
+        return xp.reshape(self.matrices(rows), (rows.shape[0], -1))
+
+
+@dataclass(frozen=True, eq=False)
+class ChainWindow:
+    """The span of some rows of ``U_r ⊗ R^p``.
+
+    Attributes
+    ----------
+    chain : SymmetricChain
+    basis : array of shape (dim, k_r · p)
+        Orthonormal rows.
+    """
+
+    chain: SymmetricChain
+    basis: Array
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return int(self.basis.shape[0])
+
+    def features(self, images: list[Array], points: Array, root: Array | None) -> Array:  # noqa: ARG002
+        """Carry rows one slot further and onto the basis."""
+        xp = namespace_of(points)
+        return self.chain.window(images, points) @ xp.matrix_transpose(self.basis)
+
+    def lift(self, matrix: Array) -> Array:
+        """Lift onto the basis as onto a step."""
+        return lift(matrix, self.basis, self.basis, self.chain.noise)
+
+    def step(self, rows: Array) -> Array:
+        """Return rows as combinations of the basis."""
+        return rows @ self.basis
+
+
+def open_window(chain: SymmetricChain, k: int) -> Window:
+    """Return the window over a chain, with room for k directions where there is any."""
+    if chain.order == 0:
+        xp = namespace_of(chain.noise)
+        return ChainWindow(chain, xp.eye(chain.p, dtype=chain.noise.dtype))
+    if chain.order == 1 and chain.dim(1) == chain.p:
+        return PairWindow(chain.noise)
+    values, vectors = descending_eigh(chain.symmetriser())
+    kept = max(int((values > NEARLY_SYMMETRIC).sum()), min(k, int(values.shape[0])))
+    return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
+
+
+def even_moment(grams: list[Array], chain: SymmetricChain, window: Window) -> Array:
+    r"""Assemble :math:`M_{2n} = \sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})` on the window.
+
+    Parameters
+    ----------
+    grams : list of arrays
+        :math:`Q_j`, the means of :math:`c\, p_j p_j^\top`, j = 0, …, n − 1 along the chain and
+        j = n in the window.
+    chain : SymmetricChain of order n − 1
+    window : Window
+    """
+    n = chain.order + 1
+    coefficients = mixed_coefficients(n, n)
+    lifted = coefficients[n] * grams[0]
+    for j in range(1, n):  # Horner's scheme in the lift
+        step = chain.steps[j - 1]
+        lifted = lift(lifted, step, step, chain.noise) + coefficients[n - j] * grams[j]
+    return window.lift(lifted) + grams[n]
+
+
+def symmetric_product(A: Array, B: Array, pairs: tuple[Array, Array, Array]) -> Array:
+    r"""Return :math:`A \otimes_s B` in coordinates of symmetric matrices.
+
+    :math:`\langle X, (A \otimes_s B) Y \rangle = (\mathrm{tr}\, XAYB + \mathrm{tr}\, XBYA)/2`.
+    """
+    xp = namespace_of(A)
+    i, j, factors = pairs
+
+    def pick(matrix: Array, rows: Array, columns: Array) -> Array:
+        return xp.take(xp.take(matrix, rows, axis=0), columns, axis=1)
+
+    def half(left: Array, right: Array) -> Array:
+        return pick(left, i, i) * pick(right, j, j) + pick(left, i, j) * pick(right, j, i)
+
+    return factors[:, None] * factors[None, :] * (half(A, B) + half(B, A)) / 4
