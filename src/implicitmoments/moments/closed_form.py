@@ -168,7 +168,9 @@ def even_estimates(view: View, chain: SymmetricChain, window: Window) -> dict[st
     def assemble(means: Sums) -> Array:
         return even_moment([means[str(j)] for j in range(n + 1)], chain, window)
 
-    builders = {f"gram{j}": partial(_named, str(j)) for j in range(n + 1)}
+    builders: dict[str, Callable[[Sums], Array]] = {
+        f"gram{j}": partial(_named, str(j)) for j in range(n + 1)
+    }
     builders["moment"] = assemble
     return average(view, [2 * n], measure, builders, f"order {2 * n}")
 

@@ -1,0 +1,183 @@
+r"""How :math:`M_{2r}` and the whitened :math:`M_{3r}` are averaged, for any r and fast for r = 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from implicitmoments.backends import Array, descending_eigh, move_like, namespace_of, to_numpy
+from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.closed_form import OVERSAMPLING, even_estimate, even_estimates
+from implicitmoments.moments.decode.triples import (
+    cube_sum,
+    fill_cube,
+    symmetrise,
+    triple_estimate,
+)
+from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
+from implicitmoments.moments.windows import ChainWindow, PairWindow, Window, open_window
+
+__all__ = ["ChainRoute", "QuadraticRoute", "Route", "route_of"]
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Route(Protocol):
+    """The two averages that a decoding at order r needs, on a window of symmetric tensors."""
+
+    @property
+    def r(self) -> int:
+        """Slots of a component."""
+
+    @property
+    def chain(self) -> SymmetricChain:
+        """Subspaces up to order r − 1."""
+
+    @property
+    def window(self) -> Window:
+        """Coordinates of order r."""
+
+    def second(self) -> Estimate:
+        """Average M_2r on the window."""
+
+    def third(self, whitener: Floats) -> Estimate:
+        """Average M_3r, each leg multiplied by the whitener (dim, k)."""
+
+
+@dataclass(eq=False)
+class ChainRoute:
+    """Any r, by the recursion and the general formula for three-way moments."""
+
+    view: View
+    chain: SymmetricChain
+    window: Window
+
+    @property
+    def r(self) -> int:
+        """Slots of a component."""
+        return self.chain.order + 1
+
+    def second(self) -> Estimate:
+        """Average M_2r on the window."""
+        return even_estimate(self.view, self.chain, self.window).map(to_numpy)
+
+    def third(self, whitener: Floats) -> Estimate:
+        """Average M_3r through the chain, whose last step is the whitener."""
+        last = self.window.step(move_like(np.ascontiguousarray(whitener.T), self.chain.noise))
+        whitened = self.chain.extend(last)
+        return triple_estimate(self.view, whitened, self.r, self.r, self.r).map(symmetrise)
+
+
+@dataclass(eq=False)
+class QuadraticRoute:
+    r"""r = 2 on symmetric matrices: only :math:`E[p_a p_b p_c]` touches the rows a second time.
+
+    With :math:`A_a` the matrix of column a of the whitener, :math:`p_a = x^\top A_a x - tr(A_a J)` and
+    :math:`S = E[x x^\top]`, the whitened sixth moment is the symmetrisation of
+
+    .. math:: E[p_a p_b p_c] + tr(A_a J A_b H_c) + 6\, tr(A_a J A_b J)\, E[p_c], \quad
+       H_c = -12\, E[p_c\, x x^\top] + 24\, J A_c S - 8\, m_0\, J A_c J,
+
+    every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
+    """
+
+    view: View
+    chain: SymmetricChain
+    window: PairWindow
+    r: int = 2
+    _first: dict[str, Estimate] | None = None
+
+    def second(self) -> Estimate:
+        """Average M_4 on symmetric matrices."""
+        self._first = {
+            name: estimate.map(to_numpy)
+            for name, estimate in even_estimates(self.view, self.chain, self.window).items()
+        }
+        return self._first["moment"]
+
+    def third(self, whitener: Floats) -> Estimate:
+        """Average the whitened M_6."""
+        uniform = self.view.problem.uniform
+        sums = self._sums(whitener, with_products=not uniform)
+        halves = []
+        for i in (0, 1):
+            means = {name: estimate.halves[i] for name, estimate in sums.items()}
+            if uniform:
+                means |= self._from_first_pass(whitener, i)
+            halves.append(self._assemble(whitener, means))
+        return Estimate((halves[0], halves[1]), sums["cube"].counts)
+
+    def _sums(self, whitener: Floats, *, with_products: bool) -> dict[str, Estimate]:
+        """Average p ⊗ p ⊗ p, and what else cannot be had from the first pass."""
+        W = move_like(whitener, self.chain.noise)
+
+        def measure(points: Array, weights: Weights) -> Sums:
+            xp = namespace_of(points)
+            h = self.window.features(self.chain.images(points), points, None)
+            rows, c = h @ W, weights[6]
+            sums: Sums = {"cube": cube_sum(rows, c)}
+            if with_products:
+                weighted = rows if c is None else rows * c[:, None]
+                scaled = points if c is None else points * c[:, None]
+                sums["mass"] = xp.sum(scaled[:, :1] * 0 + (1.0 if c is None else c[:, None]))
+                sums["square"] = xp.matrix_transpose(scaled) @ points
+                sums["mean"] = xp.sum(weighted, axis=0)
+                sums["products"] = xp.matrix_transpose(weighted) @ h
+            return sums
+
+        names = ["cube", *(["mass", "square", "mean", "products"] if with_products else [])]
+        builders: dict[str, Callable[[Sums], Array]] = {
+            name: (lambda means, name=name: to_numpy(means[name])) for name in names
+        }
+        return average(self.view, [6], measure, builders, "order 6")
+
+    def _from_first_pass(self, whitener: Floats, half: int) -> Sums:
+        """Read the lower means off the first pass, when all weights are one."""
+        if self._first is None:
+            raise RuntimeError("second() comes before third()")
+        square, gram = (self._first[name].halves[half] for name in ("gram1", "gram2"))
+        h = self.window.coordinates((square - to_numpy(self.window.noise))[None])[0]
+        return {
+            "mass": np.ones(()),
+            "square": square,
+            "mean": h @ whitener,
+            "products": (gram @ whitener).T,
+        }
+
+    def _assemble(self, whitener: Floats, means: Sums) -> Floats:
+        J = np.asarray(to_numpy(self.window.noise))
+        A = to_numpy(self.window.matrices(np.ascontiguousarray(whitener.T)))
+        k = len(A)
+        # products hold p ⊗ h and h = x xᵀ − J
+        pxx = to_numpy(self.window.matrices(means["products"])) + means["mean"][:, None, None] * J
+        H = -12 * pxx + 24 * (J @ A) @ means["square"] - 8 * means["mass"] * (J @ A) @ J
+        AJ = A @ J
+        AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True).reshape(k * k, -1)
+        T = (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
+        traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
+        T += 6 * traces[:, :, None] * means["mean"]
+        return symmetrise(fill_cube(means["cube"]) + symmetrise(T))
+
+
+def route_of(view: View, r: int, k: int) -> Route:
+    """Return the route to components of order r, finding the subspaces below it first."""
+    noise = view.frame.noise
+    xp = namespace_of(noise)
+    p = view.frame.p
+    if r == 1:
+        empty = SymmetricChain((), noise)
+        return ChainRoute(view, empty, ChainWindow(empty, xp.eye(p, dtype=noise.dtype)))
+    chain = SymmetricChain((xp.eye(p, dtype=noise.dtype),), noise)
+    if r == 2:
+        return QuadraticRoute(view, chain, PairWindow(noise))
+    for n in range(2, r):
+        # Below the last order more than k directions are kept: what is lost cannot be regained.
+        window = open_window(chain, OVERSAMPLING * k)
+        _, vectors = descending_eigh(even_estimate(view, chain, window).value)
+        basis = xp.matrix_transpose(vectors[:, : OVERSAMPLING * k])
+        chain = chain.extend(window.step(basis))
+        del n
+    return ChainRoute(view, chain, open_window(chain, k))
