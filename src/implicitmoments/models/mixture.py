@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, as_real_array, move_like
+from implicitmoments.backends import Array, as_real_array, move_like, to_numpy
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import Block, DifferenceSource, MappedSource, Source, as_source
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
 
@@ -41,12 +44,17 @@ class SphericalMixtureProblem(HermiteProblem):
                 f"center has {origin.shape[0]} entries and the points {source.n_features} features"
             )
         sigma = math.sqrt(variance)
+        self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)
 
         def standardise(block: Block) -> Block:
             x = block["x"]
             return {**block, "x": (x - move_like(origin, x)[None, :]) / sigma}
 
         super().__init__(MappedSource(source, standardise))
+
+    def original_vectors(self, vectors: Floats) -> Floats:
+        """Return the means."""
+        return vectors * math.sqrt(self.variance) + self.center
 
 
 class PairwiseDifferenceProblem(HermiteProblem):

@@ -82,9 +82,9 @@ class BalancedMoments:
         return answers
 
     def evaluator(self) -> Lower | None:
-        """Return a function of coordinates that gives the answers of all known orders."""
+        """Return a function of points that gives the answers of all known orders."""
         orders = list(self._by_order)
-        return (lambda coordinates: self.hermite(coordinates, orders)) if orders else None
+        return (lambda x: self.hermite(self.frame.points(x), orders)) if orders else None
 
     def inner(self, circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
         """Return ⟨T(inputs), M_n⟩ for a circuit of one of the orders, row by row."""

@@ -124,14 +124,17 @@ def _paper(
     n = _rows_per_step(problem, k, m, n_samples, n_repeats)
     fresh = _consecutive(n)
     runs = tuple(estimate(average, k, m, fresh, truth) for _ in range(n_repeats))
-    stats = {
+    stats: dict[str, Any] = {
         "method": "paper",
         "rows_per_step": n,
         "rows_used": n * (m + 1) * n_repeats,
         "seconds": perf_counter() - clock,
         "orthonormality_defect": max(run.projection.defect for run in runs),
     }
-    return PaperMoments(problem, k, m, stats, runs)
+    view = None
+    if isinstance(problem, HermiteProblem):
+        view = whole_view(problem, stats["rows_used"], average.block_rows, average.seed, None)
+    return PaperMoments(problem, k, m, stats, view, runs)
 
 
 def _closed(how: ClosedForm, view: View, sampling: str) -> ImplicitMoments:
@@ -155,7 +158,7 @@ def _closed(how: ClosedForm, view: View, sampling: str) -> ImplicitMoments:
         "dropped": [step.dropped for step in folds[0].steps],
         "relative_errors": {a + b: error for (a, b), error in folds[0].errors.items()},
     }
-    return ClosedFormMoments(view.problem, how.k, how.m, stats, folds)
+    return ClosedFormMoments(view.problem, how.k, how.m, stats, view, folds)
 
 
 def _folds(how: ClosedForm, view: View, sampling: str, parts: int) -> Iterator[Fold]:

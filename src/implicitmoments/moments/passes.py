@@ -11,7 +11,7 @@ from implicitmoments.backends import Array, namespace_of
 from implicitmoments.moments.accumulate import Progress
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.problem import HermiteProblem
-from implicitmoments.samples import RowDraws, Stream, blocks
+from implicitmoments.samples import Block, RowDraws, Stream, blocks
 
 __all__ = [
     "Estimate",
@@ -27,7 +27,7 @@ __all__ = [
 
 Weights: TypeAlias = Mapping[int, Array | None]
 Sums: TypeAlias = dict[str, Array]
-# points in the frame -> ⟨H_m(x), M_m⟩ for the orders m that are known
+# points as the source gives them -> ⟨H_m(x), M_m⟩ for the orders m that are known
 Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
 BLOCK_ROWS = 4096  # two halves of 2,048 rows: matrix products near their best, little memory
@@ -89,7 +89,7 @@ class View:
         for rows in blocks(range(self.n_rows), self.block_rows):
             block = self.problem.source.read(rows, RowDraws(self.seed, rows, (Stream.ROWS,)))
             points = self.frame.points(block["x"])
-            weights = {t: self._weigh(t, block, rows, points) for t in orders}
+            weights = {t: self._weigh(t, block, rows) for t in orders}
             for half in (0, 1):
                 first = (residue + half * modulus - rows.start) % (2 * modulus)
                 taken = slice(first, None, 2 * modulus)
@@ -98,13 +98,11 @@ class View:
             if self.progress is not None:
                 self.progress(what, rows.stop, self.n_rows)
 
-    def _weigh(
-        self, order: int, block: Mapping[str, Array], rows: range, points: Array
-    ) -> Array | None:
+    def _weigh(self, order: int, block: Block, rows: range) -> Array | None:
         weights = self.problem.weigh(order, block, rows)
         if weights is None or self.lower is None:
             return weights
-        return self.problem.reduce(order, weights, self.lower(points))
+        return self.problem.reduce(order, weights, self.lower(block["x"]))
 
 
 def whole_view(

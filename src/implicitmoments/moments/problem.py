@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
 from implicitmoments.samples import Block, RowDraws, Source, Stream, as_source
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 __all__ = ["HermiteProblem", "MomentProblem"]
 
@@ -129,6 +134,10 @@ class HermiteProblem(MomentProblem):
             :math:`\langle H_m(x), M_m \rangle` for the orders m that are known.
         """
         return weights
+
+    def original_vectors(self, vectors: Floats) -> Floats:
+        """Map hidden vectors (k, n_features) to the user's own coordinates."""
+        return vectors
 
     def circuit(self, order: int) -> Circuit:
         """Return ``c · √order! · hermite(x, y, order)``."""

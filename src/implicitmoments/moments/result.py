@@ -12,6 +12,8 @@ import numpy as np
 from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
+from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.passes import View
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.queries import Auxiliary, Query
 from implicitmoments.moments.report import StepReport
@@ -36,12 +38,15 @@ class ImplicitMoments(ABC):
         As asked for.
     stats : mapping
         Method, rows, seconds, orthonormality defect and whatever else was measured.
+    view : View or None
+        The rows, for a :class:`HermiteProblem`.
     """
 
     problem: MomentProblem
     n_components: int
     order: int
     stats: Mapping[str, Any]
+    view: View | None
 
     @property
     @abstractmethod
@@ -101,6 +106,47 @@ class ImplicitMoments(ABC):
     @abstractmethod
     def hermite(self, points: Array, order: int | None = None) -> Array:
         r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``."""
+
+    def components(
+        self,
+        n_components: int | None = None,
+        *,
+        r: int | None = None,
+        random_state: RandomState = 0,
+    ) -> Components:
+        r"""Read the hidden vectors and their weights off the moments.
+
+        With two more passes over the rows, of moments of orders 2r and 3r. Beyond the paper.
+
+        Parameters
+        ----------
+        n_components : int, optional
+            As many as were asked for before, by default.
+        r : {1, 2, 3}, optional
+            Chosen from the ranks and spectra by default.
+        random_state : int, generator or None
+            Of the random starts of the decomposition.
+
+        Returns
+        -------
+        Components
+            With NaN, and a reason, for components that cannot be told apart.
+        """
+        if self.view is None:
+            raise TypeError(
+                f"components are read off a HermiteProblem, got {type(self.problem).__name__}"
+            )
+        k = self.n_components if n_components is None else n_components
+        if k < 1:
+            raise ValueError(f"n_components is at least 1, got {k}")
+        if r not in (None, 1, 2, 3):
+            raise ValueError(f"r is 1, 2, 3 or None, got {r}")
+        if k > len(self.view.rows):
+            raise ValueError(
+                f"n_components={k} is more than the {len(self.view.rows)} rows; "
+                "use more rows or fewer components"
+            )
+        return find_components(self.view, k, r, as_seed(random_state))
 
     @abstractmethod
     def _answer(self, query: Query) -> Array:

@@ -12,6 +12,7 @@ from implicitmoments.samples.sources import (
     blocks,
 )
 from implicitmoments.samples.truth import Truth
+from implicitmoments.samples.whitening import Whitening
 
 __all__ = [
     "ArraySource",
@@ -24,6 +25,7 @@ __all__ = [
     "Source",
     "Stream",
     "Truth",
+    "Whitening",
     "as_seed",
     "as_source",
     "blocks",

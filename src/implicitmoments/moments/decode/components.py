@@ -36,8 +36,8 @@ class Decoded:
         Slots of a component: :math:`v^{\otimes r}` are what was told apart.
     weights : array of shape (k,)
     vectors : array of shape (k, d)
-    errors : array of shape (k,)
-        Standard error of each vector, from split halves.
+    deviations : array of shape (k, d)
+        Half the difference of what two halves of the rows would have given.
     ratios : array of shape (k,)
         Second over first singular value of each component as a matrix: 0 for a pure power.
     signs_known : array of bool of shape (k,)
@@ -55,13 +55,18 @@ class Decoded:
     r: int
     weights: Floats
     vectors: Floats
-    errors: Floats
+    deviations: Floats
     ratios: Floats
     signs_known: np.ndarray[Any, np.dtype[np.bool_]]
     spectrum: Floats
     floor: float
     residual: float
     spread: float
+
+    @property
+    def errors(self) -> Floats:
+        """Standard error of each vector, as a length."""
+        return np.asarray(np.linalg.norm(self.deviations, axis=1))
 
     @property
     def gap(self) -> float:
@@ -108,7 +113,10 @@ def decode(view: View, k: int, r: int, seed: int = 0, placing: Placing | None = 
     vectors = reader.vectors(coordinates, 0.0)
     halves = [
         reader.vectors(_aligned(reader.read(q)[0], coordinates), side)
-        for q, side in ((whitening.half(found, third, 0), 1.0), (whitening.half(found, third, 1), -1.0))
+        for q, side in (
+            (whitening.half(found, third, 0), 1.0),
+            (whitening.half(found, third, 1), -1.0),
+        )
     ]
     unit = placing.frame.scale ** (2 * r)
     left = third.value - np.einsum(
@@ -119,7 +127,7 @@ def decode(view: View, k: int, r: int, seed: int = 0, placing: Placing | None = 
         r=r,
         weights=_weights(route, second.value, coordinates),
         vectors=vectors,
-        errors=np.linalg.norm(halves[0] - halves[1], axis=1) / 2,
+        deviations=(halves[0] - halves[1]) / 2,
         ratios=ratios,
         signs_known=signs != 0,
         spectrum=values * unit,
@@ -186,7 +194,11 @@ class _Reader:
         step = to_numpy(self.route.window.step(rows)).reshape(k, -1, frame.p)
         _, sizes, right = np.linalg.svd(step, full_matrices=False)
         directions = right[:, 0, :]
-        ratios = sizes[:, 1] / np.maximum(sizes[:, 0], np.finfo(float).tiny) if sizes.shape[1] > 1 else np.zeros(k)
+        ratios = (
+            sizes[:, 1] / np.maximum(sizes[:, 0], np.finfo(float).tiny)
+            if sizes.shape[1] > 1
+            else np.zeros(k)
+        )
         if frame.height is not None:
             first = directions[:, :1]
             safe = np.where(np.abs(first) < 1e-12, 1e-12, first)
@@ -228,14 +240,22 @@ def _signs(
     problem = view.problem
     lengths = np.sum(vectors**2, axis=1)
     if problem.has_order(r + 1):
-        last = route.window.step(move_like(np.ascontiguousarray(whitening.whitener.T), view.frame.noise))
+        last = route.window.step(
+            move_like(np.ascontiguousarray(whitening.whitener.T), view.frame.noise)
+        )
         chain = route.chain.extend(last)
         rows = measure_moments(view, chain, [(1, r)])[1, r].map(to_numpy)
-        along = rows.map(lambda m: np.sum((m @ found.vectors).T * vectors, axis=1) * np.abs(found.values) / lengths)
+        along = rows.map(
+            lambda m: (
+                np.sum((m @ found.vectors).T * vectors, axis=1) * np.abs(found.values) / lengths
+            )
+        )
     elif problem.has_order(1) and k <= view.frame.p:
         chain = route.chain
         first = measure_moments(view, chain, [(0, 1)])[0, 1].map(to_numpy)
-        along = first.map(lambda m: np.linalg.lstsq(vectors.T, m[0], rcond=None)[0] * found.values**2)
+        along = first.map(
+            lambda m: np.linalg.lstsq(vectors.T, m[0], rcond=None)[0] * found.values**2
+        )
     else:
         return np.zeros(k)
     noise = math.sqrt(float(np.mean(along.half_difference**2)))
@@ -269,4 +289,3 @@ def _weights(route: Route, second: Floats, vectors: Floats) -> Floats:
     factor = cholesky(squared + 1e-10 * np.eye(k), lower=True)
     solved, _ = nnls(factor.T, solve_triangular(factor, target / scale, lower=True))
     return np.asarray(solved / scale)
-

@@ -1,8 +1,8 @@
 r"""Decompose a symmetric three-way array into orthogonal components.
 
 :math:`T = \sum_i \lambda_i u_i^{\otimes 3}` with orthonormal :math:`u_i`: iterate
-:math:`U \leftarrow \mathrm{polar}([T(\cdot, u_i, u_i)]_i)` from a random orthogonal U. All components are
-found at once, so none inherits the errors of those found before it.
+:math:`U \leftarrow \mathrm{polar}([T(\cdot, u_i, u_i)]_i)` from a random orthogonal U. All
+components are found at once, so none inherits the errors of those found before it.
 """
 
 from __future__ import annotations

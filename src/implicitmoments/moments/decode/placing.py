@@ -53,7 +53,10 @@ def place(view: View, k: int) -> Placing:
     centred = _centre(mean, second) if uniform else second
     values, vectors = np.linalg.eigh(centred.value)
     kept = min(k, d)
-    V, e = vectors[:, ::-1][:, :kept], np.maximum(values[::-1][:kept], 1e-12 + 1e-9 * abs(values).max())
+    V, e = (
+        vectors[:, ::-1][:, :kept],
+        np.maximum(values[::-1][:kept], 1e-12 + 1e-9 * abs(values).max()),
+    )
     basis = V.T if d > k else np.eye(d)
     length = math.sqrt(max(float(np.sum(values[::-1][:kept])), SMALLEST_HEIGHT**2))
     model = view.frame.basis
@@ -99,7 +102,7 @@ def _centre(mean: Estimate, second: Estimate) -> Estimate:
 
     def moved(m: Floats, half_mean: Floats) -> Floats:
         cross = np.outer(half_mean, c)
-        return m - cross - cross.T + np.outer(c, c)
+        return np.asarray(m - cross - cross.T + np.outer(c, c))
 
     halves = [moved(second.halves[i], mean.halves[i]) for i in (0, 1)]
     return Estimate((halves[0], halves[1]), second.counts)

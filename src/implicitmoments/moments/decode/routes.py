@@ -1,9 +1,10 @@
-r"""How :math:`M_{2r}` and the whitened :math:`M_{3r}` are averaged, for any r and fast for r = 2."""
+r"""How :math:`M_{2r}` and the whitened :math:`M_{3r}` are averaged; faster for r = 2."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -75,8 +76,8 @@ class ChainRoute:
 class QuadraticRoute:
     r"""r = 2 on symmetric matrices: only :math:`E[p_a p_b p_c]` touches the rows a second time.
 
-    With :math:`A_a` the matrix of column a of the whitener, :math:`p_a = x^\top A_a x - tr(A_a J)` and
-    :math:`S = E[x x^\top]`, the whitened sixth moment is the symmetrisation of
+    With :math:`A_a` the matrix of column a of the whitener, :math:`p_a = x^\top A_a x - tr(A_a J)`
+    and :math:`S = E[x x^\top]`, the whitened sixth moment is the symmetrisation of
 
     .. math:: E[p_a p_b p_c] + tr(A_a J A_b H_c) + 6\, tr(A_a J A_b J)\, E[p_c], \quad
        H_c = -12\, E[p_c\, x x^\top] + 24\, J A_c S - 8\, m_0\, J A_c J,
@@ -129,9 +130,7 @@ class QuadraticRoute:
             return sums
 
         names = ["cube", *(["mass", "square", "mean", "products"] if with_products else [])]
-        builders: dict[str, Callable[[Sums], Array]] = {
-            name: (lambda means, name=name: to_numpy(means[name])) for name in names
-        }
+        builders: dict[str, Callable[[Sums], Array]] = {n: partial(_as_numpy, n) for n in names}
         return average(self.view, [6], measure, builders, "order 6")
 
     def _from_first_pass(self, whitener: Floats, half: int) -> Sums:
@@ -162,6 +161,10 @@ class QuadraticRoute:
         return symmetrise(fill_cube(means["cube"]) + symmetrise(T))
 
 
+def _as_numpy(name: str, means: Sums) -> Floats:
+    return to_numpy(means[name])
+
+
 def route_of(view: View, r: int, k: int) -> Route:
     """Return the route to components of order r, finding the subspaces below it first."""
     noise = view.frame.noise
@@ -173,11 +176,10 @@ def route_of(view: View, r: int, k: int) -> Route:
     chain = SymmetricChain((xp.eye(p, dtype=noise.dtype),), noise)
     if r == 2:
         return QuadraticRoute(view, chain, PairWindow(noise))
-    for n in range(2, r):
+    for _ in range(2, r):
         # Below the last order more than k directions are kept: what is lost cannot be regained.
         window = open_window(chain, OVERSAMPLING * k)
         _, vectors = descending_eigh(even_estimate(view, chain, window).value)
         basis = xp.matrix_transpose(vectors[:, : OVERSAMPLING * k])
         chain = chain.extend(window.step(basis))
-        del n
     return ChainRoute(view, chain, open_window(chain, k))

@@ -27,14 +27,17 @@ __all__ = ["cube_sum", "symmetrise", "triple_estimate", "triple_terms"]
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
+Orders: TypeAlias = tuple[int, int, int]
+
+PAIRS = ((0, 1), (0, 2), (1, 2))  # legs that l12, l13 and l23 pair
 CUBE_BLOCK = 8  # columns of a cube sum that share one copy of the columns after them
 
 
-def triple_terms(a: int, b: int, c: int) -> list[tuple[float, tuple[int, int, int]]]:
+def triple_terms(a: int, b: int, c: int) -> list[tuple[float, Orders]]:
     """Return the factor and (l12, l13, l23) of every term of the formula."""
     terms = []
     for l12, l13, l23 in product(range(min(a, b) + 1), range(min(a, c) + 1), range(min(b, c) + 1)):
-        left = (a - l12 - l13, b - l12 - l23, c - l13 - l23)
+        left = _left_over((a, b, c), (l12, l13, l23))
         if min(left) >= 0:
             above = factorial(a) * factorial(b) * factorial(c)
             below = factorial(l12) * factorial(l13) * factorial(l23)
@@ -47,20 +50,21 @@ def triple_terms(a: int, b: int, c: int) -> list[tuple[float, tuple[int, int, in
 def triple_estimate(view: View, chain: SymmetricChain, a: int, b: int, c: int) -> Estimate:
     """Average M_{a+b+c} on U_a × U_b × U_c, with weights c_{a+b+c}: arrays of NumPy."""
     terms = triple_terms(a, b, c)
-    needed = sorted({(a - l[0] - l[1], b - l[0] - l[2], c - l[1] - l[2]) for _, l in terms})
+    needed = sorted({_left_over((a, b, c), paired) for _, paired in terms})
 
     def measure(points: Array, weights: Weights) -> Sums:
         images = chain.images(points)
-        return {str(n): _product_sum(*(images[i] for i in n), weights[a + b + c]) for n in needed}
+        w = weights[a + b + c]
+        return {str(n): _product_sum(images[n[0]], images[n[1]], images[n[2]], w) for n in needed}
 
     def assemble(means: Sums) -> Array:
         steps = [to_numpy(step) for step in chain.steps]
         noise = to_numpy(chain.noise)
         total: Any = 0.0
-        for factor, (l12, l13, l23) in terms:
-            n = [a - l12 - l13, b - l12 - l23, c - l13 - l23]
+        for factor, paired in terms:
+            n = list(_left_over((a, b, c), paired))
             array = to_numpy(means[str(tuple(n))])
-            for (i, j), times in (((0, 1), l12), ((0, 2), l13), ((1, 2), l23)):
+            for (i, j), times in zip(PAIRS, paired, strict=True):
                 for _ in range(times):
                     array = _lift_pair(array, steps[n[i]], steps[n[j]], noise, i, j)
                     n[i], n[j] = n[i] + 1, n[j] + 1
@@ -93,7 +97,8 @@ def cube_sum(rows: Array, weights: Array | None) -> Array:
 
 def fill_cube(array: Floats) -> Floats:
     """Complete a cube sum from its entries (a, b, c) with a ≤ b ≤ c."""
-    a, b, c = np.indices(array.shape, sparse=True)
+    a = np.arange(len(array))[:, None, None]
+    b, c = a.transpose(1, 0, 2), a.transpose(2, 1, 0)
     low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
     filled: Floats = array[low, a + b + c - low - high, high]
     return filled
@@ -106,6 +111,12 @@ def symmetrise(array: Floats) -> Floats:
     return averaged
 
 
+def _left_over(orders: Orders, paired: Orders) -> Orders:
+    """Return the slots of each leg that are not paired with another leg."""
+    (a, b, c), (l12, l13, l23) = orders, paired
+    return a - l12 - l13, b - l12 - l23, c - l13 - l23
+
+
 def _product_sum(x: Array, y: Array, z: Array, weights: Array | None) -> Array:
     xp = namespace_of(x)
     weighted = z if weights is None else z * weights[:, None]
@@ -113,7 +124,9 @@ def _product_sum(x: Array, y: Array, z: Array, weights: Array | None) -> Array:
     return xp.reshape(joined, (x.shape[1], y.shape[1], z.shape[1]))
 
 
-def _lift_pair(array: Floats, left: Floats, right: Floats, noise: Floats, i: int, j: int) -> Floats:
+def _lift_pair(
+    array: Floats, left: Floats, right: Floats, noise: Floats, i: int, j: int
+) -> Floats:
     """Append one slot, paired through the noise, to axes i and j of a three-way array."""
     p = len(noise)
     other = 3 - i - j

@@ -1,0 +1,69 @@
+"""Points of unknown mean and covariance, made standard, and vectors mapped back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from implicitmoments.backends import move_like, namespace_of, to_numpy
+from implicitmoments.samples.draws import RowDraws, Stream
+from implicitmoments.samples.sources import Block, Source, blocks
+
+__all__ = ["Whitening"]
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+BLOCK_ROWS = 16_384
+SMALLEST_VARIANCE = 1e-10  # relative to the largest
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    r"""The map :math:`x \mapsto \Sigma^{-1/2} (x - m)` with estimated m and :math:`\Sigma`.
+
+    Attributes
+    ----------
+    mean : array of shape (d,)
+    root, inverse_root : array of shape (d, d)
+        :math:`\Sigma^{1/2}` and :math:`\Sigma^{-1/2}`, symmetric.
+    """
+
+    mean: Floats
+    root: Floats
+    inverse_root: Floats
+
+    @classmethod
+    def of(cls, source: Source, n_rows: int | None = None, seed: int = 0) -> Whitening:
+        """Estimate mean and covariance in one pass over the rows of a source."""
+        n = n_rows or source.n_rows
+        if n is None or n < 2:
+            raise ValueError(f"whitening takes two rows or more, and {n or 'no'} are given")
+        total, square = np.zeros(source.n_features), np.zeros((source.n_features,) * 2)
+        for rows in blocks(range(n), BLOCK_ROWS):
+            x = source.read(rows, RowDraws(seed, rows, (Stream.ROWS,)))["x"]
+            xp = namespace_of(x)
+            total += to_numpy(xp.sum(x, axis=0))
+            square += to_numpy(xp.matrix_transpose(x) @ x)
+        mean = total / n
+        values, vectors = np.linalg.eigh(square / n - np.outer(mean, mean))
+        if values[0] <= SMALLEST_VARIANCE * values[-1]:
+            column = int(np.argmax(np.abs(vectors[:, 0])))
+            raise ValueError(
+                f"the features are collinear or constant (around column {column}), so their "
+                "covariance cannot be inverted; drop that column or reduce by PCA first"
+            )
+        root = (vectors * np.sqrt(values)) @ vectors.T
+        return cls(mean, root, (vectors / np.sqrt(values)) @ vectors.T)
+
+    def apply(self, block: Block) -> Block:
+        """Standardise the points of a block."""
+        x = block["x"]
+        centred = x - move_like(self.mean, x)[None, :]
+        return {**block, "x": centred @ move_like(self.inverse_root, x)}
+
+    def original(self, vectors: Floats) -> Floats:
+        r"""Map vectors v' with :math:`v' \cdot x' = v \cdot (x - m)` back to v."""
+        mapped: Floats = vectors @ self.inverse_root
+        return mapped
