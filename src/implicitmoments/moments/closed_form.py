@@ -29,6 +29,7 @@ from implicitmoments.moments.windows import Window, even_moment, open_window
 
 __all__ = ["ClosedForm", "Fold", "estimate_closed_form", "even_estimate", "noise_floor"]
 
+MARGIN = 1.25  # the largest of many noise eigenvalues may pass the floor a little
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: what they lose cannot be regained
 
 
@@ -75,7 +76,7 @@ class ClosedForm:
         kept = min(self.k, int(spectrum.shape[0]))
         if not self.drop_noise:
             return kept
-        return sum(1 for i in range(kept) if float(spectrum[i]) > floor)
+        return sum(1 for i in range(kept) if float(spectrum[i]) > MARGIN * floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ def estimate_closed_form(
         moment = even_estimate(view, chain, window)
         # Erratum 8: the largest eigenvalues; the paper's singular values would take noise.
         spectrum, vectors = descending_eigh(moment.value)
-        floor = noise_floor(moment, spectrum, vectors, how.k)
+        floor = noise_floor(moment, spectrum, vectors, how.k, exact=window.exact)
         # Directions above the noise enter the answers; the next step starts from more.
         ranks.append(how.rank(spectrum, floor))
         basis = namespace_of(vectors).matrix_transpose(vectors[:, : how.width(n)])
@@ -179,21 +180,25 @@ def _named(name: str, means: Sums) -> Array:
     return means[name]
 
 
-def noise_floor(moment: Estimate, spectrum: Array, vectors: Array, k: int) -> float:
+def noise_floor(
+    moment: Estimate, spectrum: Array, vectors: Array, k: int, *, exact: bool
+) -> float:
     """Measure the noise of a moment where there is no signal.
 
-    The spectral norm of half the difference of two halves, off the space of the top k
-    directions: inside it the difference also holds the sampling noise of the signal. Where
-    everything is kept the most negative eigenvalue is the only witness.
+    The larger of two witnesses. The spectral norm of half the difference of two halves, off
+    the space of the top k directions: inside it the difference also holds the sampling noise of
+    the signal. And the most negative eigenvalue, since the moment itself has none: it does not
+    suffer when k is so large that little is left outside. It is no witness where the window
+    holds more than symmetric tensors, on which alone the closed form is the moment.
     """
     xp = namespace_of(vectors)
+    below = max(0.0, -float(spectrum[-1])) if exact else 0.0
     if k >= vectors.shape[0]:
-        return max(0.0, -float(spectrum[-1]))
+        return below
     off = vectors[:, k:]
     projected = xp.matrix_transpose(off) @ moment.half_difference @ off
-    return float(
-        xp.max(xp.abs(xp.linalg.eigvalsh((projected + xp.matrix_transpose(projected)) / 2)))
-    )
+    sizes = xp.abs(xp.linalg.eigvalsh((projected + xp.matrix_transpose(projected)) / 2))
+    return max(below, float(xp.max(sizes)))
 
 
 def _reframe(frame: Frame, basis: Array, moment: Array) -> tuple[Frame, SymmetricChain]:

@@ -88,7 +88,7 @@ class HermiteProblem(MomentProblem):
     ) -> None:
         self.source = as_source(points)
         self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
-        # all weights one, so that moments of all orders share their weights
+        # all orders have the same weights, so that they can be mixed
         self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
         self._weight = weight
         self._asked: dict[int, Array | None] = {}

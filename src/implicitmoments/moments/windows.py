@@ -36,6 +36,10 @@ class Window(Protocol):
     def dim(self) -> int:
         """Number of coordinates."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether it holds symmetric tensors alone."""
+
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
         """Carry rows into the window, times ``root``; ``images`` are multiplied by it already."""
 
@@ -51,6 +55,7 @@ class PairWindow:
     """Symmetric p × p matrices, by their upper triangle with off-diagonal entries times √2."""
 
     noise: Array
+    exact: bool = True
 
     @cached_property
     def pairs(self) -> tuple[Array, Array, Array]:
@@ -117,6 +122,11 @@ class ChainWindow:
     basis: Array
 
     @property
+    def exact(self) -> bool:
+        """Whether it holds symmetric tensors alone: vectors are."""
+        return self.chain.order == 0
+
+    @property
     def dim(self) -> int:
         """Number of coordinates."""
         return int(self.basis.shape[0])
@@ -143,7 +153,9 @@ def open_window(chain: SymmetricChain, k: int) -> Window:
     if chain.order == 1 and chain.dim(1) == chain.p:
         return PairWindow(chain.noise)
     values, vectors = descending_eigh(chain.symmetriser())
-    kept = max(int((values > NEARLY_SYMMETRIC).sum()), min(k, int(values.shape[0])))
+    near = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > NEARLY_SYMMETRIC)
+    room = math.comb(chain.p + chain.order, chain.order + 1)  # symmetric tensors there are
+    kept = min(max(near, k), room, int(values.shape[0]))
     return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
 
 

@@ -47,22 +47,23 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
     return tensors[id(circuit)]
 
 
-def hermite_dense(points: Array, order: int) -> Array:
+def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Array:
     r"""Return the normalised Hermite tensors of the rows, ``(n_samples, d, …, d)``.
 
     Definition 2.2, by the recursion on the last slot: it holds x, or it is paired with one of
     the slots before it, :math:`He_n = He_{n-1} \otimes x - \sum_{j<n} I_{j,n} \otimes He_{n-2}`.
+    Pairs hold ``noise``, an array (d, d), where one is given.
     """
     x = as_real_array(points, "points", 2)
     xp = namespace_of(x)
     n_samples, d = (int(s) for s in x.shape)
-    eye = xp.eye(d, dtype=x.dtype)
+    pair = xp.eye(d, dtype=x.dtype) if noise is None else move_like(noise, x)
     before, now = xp.zeros_like(x[:, 0]), xp.ones_like(x[:, 0])
     for n in range(1, order + 1):
         after = now[..., None] * xp.reshape(x, (n_samples, *(1,) * (n - 1), d))
         if n > 1:
             # axes of paired: (batch, n − 2 slots, slot j, slot n)
-            paired = before[..., None, None] * eye
+            paired = before[..., None, None] * pair
             for j in range(n - 1):
                 after = after - xp.moveaxis(paired, n - 1, 1 + j)
         before, now = now, after

@@ -100,7 +100,7 @@ def decode(view: View, k: int, r: int, seed: int = 0, placing: Placing | None = 
     # M_2r = Σ w q qᵀ, whitened; M_3r = Σ w q⊗q⊗q is then orthogonal.
     second = route.second()
     values, basis = (a[..., ::-1] for a in np.linalg.eigh(second.value))
-    floor = noise_floor(second, values, basis, k)
+    floor = noise_floor(second, values, basis, k, exact=route.window.exact)
     e = np.maximum(values[:k], SMALLEST_EIGENVALUE * max(values[0], np.finfo(float).tiny))
     V = basis[:, :k]
     whitening = _Whitening(V, e, second)

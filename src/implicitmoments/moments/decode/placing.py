@@ -81,10 +81,9 @@ def _first_moments(view: View) -> tuple[Estimate, Estimate]:
         xp = namespace_of(points)
         c = weights[2]
         weighted = points if c is None else points * c[:, None]
-        mass = xp.sum(xp.ones_like(points[:, 0]) if c is None else c)
         return {
-            "mass": mass,
-            "mean": xp.sum(points, axis=0),
+            "mass": xp.sum(xp.ones_like(points[:, 0]) if c is None else c),
+            "mean": xp.sum(weighted, axis=0),
             "square": xp.matrix_transpose(weighted) @ points,
         }
 

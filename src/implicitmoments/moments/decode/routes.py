@@ -134,13 +134,13 @@ class QuadraticRoute:
         return average(self.view, [6], measure, builders, "order 6")
 
     def _from_first_pass(self, whitener: Floats, half: int) -> Sums:
-        """Read the lower means off the first pass, when all weights are one."""
+        """Read the lower means off the first pass, when all orders have the same weights."""
         if self._first is None:
             raise RuntimeError("second() comes before third()")
-        square, gram = (self._first[name].halves[half] for name in ("gram1", "gram2"))
-        h = self.window.coordinates((square - to_numpy(self.window.noise))[None])[0]
+        mass, square, gram = (self._first[f"gram{j}"].halves[half] for j in (0, 1, 2))
+        h = self.window.coordinates((square - mass * to_numpy(self.window.noise))[None])[0]
         return {
-            "mass": np.ones(()),
+            "mass": np.sum(mass),
             "square": square,
             "mean": h @ whitener,
             "products": (gram @ whitener).T,

@@ -80,12 +80,12 @@ def judge(decoded: Decoded, problem: HermiteProblem, n_rows: int) -> Components:
     blurred = (errors >= LARGEST_ERROR * near) & ~mixed
     empty = (decoded.weights <= 0) & ~mixed & ~blurred
     resolved = ~(mixed | blurred | empty)
+    more = _more_reason(decoded)
     reasons = [
-        *_floor_reason(decoded, n_rows, resolved),
+        *(more or _floor_reason(decoded, n_rows, resolved)),
         *_list(mixed, "not powers of one vector: noise, or several components in one"),
         *_list(blurred, "known less well than they lie apart from their nearest neighbour"),
         *_list(empty, "of weight zero"),
-        *_more_reason(decoded),
         *_list(
             ~decoded.signs_known & resolved, "known up to sign: the data show even orders alone"
         ),
@@ -117,15 +117,19 @@ def _nearest(vectors: Floats) -> Floats:
 
 
 def _floor_reason(decoded: Decoded, n_rows: int, resolved: Floats) -> list[str]:
+    if resolved.all():
+        return []
     k = len(decoded.weights)
     low = int(np.sum(decoded.spectrum[:k] < AT_THE_FLOOR * decoded.floor))
-    if low == 0 or resolved.all():
-        return []
+    moment = f"the moment of order {2 * decoded.r}"
+    if low:
+        seen = f"{low} of {k} directions of {moment} stand at the noise floor"
+    else:
+        seen = f"the last of {k} directions of {moment} is {decoded.gap:.2g} times the noise floor"
     return [
-        f"{low} of {k} directions of the moment of order {2 * decoded.r} stand at the noise floor "
-        f"(eigenvalue {k}: {decoded.spectrum[k - 1]:.3g}, floor {decoded.floor:.3g}, {n_rows:,} "
-        "rows): equal vectors, n_components too large, or too few rows; try fewer components "
-        "or more rows"
+        f"{seen} (eigenvalue {k}: {decoded.spectrum[k - 1]:.3g}, floor {decoded.floor:.3g}, "
+        f"{n_rows:,} rows): equal vectors, n_components too large, or too few rows; try fewer "
+        "components or more rows"
     ]
 
 

@@ -1,0 +1,266 @@
+"""Hidden vectors read off moments: exactly from exact ones, and honestly from noisy ones."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from implicitmoments import HermiteProblem, datasets, implicit_moments
+from implicitmoments.models import (
+    ActivationSumProblem,
+    PairwiseDifferenceProblem,
+    PopulationProblem,
+    RegressionMixtureProblem,
+    SphericalMixtureProblem,
+    cosine,
+    relu,
+)
+from implicitmoments.samples import Truth
+
+
+def matched(found, true):
+    """Order in which the found vectors match the true ones, and their distances."""
+    apart = np.linalg.norm(found[:, None] - true[None], axis=2)
+    rows, columns = linear_sum_assignment(apart)
+    return rows[np.argsort(columns)], apart[rows, columns]
+
+
+def exact_problem(truth, degree):
+    """Gauss-Hermite nodes around each vector: a Gaussian mixture, exactly, up to a degree."""
+    d = truth.vectors.shape[1]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(degree // 2 + 1)
+    grid = np.array(list(itertools.product(nodes, repeat=d)))
+    w = np.array([math.prod(c) for c in itertools.product(weights, repeat=d)])
+    w = w / w.sum()
+    points = np.concatenate([v + grid for v in truth.vectors])
+    c = np.concatenate([w * share for share in truth.weights]) * len(points)
+    # every row twice, so that both halves are the whole
+    problem = HermiteProblem(np.repeat(points, 2, axis=0), lambda _: np.repeat(c, 2))
+    problem.uniform = True
+    return problem
+
+
+PLANE = Truth(
+    [0.1, 0.3, 0.2, 0.25, 0.15], [[2.0, 0.5], [-1.0, 1.5], [0.3, -2.0], [0.0, 0.4], [-2.0, -1.2]]
+)
+
+
+CROSS = Truth([0.2] * 5, 2 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [0.0, 0.0]]))
+PAIR = Truth([0.3, 0.7], [[1.0, 0.4], [-0.5, 2.0]])
+LINE = Truth([0.02, 0.4, 0.58], [[3.0], [-1.0], [0.5]])
+FEW = Truth(PLANE.weights[:3], PLANE.vectors[:3])
+
+
+@pytest.mark.parametrize(
+    ("truth", "r", "homogeneous"),
+    [
+        (PAIR, 1, False),
+        (FEW, 2, False),
+        (Truth(PLANE.weights[:4], PLANE.vectors[:4]), 3, False),
+        (PAIR, 1, True),
+        (PLANE, 2, True),
+        (PLANE, 3, True),
+        (CROSS, 2, True),
+        (LINE, 2, True),
+    ],
+    ids=[
+        "order 1",
+        "order 2, k > d",
+        "order 3, k > d",
+        "order 1 with a height",
+        "k > d",
+        "order 3",
+        "one at the origin",
+        "one feature, 29:1",
+    ],
+)
+def test_exact_moments_give_exact_components(truth, r, homogeneous):
+    problem = exact_problem(truth, 3 * r * 2)
+    problem.uniform = homogeneous
+    k = len(truth.weights)
+    found = implicit_moments(problem, n_components=k, order=1).components(r=r)
+    rows, apart = matched(found.guesses, truth.vectors)
+    assert apart.max() < 1e-6
+    np.testing.assert_allclose(found.decoded.weights[rows], truth.weights, atol=1e-6)
+    assert found.identified
+    assert found.r == r
+
+
+SETTINGS = {
+    "k < d": {"n_components": 5, "n_features": 20, "radius": 4.0},
+    "k > d": {"n_components": 10, "n_features": 6, "radius": 4.0, "separation": 3.0},
+    "20:1": {"n_components": 3, "n_features": 8, "radius": 4.0, "weights": [20, 20, 1]},
+    "short and long": {
+        "n_components": 5,
+        "n_features": 8,
+        "radius": (1.5, 5.0),
+        "separation": 2.5,
+    },
+}
+
+
+@pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
+def test_mixtures_are_decoded_within_their_reported_errors(options):
+    X, truth = datasets.make_spherical_mixture(60_000, random_state=0, **options)
+    k = len(truth.weights)
+    found = implicit_moments(SphericalMixtureProblem(X), n_components=k, order=1).components()
+    assert found.identified, found
+    rows, apart = matched(found.vectors, truth.vectors)
+    assert apart.max() < 0.5
+    ratio = apart / found.errors[rows]
+    assert 0.3 < np.median(ratio) < 2.5
+    assert np.abs(found.weights[rows] - truth.weights).max() < 0.02
+
+
+def test_errors_fall_with_the_square_root_of_the_rows():
+    errors = []
+    for n in (10_000, 160_000):
+        X, truth = datasets.make_spherical_mixture(
+            n, 8, 6, radius=4.0, separation=3.0, random_state=0
+        )
+        found = implicit_moments(HermiteProblem(X), n_components=8, order=1).components()
+        errors.append(np.mean(matched(found.guesses, truth.vectors)[1]))
+    assert 2.5 < errors[0] / errors[1] < 6.5
+
+
+def test_order_three_where_order_two_has_no_room():
+    X, truth = datasets.make_spherical_mixture(
+        200_000, 12, 3, radius=4.0, separation=1.5, random_state=0
+    )
+    found = implicit_moments(HermiteProblem(X), n_components=12, order=1).components()
+    assert found.r == 3
+    assert matched(found.vectors, truth.vectors)[1].max() < 0.3
+
+
+def test_order_one_where_it_is_asked_for():
+    X, truth = datasets.make_spherical_mixture(40_000, 3, 10, radius=3.0, random_state=0)
+    found = implicit_moments(HermiteProblem(X), n_components=3, order=1).components(r=1)
+    assert found.r == 1
+    assert matched(found.vectors, truth.vectors)[1].max() < 0.3
+
+
+class TestWhatCannotBeToldApart:
+    def found(self, X, k, **options):
+        return implicit_moments(HermiteProblem(X), n_components=k, order=1).components(**options)
+
+    def test_equal_vectors(self):
+        X, truth = datasets.make_spherical_mixture(
+            60_000, 6, 10, radius=4.0, separation=4.0, random_state=0
+        )
+        twice = truth.vectors.copy()
+        twice[1] = twice[0]
+        X = X + (twice - truth.vectors)[truth.labels]
+        found = self.found(X, 6)
+        assert not found.identified
+        assert "noise floor" in found.reasons[0]
+        assert "equal vectors" in str(found)
+        lost = ~found.resolved
+        assert 1 <= lost.sum() <= 2
+        assert np.all(np.isnan(found.vectors[lost]))
+        assert np.all(np.isnan(found.weights[lost]))
+        kept = found.vectors[found.resolved]
+        nearest = np.linalg.norm(kept[:, None] - twice[None], axis=2).min(axis=1)
+        assert nearest.max() < 0.5
+
+    def test_too_few_rows(self):
+        X, _ = datasets.make_spherical_mixture(
+            300, 12, 20, radius=3.0, separation=2.0, random_state=0
+        )
+        found = self.found(X, 12)
+        assert found.resolved.sum() < 6
+        assert "more rows" in str(found)
+
+    def test_nothing_but_noise(self):
+        found = self.found(np.random.default_rng(0).normal(size=(20_000, 8)), 3)
+        assert found.resolved.sum() == 0
+        assert not found.identified
+
+    def test_more_components_than_were_asked_for(self):
+        X, _ = datasets.make_spherical_mixture(
+            60_000, 12, 10, radius=4.0, separation=4.0, random_state=0
+        )
+        assert "there are more than 10 components" in str(self.found(X, 10))
+        assert "there are more" not in str(self.found(X, 12))
+
+    def test_more_components_than_dimensions(self):
+        X = np.random.default_rng(0).normal(size=(500, 1))
+        found = self.found(X, 9)
+        assert found.decoded is None
+        assert found.gap == 0.0
+        assert "9 components are more than there are dimensions" in str(found)
+        assert "4 at r = 3" in str(found)
+
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"r": 4}, ValueError, "r is 1, 2, 3 or None, got 4"),
+            ({"n_components": 0}, ValueError, "n_components is at least 1"),
+            ({"n_components": 600}, ValueError, "n_components=600 is more than the 500 rows"),
+        ],
+    )
+    def test_bad_requests(self, options, error, message):
+        X = np.random.default_rng(0).normal(size=(500, 2))
+        with pytest.raises(error, match=message):
+            implicit_moments(HermiteProblem(X), n_components=2, order=1).components(**options)
+
+    def test_other_problems(self):
+        problem = PopulationProblem(Truth([1.0], [[1.0]]))
+        with pytest.raises(TypeError, match="components are read off a HermiteProblem"):
+            implicit_moments(problem, n_components=1, order=1, n_samples=1).components()
+
+
+def test_regressors_come_back_in_the_users_coordinates():
+    X, y, truth = datasets.make_regression_mixture(200_000, 3, 6, noise=0.2, random_state=0)
+    mixing = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0] * [0.5, 1, 1, 1.5, 2, 3]
+    plain = RegressionMixtureProblem(X, y)
+    moved = RegressionMixtureProblem(X @ mixing + 5.0, y, whiten=True)
+    for problem, vectors in (
+        (plain, truth.vectors),
+        (moved, truth.vectors @ np.linalg.inv(mixing).T),
+    ):
+        found = implicit_moments(problem, n_components=3, order=1).components()
+        assert found.identified, found
+        assert matched(found.vectors, vectors)[1].max() < 0.35
+    # not whitened the same data give something else: the negative control
+    wrong = RegressionMixtureProblem(X @ mixing + 5.0, y)
+    found = implicit_moments(wrong, n_components=3, order=1).components()
+    assert not found.identified or matched(found.vectors, vectors)[1].max() > 0.35
+
+
+def test_means_come_back_in_the_users_coordinates():
+    X, truth = datasets.make_spherical_mixture(40_000, 3, 5, radius=4.0, random_state=0)
+    problem = SphericalMixtureProblem(7 + 0.5 * X, variance=0.25, center=[6.0] * 5)
+    found = implicit_moments(problem, n_components=3, order=1).components()
+    assert matched(found.vectors, 7 + 0.5 * truth.vectors)[1].max() < 0.15
+    assert matched(found.vectors, truth.vectors)[1].max() > 1
+
+
+def test_pairwise_differences_have_a_zero_and_opposite_pairs():
+    X, truth = datasets.make_spherical_mixture(200_000, 2, 3, radius=4.0, random_state=0)
+    found = implicit_moments(PairwiseDifferenceProblem(X), n_components=3, order=1).components()
+    apart = (truth.vectors[0] - truth.vectors[1]) / math.sqrt(2)
+    assert matched(found.vectors, np.array([0 * apart, apart, -apart]))[1].max() < 0.1
+
+
+class TestSigns:
+    def found(self, activation, n=100_000, k=4):
+        X, y, truth = datasets.make_activation_sum(n, k, 8, activation=activation, random_state=0)
+        problem = ActivationSumProblem(X, y, activation)
+        return implicit_moments(problem, n_components=k, order=1).components(), truth
+
+    @pytest.mark.parametrize("activation", [relu(), cosine(1.0, 0.7)], ids=["relu", "cosine"])
+    def test_odd_orders_tell_the_side(self, activation):
+        found, truth = self.found(activation)
+        assert found.identified, found
+        assert found.decoded.signs_known.all()
+        assert matched(found.vectors, truth.vectors)[1].max() < 0.35
+
+    def test_even_orders_alone_do_not(self):
+        found, truth = self.found(cosine(1.0))
+        assert not found.decoded.signs_known.any()
+        assert "known up to sign" in str(found)
+        both = np.concatenate([truth.vectors, -truth.vectors])
+        nearest = np.linalg.norm(found.vectors[:, None] - both[None], axis=2).min(axis=1)
+        assert nearest.max() < 0.35

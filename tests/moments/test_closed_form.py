@@ -1,0 +1,246 @@
+"""The closed form as a whole: exact where nothing is cut off, and at ease with awkward data."""
+
+import math
+
+import numpy as np
+import pytest
+
+from implicitmoments import HermiteProblem, datasets, implicit_moments
+from implicitmoments.circuits import hermite, vector
+from implicitmoments.models import (
+    ActivationSumProblem,
+    PopulationProblem,
+    RegressionMixtureProblem,
+    SphericalMixtureProblem,
+    relu,
+)
+from implicitmoments.projections import hermite_dense
+from implicitmoments.samples import Truth
+
+x, y = vector("x"), vector("y")
+
+
+def explicit(X, weight, queries, order):
+    """⟨H_n(x), mean of c_n He_n⟩ with every tensor written down."""
+    root = math.sqrt(math.factorial(order))
+    moment = np.tensordot(weight(order), hermite_dense(X, order) * root, 1) / len(X)
+    return hermite_dense(queries, order).reshape(len(queries), -1) @ moment.ravel()
+
+
+def weights(order):
+    """Weights of both signs, other ones at every order."""
+    return np.random.default_rng(order).normal(size=200)
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize("weight", [weights, None], ids=["signed", "ones"])
+def test_nothing_cut_off_nothing_lost(balanced, weight, rng):
+    """With room for every direction the answers are those of the explicit tensors."""
+    X, queries = rng.normal(size=(200, 2)), rng.normal(size=(7, 2))
+    order = 6 if balanced else 4
+    m = implicit_moments(
+        HermiteProblem(X, weight),
+        n_components=40,
+        order=order,
+        drop_noise=False,
+        balanced=balanced,
+    )
+    for n in range(order + 1):
+        expected = explicit(X, weight or (lambda _: np.ones(200)), queries, n)
+        np.testing.assert_allclose(m.hermite(queries, n), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_circuits_are_answered_like_hermite_tensors(rng):
+    X, _ = datasets.make_spherical_mixture(2_000, 3, 4, random_state=0)
+    m = implicit_moments(HermiteProblem(X), n_components=3, order=5)
+    queries = rng.normal(size=(5, 4))
+    # order 1 has no auxiliary input, and a power of a vector has none at any order
+    np.testing.assert_allclose(m.inner(hermite(x, y, 1), {"x": queries}), m.hermite(queries, 1))
+    nodes, node_weights = np.polynomial.hermite_e.hermegauss(4)
+    grid = np.stack(np.meshgrid(*[nodes] * 4, indexing="ij"), -1).reshape(-1, 4)
+    w = math.prod(np.meshgrid(*[node_weights] * 4, indexing="ij")).ravel() / (2 * math.pi) ** 2
+    for order in (2, 3, 4, 5):
+        point = np.repeat(queries[:1], len(grid), axis=0)
+        drawn = m.inner(hermite(x, y, order), {"x": point, "y": grid})
+        np.testing.assert_allclose(w @ drawn, m.hermite(queries[:1], order)[0], rtol=1e-9)
+
+
+def test_no_randomness_and_no_block_size_and_no_order_of_rows():
+    X, labels, _ = datasets.make_regression_mixture(3_001, 3, 4, random_state=0)
+    shuffled = np.random.default_rng(0).permutation(3_001)
+    queries = X[:20]
+
+    def answers(order_of_rows, **options):
+        problem = RegressionMixtureProblem(X[order_of_rows], labels[order_of_rows])
+        m = implicit_moments(problem, n_components=3, order=4, drop_noise=False, **options)
+        return m.hermite(queries)
+
+    plain = answers(np.arange(3_001))
+    np.testing.assert_array_equal(plain, answers(np.arange(3_001), random_state=7))
+    scale = np.abs(plain).max()
+    for rows, options in ((np.arange(3_001), {"block_rows": 17}), (shuffled, {})):
+        np.testing.assert_allclose(answers(rows, **options), plain, atol=1e-9 * scale)
+
+
+def test_arrays_stay_in_their_library_and_precision(xp):
+    X, labels, _ = datasets.make_activation_sum(2_000, 2, 3, random_state=0)
+    plain = implicit_moments(ActivationSumProblem(X, labels, relu()), n_components=2, order=4)
+    problem = ActivationSumProblem(xp.asarray(X), xp.asarray(labels), relu())
+    there = implicit_moments(problem, n_components=2, order=4)
+    answer = there.hermite(xp.asarray(X[:9]))
+    assert type(answer) is type(xp.ones(1))
+    np.testing.assert_allclose(np.asarray(answer), plain.hermite(X[:9]), rtol=1e-8)
+    single = ActivationSumProblem(X.astype(np.float32), labels.astype(np.float32), relu())
+    short = implicit_moments(single, n_components=2, order=4).hermite(X[:9].astype(np.float32))
+    assert short.dtype == np.float32
+    np.testing.assert_allclose(short, plain.hermite(X[:9]), rtol=2e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("sampling", ["reuse", "cross_fit", "fresh"])
+def test_ways_to_share_the_rows(sampling):
+    X, truth = datasets.make_spherical_mixture(60_000, 3, 5, random_state=0)
+    m = implicit_moments(HermiteProblem(X), n_components=3, order=4, sampling=sampling)
+    queries = np.random.default_rng(0).normal(size=(300, 5))
+    exact = truth.hermite(queries, 4)
+    error = np.sqrt(np.mean((m.hermite(queries) - exact) ** 2) / np.mean(exact**2))
+    assert error < 0.15
+    used = [set(step.rows) for step in m.steps]
+    if sampling == "fresh":
+        assert not used[0] & used[1]
+    if sampling == "cross_fit":
+        assert len(m.folds) == 2
+        assert not used[0] & set(m.folds[1].steps[0].rows)
+    assert m.stats["sampling"] == sampling
+
+
+def test_rows_sorted_by_component_do_not_fool_the_noise_floor():
+    X, truth = datasets.make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
+    ordered = X[np.argsort(truth.labels, kind="stable")]
+    floors = [
+        implicit_moments(HermiteProblem(rows), n_components=3, order=4).noise_floor
+        for rows in (X, ordered)
+    ]
+    np.testing.assert_allclose(floors[1], floors[0], rtol=0.7)
+
+
+def test_the_floor_tells_signal_from_noise():
+    X, _ = datasets.make_spherical_mixture(40_000, 3, 10, radius=3.0, random_state=0)
+    m = implicit_moments(HermiteProblem(X), n_components=8, order=4)
+    first, second = m.steps
+    assert (first.rank, first.dropped) == (3, 5)
+    assert second.rank <= 4
+    assert m.stats["dropped"] == [first.dropped, second.dropped]
+    noise = np.random.default_rng(0).normal(size=(40_000, 10))
+    silent = implicit_moments(HermiteProblem(noise), n_components=3, order=4)
+    assert sum(step.rank for step in silent.steps) <= 2
+    assert silent.steps[0].gap < 1.5 < first.spectrum[2] / first.floor
+
+
+AWKWARD = {
+    "k > d": {"n_components": 8, "n_features": 3, "separation": 1.0},
+    "weights 20:1": {"n_components": 3, "n_features": 6, "weights": [20, 10, 1]},
+    "one at the origin": {"n_components": 3, "n_features": 5, "radius": (0.0, 2.0)},
+    "one feature": {"n_components": 3, "n_features": 1},
+}
+
+
+@pytest.mark.parametrize("options", AWKWARD.values(), ids=AWKWARD)
+def test_awkward_mixtures(options):
+    errors = []
+    for n in (4_000, 256_000):
+        X, truth = datasets.make_spherical_mixture(n, random_state=1, **options)
+        k, d = truth.vectors.shape
+        m = implicit_moments(HermiteProblem(X), n_components=k, order=4)
+        queries = np.random.default_rng(0).normal(size=(300, d))
+        exact = truth.hermite(queries, 4)
+        errors.append(np.sqrt(np.mean((m.hermite(queries) - exact) ** 2) / np.mean(exact**2)))
+    assert errors[1] < 0.1
+    assert errors[1] < errors[0] / 2
+
+
+def test_fewer_rows_than_coordinates():
+    X, _ = datasets.make_spherical_mixture(40, 4, 12, random_state=0)
+    m = implicit_moments(HermiteProblem(X), n_components=4, order=6)
+    assert m.steps[1].spectrum.shape[0] > 5
+    assert np.all(np.isfinite(m.hermite(X)))
+
+
+def test_lower_orders_taken_out_of_the_weights_leave_less_noise():
+    X, labels, truth = datasets.make_activation_sum(20_000, 3, 6, random_state=0)
+    queries = np.random.default_rng(0).normal(size=(300, 6))
+    exact = truth.hermite(queries, 4)
+
+    def error(reduce_weights):
+        problem = ActivationSumProblem(X, labels, relu())
+        m = implicit_moments(problem, n_components=3, order=4, reduce_weights=reduce_weights)
+        return np.sqrt(np.mean((m.hermite(queries) - exact) ** 2) / np.mean(exact**2))
+
+    assert error(True) < 0.6 * error(False)
+
+
+def test_orthogonal_weights_leave_less_noise_than_powers():
+    X, labels, truth = datasets.make_regression_mixture(50_000, 3, 5, random_state=0)
+    queries = np.random.default_rng(0).normal(size=(300, 5))
+    exact = truth.hermite(queries, 4)
+
+    def error(weights):
+        problem = RegressionMixtureProblem(X, labels, weights=weights)
+        m = implicit_moments(problem, n_components=3, order=4)
+        return np.sqrt(np.mean((m.hermite(queries) - exact) ** 2) / np.mean(exact**2))
+
+    assert error("orthogonal") < 0.7 * error("monomial")
+
+
+def test_orders_without_data_are_said():
+    X, labels, _ = datasets.make_activation_sum(2_000, 2, 3, random_state=0)
+    m = implicit_moments(ActivationSumProblem(X, labels, relu()), n_components=2, order=4)
+    with pytest.raises(ValueError, match=r"orders 0, 1, 2, 4 were estimated and order 3.*nothing"):
+        m.hermite(X, 3)
+    with pytest.raises(ValueError, match=r"run implicit_moments\(..., order=6\)"):
+        m.hermite(X, 6)
+    with pytest.raises(ValueError, match="points have 2 features, expected 3"):
+        m.hermite(X[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"sampling": "some"}, ValueError, "one of 'reuse', 'cross_fit', 'fresh', got 'some'"),
+        ({"n_repeats": 3}, ValueError, "n_repeats and truth go with method='paper'"),
+        ({"n_samples": 101}, ValueError, "n_samples=101 is more than the 100 rows"),
+        ({"n_samples": 3, "sampling": "fresh"}, ValueError, "too few rows: 3 are there"),
+    ],
+)
+def test_options_that_do_not_fit(options, error, message):
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    with pytest.raises(error, match=message):
+        implicit_moments(HermiteProblem(X), n_components=2, order=2, **options)
+
+
+def test_the_closed_form_is_for_hermite_problems():
+    problem = PopulationProblem(Truth([1.0], [[1.0]]))
+    with pytest.raises(
+        TypeError, match="closed form is for a HermiteProblem, got PopulationProbl"
+    ):
+        implicit_moments(problem, n_components=1, order=1, method="closed_form")
+    assert (
+        implicit_moments(problem, n_components=1, order=1, n_samples=1).stats["method"] == "paper"
+    )
+
+
+def test_rows_made_by_a_function_are_the_same_in_every_pass():
+    truth = Truth([0.5, 0.5], [[2.0, 0.0, 0.0], [-1.0, 1.0, 0.0]])
+
+    def rows_of_a_mixture(rows, rng):
+        return truth.vectors[rng.categorical(truth.weights)] + rng.normal(3)
+
+    problem = SphericalMixtureProblem(rows_of_a_mixture)
+    with pytest.raises(ValueError, match="give n_samples"):
+        implicit_moments(problem, n_components=2, order=4)
+    options = {"n_components": 2, "order": 4, "n_samples": 20_000, "random_state": 3}
+    m = implicit_moments(problem, **options)
+    again = implicit_moments(problem, **options, block_rows=999)
+    queries = np.random.default_rng(0).normal(size=(50, 3))
+    np.testing.assert_allclose(m.hermite(queries), again.hermite(queries), rtol=1e-8)
+    exact = truth.hermite(queries, 4)
+    assert np.sqrt(np.mean((m.hermite(queries) - exact) ** 2) / np.mean(exact**2)) < 0.15
