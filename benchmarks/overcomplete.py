@@ -64,6 +64,7 @@ MAIN = [
     Setting(30, 20, 4, 4),
     Setting(30, 20, 6, 5),
     Setting(60, 30, 6, 5),
+    Setting(30, 20, 2.5, 6, spread=True),
     Setting(30, 20, 2.5, 5, spread=True),
 ]
 PUSH = [

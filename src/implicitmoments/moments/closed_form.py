@@ -16,6 +16,7 @@ from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import (
     Estimate,
+    Lower,
     Sums,
     View,
     Weights,
@@ -115,8 +116,9 @@ def estimate_closed_form(
     reports: list[StepReport] = []
     ranks, errors = [1], {}
     reducing = how.reduce_weights and view_of_forms.problem.reduces
+    lower = _mean_and_slope(view_of_forms) if reducing else None
     for n in range(1, how.levels + 1):
-        clock, lower = perf_counter(), known.evaluator() if reducing else None
+        clock = perf_counter()
         view = view_of(n).seen(frame).knowing(lower)
         # M_2n on the window over U_{n−1}, and its own noise from split halves.
         window = open_window(chain, OVERSAMPLING * how.k)
@@ -134,10 +136,11 @@ def estimate_closed_form(
             chain = chain.extend(window.step(basis))
         if reducing or n == how.levels:
             splits = [s for s in how.splits(view.problem) if s[1] <= n and s not in known.forms]
-            seen = view_of_forms.seen(frame).knowing(lower if n > 1 else None)
+            seen = view_of_forms.seen(frame).knowing(lower)
             forms, noise = _forms(measure_moments(seen, chain, splits), ranks)
             known = BalancedMoments(frame, chain, {**known.forms, **forms})
             errors.update(noise)
+            lower = known.evaluator() if reducing else None
         values = np.asarray(to_numpy(spectrum), dtype=np.float64) * unit
         taken = perf_counter() - clock
         reports.append(
@@ -199,6 +202,16 @@ def noise_floor(
     projected = xp.matrix_transpose(off) @ moment.half_difference @ off
     sizes = xp.abs(xp.linalg.eigvalsh((projected + xp.matrix_transpose(projected)) / 2))
     return max(below, float(xp.max(sizes)))
+
+
+def _mean_and_slope(view: View) -> Lower | None:
+    """Estimate orders 0 and 1 before any subspace is known: most of a label is its mean."""
+    xp = namespace_of(view.frame.basis)
+    chain = SymmetricChain((xp.eye(view.frame.p, dtype=view.frame.basis.dtype),), view.frame.noise)
+    splits = [(0, n) for n in (0, 1) if view.problem.has_order(n)]
+    means = measure_moments(view, chain, splits)
+    forms = {split: estimate.value for split, estimate in means.items()}
+    return BalancedMoments(view.frame, chain, forms).evaluator()
 
 
 def _reframe(frame: Frame, basis: Array, moment: Array) -> tuple[Frame, SymmetricChain]:

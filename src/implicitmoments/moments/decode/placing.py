@@ -16,7 +16,8 @@ __all__ = ["Placing", "place"]
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-SMALLEST_HEIGHT = 1e-3
+SMALLEST_LENGTH = 1e-3
+HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +43,9 @@ def place(view: View, k: int) -> Placing:
     r"""Choose the frame for decoding k components.
 
     Reduce to the span of the top k directions of :math:`M_2` where there are more features. When
-    all weights are one, centre and give every point a constant height
-    :math:`\sqrt{tr\, M_2}` first: hidden vectors become (height, v), and neither sign nor a
-    short vector is lost to even moments.
+    all orders have the same weights, centre first and give every point a constant height, near
+    :math:`\sqrt{tr\, M_2}`: hidden vectors become (height, v), and neither sign nor a short
+    vector is lost to even moments.
     """
     uniform = view.problem.uniform
     mean, second = _first_moments(view)
@@ -58,13 +59,13 @@ def place(view: View, k: int) -> Placing:
         np.maximum(values[::-1][:kept], 1e-12 + 1e-9 * abs(values).max()),
     )
     basis = V.T if d > k else np.eye(d)
-    length = math.sqrt(max(float(np.sum(values[::-1][:kept])), SMALLEST_HEIGHT**2))
+    length = math.sqrt(max(float(np.sum(values[::-1][:kept])), SMALLEST_LENGTH**2))
     model = view.frame.basis
     frame = Frame(
         move_like(np.ascontiguousarray(basis), model),
         move_like(center, model),
         scale=length,
-        height=length if uniform else None,
+        height=HEIGHT * length if uniform else None,
     )
     if d <= k:
         return Placing(frame, np.zeros((d, d)), np.zeros(d))
