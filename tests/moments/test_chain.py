@@ -7,7 +7,7 @@ import pytest
 
 from implicitmoments.circuits import power, vector
 from implicitmoments.moments.chain import SymmetricChain, drop, lift, mixed_coefficients
-from implicitmoments.moments.windows import PairWindow, even_moment, open_window
+from implicitmoments.moments.windows import ChainWindow, PairWindow, even_moment, open_window
 from implicitmoments.projections import RecursiveProjection, evaluate_dense, hermite_dense
 
 TOLERANCE = 1e-10
@@ -103,12 +103,13 @@ def test_lift_and_drop_are_adjoint(case, rng):
     )
 
 
-def test_window_is_the_chain_with_an_open_slot(case):
+def test_a_window_carries_rows_like_one_more_step(case):
     chain, X = case
-    for order in range(5):
+    for order in range(4):
         short = SymmetricChain(chain.steps[:order], chain.noise)
+        window = ChainWindow(short, chain.steps[order])
         np.testing.assert_allclose(
-            short.window(short.images(X), X), short.widen().images(X)[-1], atol=1e-10
+            window.features(short.images(X), X, None), chain.images(X)[order + 1], atol=1e-10
         )
 
 

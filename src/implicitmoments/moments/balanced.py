@@ -149,5 +149,6 @@ def measure_moments(
         return build
 
     builders = {f"{a},{b}": assembled(a, b) for a, b in splits}
-    means = average(view, orders, measure, builders, "moments")
+    width = max(chain.dim(n) for n in range(chain.order + 1)) * chain.p
+    means = average(view, orders, measure, builders, "moments", width)
     return {(a, b): means[f"{a},{b}"] for a, b in splits}

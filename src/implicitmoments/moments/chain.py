@@ -9,7 +9,6 @@ a three-term recursion. Everything here rests on subspaces of *symmetric* tensor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -52,11 +51,6 @@ class SymmetricChain:
         """Return the chain with one more step."""
         return SymmetricChain((*self.steps, step), self.noise)
 
-    def widen(self) -> SymmetricChain:
-        """Return the chain with the last slot left open: the identity as one more step."""
-        xp = namespace_of(self.noise)
-        return self.extend(xp.eye(self.dim(self.order) * self.p, dtype=self.noise.dtype))
-
     @cached_property
     def contractions(self) -> tuple[Array, ...]:
         r"""Matrices that pair the slots of successive steps, (k_n, k_{n-2}) for n = 2, …, order.
@@ -86,20 +80,6 @@ class SymmetricChain:
                 )
             carried.append(image)
         return carried
-
-    def window(self, images: Sequence[Array], points: Array) -> Array:
-        """Carry the rows one slot further without a step: ``(n_samples, k_r · p)``.
-
-        What :meth:`widen` would give last, at the price of an outer product.
-        """
-        xp = namespace_of(points)
-        open_slot = outer_rows(images[-1], points)
-        if self.order:
-            # (a, l) of the window gets r · Σ_j φ_r[a, b, j] J[j, l] of p_{r−1}
-            back = xp.permute_dims(self._split(self.order) @ self.noise, (1, 0, 2))
-            back = xp.reshape(back, (self.dim(self.order - 1), -1))
-            open_slot = open_slot - self.order * (images[-2] @ back)
-        return open_slot
 
     def symmetriser(self) -> Array:
         r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).

@@ -176,7 +176,8 @@ def even_estimates(view: View, chain: SymmetricChain, window: Window) -> dict[st
         f"gram{j}": partial(_named, str(j)) for j in range(n + 1)
     }
     builders["moment"] = assemble
-    return average(view, [2 * n], measure, builders, f"order {2 * n}")
+    width = max(window.dim, chain.dim(n - 1) * chain.p)
+    return average(view, [2 * n], measure, builders, f"order {2 * n}", width)
 
 
 def _named(name: str, means: Sums) -> Array:

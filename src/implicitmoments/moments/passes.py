@@ -30,7 +30,8 @@ Sums: TypeAlias = dict[str, Array]
 # points as the source gives them -> ⟨H_m(x), M_m⟩ for the orders m that are known
 Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
-BLOCK_ROWS = 4096  # two halves of 2,048 rows: matrix products near their best, little memory
+# Rows a block: enough for matrix products near their best, and 32 MB at the widest.
+FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 1_024, 16_384, 2**22
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class View:
         Rows from the first on that are used.
     part : pair of int
         ``(i, q)``: only rows i, i + q, i + 2q, … are used.
-    block_rows : int
+    block_rows : int or None
+        Rows read at a time; by default fewer the wider what is made of them.
     seed : int
         Of a problem that makes its rows.
     lower : callable or None
@@ -57,7 +59,7 @@ class View:
     frame: Frame
     n_rows: int
     part: tuple[int, int] = (0, 1)
-    block_rows: int = BLOCK_ROWS
+    block_rows: int | None = None
     seed: int = 0
     lower: Lower | None = None
     progress: Progress | None = None
@@ -79,14 +81,17 @@ class View:
         """Return the same rows with lower moments known."""
         return replace(self, lower=lower)
 
-    def halves(self, orders: Sequence[int], what: str) -> Iterator[tuple[int, Array, Weights]]:
+    def halves(
+        self, orders: Sequence[int], what: str, width: int
+    ) -> Iterator[tuple[int, Array, Weights]]:
         """Yield ``(half, points, weights)`` block by block; neighbouring rows go to either half.
 
         Halves are told by row number, so they do not depend on the size of blocks; and they
         alternate, so that rows sorted by component do not make the halves differ.
         """
         residue, modulus = self.part
-        for rows in blocks(range(self.n_rows), self.block_rows):
+        chosen_rows = min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
+        for rows in blocks(range(self.n_rows), self.block_rows or chosen_rows):
             block = self.problem.source.read(rows, RowDraws(self.seed, rows, (Stream.ROWS,)))
             points = self.frame.points(block["x"])
             weights = {t: self._weigh(t, block, rows) for t in orders}
@@ -122,7 +127,7 @@ def whole_view(
     xp = namespace_of(x)
     eye = xp.eye(problem.n_features, dtype=x.dtype)
     frame = Frame(eye, xp.zeros_like(eye[0, :]))
-    return View(problem, frame, n_rows, (0, 1), block_rows or BLOCK_ROWS, seed, None, progress)
+    return View(problem, frame, n_rows, (0, 1), block_rows, seed, None, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +166,7 @@ def average(
     measure: Callable[[Array, Weights], Sums],
     assemble: Mapping[str, Callable[[Sums], Array]],
     what: str,
+    width: int,
 ) -> dict[str, Estimate]:
     """Sum over rows what ``measure`` gives, and assemble the means of either half.
 
@@ -175,6 +181,8 @@ def average(
         Linear functions of the named means.
     what : str
         What the pass is for, told to ``progress``.
+    width : int
+        Numbers that are made of one row.
 
     Returns
     -------
@@ -182,7 +190,7 @@ def average(
     """
     totals: tuple[Sums, Sums] = ({}, {})
     counts = [0, 0]
-    for half, points, weights in view.halves(orders, what):
+    for half, points, weights in view.halves(orders, what, width):
         if points.shape[0] == 0:
             continue
         counts[half] += int(points.shape[0])

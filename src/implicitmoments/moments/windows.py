@@ -14,8 +14,14 @@ from typing import Protocol
 
 import numpy as np
 
-from implicitmoments.backends import Array, descending_eigh, move_like, namespace_of
-from implicitmoments.moments.chain import SymmetricChain, lift, mixed_coefficients
+from implicitmoments.backends import (
+    Array,
+    descending_eigh,
+    move_like,
+    namespace_of,
+    outer_rows,
+)
+from implicitmoments.moments.chain import SymmetricChain, contract, lift, mixed_coefficients
 
 __all__ = [
     "ChainWindow",
@@ -71,14 +77,33 @@ class PairWindow:
         return int(self.pairs[0].shape[0])
 
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
-        """Return ``x xᵀ − J`` for each row, as coordinates."""
+        """Return ``x xᵀ − J`` for each row, as coordinates.
+
+        Row i of the upper triangle is a product of column i with the columns from i on: slices
+        of contiguous memory, where an index for every pair would read all over the block.
+        """
         xp = namespace_of(points)
-        i, j, factors = self.pairs
-        left = images[1]  # φ_1 is the identity: the points, times root
-        made = xp.take(left, i, axis=1) * xp.take(points, j, axis=1)
-        made = made * factors[None, :]
-        offset = self.coordinates(self.noise[None, :, :])
-        return made - (offset if root is None else root * offset)
+        left, p = images[1], int(points.shape[1])  # φ_1 is the identity: the points, times root
+        ones = xp.ones_like(points[:, :1]) if root is None else root
+        stretched = points * math.sqrt(2.0)
+        made = xp.empty((points.shape[0], self.dim), dtype=points.dtype, device=points.device)
+        first = 0
+        for i in range(p):
+            last = first + p - i
+            made[:, first] = left[:, i] * points[:, i] - self.noise[i, i] * ones[:, 0]
+            made[:, first + 1 : last] = left[:, i : i + 1] * stretched[:, i + 1 :]
+            if not self.diagonal:
+                across = math.sqrt(2.0) * self.noise[i, i + 1 :]
+                made[:, first + 1 : last] -= ones * across[None, :]
+            first = last
+        return made
+
+    @cached_property
+    def diagonal(self) -> bool:
+        """Whether the noise has no covariances."""
+        xp = namespace_of(self.noise)
+        off = self.noise * (1.0 - xp.eye(self.noise.shape[0], dtype=self.noise.dtype))
+        return not bool(xp.any(off != 0))
 
     def coordinates(self, matrices: Array) -> Array:
         """Turn symmetric matrices (n, p, p) into coordinates (n, dim)."""
@@ -132,9 +157,16 @@ class ChainWindow:
         return int(self.basis.shape[0])
 
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:  # noqa: ARG002
-        """Carry rows one slot further and onto the basis."""
+        """Carry rows one slot further and onto the basis, as one more step of the chain."""
         xp = namespace_of(points)
-        return self.chain.window(images, points) @ xp.matrix_transpose(self.basis)
+        made = outer_rows(images[-1], points) @ xp.matrix_transpose(self.basis)
+        if self.chain.order:
+            made -= self.chain.order * (images[-2] @ xp.matrix_transpose(self._contraction))
+        return made
+
+    @cached_property
+    def _contraction(self) -> Array:
+        return contract(self.chain.steps[-1], self.basis, self.chain.noise)
 
     def lift(self, matrix: Array) -> Array:
         """Lift onto the basis as onto a step."""

@@ -173,9 +173,10 @@ class TestWhatCannotBeToldApart:
         assert "more rows" in str(found)
 
     def test_nothing_but_noise(self):
+        """Noise is a mixture of one component at its centre, and no more can be told."""
         found = self.found(np.random.default_rng(0).normal(size=(20_000, 8)), 3)
-        assert found.resolved.sum() == 0
-        assert not found.identified
+        assert found.resolved.sum() <= 1
+        assert np.all(np.abs(found.vectors[found.resolved]) < 0.1)
 
     def test_more_components_than_were_asked_for(self):
         X, _ = datasets.make_spherical_mixture(

@@ -92,7 +92,7 @@ def _first_moments(view: View) -> tuple[Estimate, Estimate]:
         return to_numpy(means["square"]) - float(means["mass"]) * np.eye(d)
 
     builders = {"mean": lambda means: to_numpy(means["mean"]), "second": second}
-    found = average(view, [2], measure, builders, "order 2")
+    found = average(view, [2], measure, builders, "order 2", d)
     return found["mean"], found["second"]
 
 

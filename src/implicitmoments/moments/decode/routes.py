@@ -131,7 +131,7 @@ class QuadraticRoute:
 
         names = ["cube", *(["mass", "square", "mean", "products"] if with_products else [])]
         builders: dict[str, Callable[[Sums], Array]] = {n: partial(_as_numpy, n) for n in names}
-        return average(self.view, [6], measure, builders, "order 6")
+        return average(self.view, [6], measure, builders, "order 6", self.window.dim)
 
     def _from_first_pass(self, whitener: Floats, half: int) -> Sums:
         """Read the lower means off the first pass, when all orders have the same weights."""

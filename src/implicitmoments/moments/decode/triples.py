@@ -72,7 +72,8 @@ def triple_estimate(view: View, chain: SymmetricChain, a: int, b: int, c: int) -
         return total
 
     builders: dict[str, Callable[[Sums], Array]] = {"moment": assemble}
-    return average(view, [a + b + c], measure, builders, f"order {a + b + c}")["moment"]
+    width = max(chain.dim(n) for n in range(chain.order + 1)) ** 2
+    return average(view, [a + b + c], measure, builders, f"order {a + b + c}", width)["moment"]
 
 
 def cube_sum(rows: Array, weights: Array | None) -> Array:

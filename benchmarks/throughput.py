@@ -1,0 +1,131 @@
+"""Floating-point rate of an accumulation pass beside the machine's own matrix product.
+
+Run: python benchmarks/throughput.py
+
+Passes of the closed form at k = p on rows of a Gaussian, with weights of one and of both signs.
+A symmetric rank-N update of side s counts N·s² operations, half a general product. The last
+columns divide by the rate of a general product of the same shape, measured in between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tracemalloc
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.moments import HermiteProblem
+from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.closed_form import even_estimate
+from implicitmoments.moments.passes import MOST_ROWS, whole_view
+from implicitmoments.moments.windows import ChainWindow, Window, open_window
+from implicitmoments.samples import RowDraws
+
+
+def rows_of_a_gaussian(d: int) -> Any:
+    """Return a buffer of rows that is read again and again, so that making rows costs nothing."""
+    buffer = np.random.default_rng(0).normal(size=(MOST_ROWS, d))
+
+    def make(rows: range, _: RowDraws) -> Any:
+        return buffer[: len(rows)]
+
+    return make
+
+
+class Signed(HermiteProblem):
+    """Weights of both signs, made from the points."""
+
+    def weigh(self, order: int, block: Any, rows: range) -> Any:
+        """Return the first coordinate."""
+        del order, rows
+        return block["x"][:, 0]
+
+
+def chain_of_order(order: int, p: int, k: int) -> SymmetricChain:
+    """Return nested spans of powers of k random vectors."""
+    V = np.random.default_rng(1).normal(size=(k, p))
+    steps, image = [np.eye(p)], V
+    for _ in range(order - 1):
+        joined = (image[:, :, None] * V[:, None, :]).reshape(k, -1)
+        steps.append(np.linalg.qr(joined.T)[0].T)
+        image = joined @ steps[-1].T
+    return SymmetricChain(tuple(steps), np.eye(p))
+
+
+def operations(chain: SymmetricChain, window: Window, n: int) -> float:
+    """Count the products of one pass: images along the chain, the window, the Gram matrices."""
+    p, r = chain.p, chain.order
+    total = 0.0
+    for s in range(2, r + 1):
+        total += 2 * chain.dim(s) * chain.dim(s - 1) * p + 2 * chain.dim(s) * chain.dim(s - 2)
+    if isinstance(window, ChainWindow):
+        total += 2 * chain.dim(r) * p * (window.dim + chain.dim(r - 1))
+    sides = [*(chain.dim(s) for s in range(r + 1)), window.dim]
+    return n * (total + sum(side**2 for side in sides))
+
+
+def seconds(run: Callable[[], Any], repeats: int = 5) -> float:
+    """Return the median time of several runs."""
+    taken = []
+    for _ in range(repeats):
+        clock = perf_counter()
+        run()
+        taken.append(perf_counter() - clock)
+    return statistics.median(taken)
+
+
+def gemm_rate(side: int) -> float:
+    """Operations a second of (side × rows) @ (rows × side) of 4,096 rows."""
+    A = np.random.default_rng(0).normal(size=(4_096, side))
+    B = A + 0.0
+    times = 20
+    taken = seconds(lambda: [A.T @ B for _ in range(times)])
+    return 2 * times * len(A) * side**2 / taken
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=200_000)
+    n = parser.parse_args().rows
+    print(
+        "| pass | k = p | weights | side | GFLOP/s | product GFLOP/s | ratio |\n"
+        + "|---" * 7
+        + "|"
+    )
+    for size in (20, 30, 50):
+        for order in (1, 2):
+            chain = chain_of_order(order, size, size)
+            window = open_window(chain, size)
+            for signed in (False, True):
+                problem = (Signed if signed else HermiteProblem)(rows_of_a_gaussian(size))
+                view = whole_view(problem, n)
+                product = gemm_rate(window.dim)
+                taken = seconds(lambda v=view, c=chain, w=window: even_estimate(v, c, w), 3)  # type: ignore[misc]
+                rate = operations(chain, window, n) / taken
+                product = (product + gemm_rate(window.dim)) / 2
+                print(
+                    f"| order {2 * order + 2} | {size} | {'signed' if signed else 'ones'} "
+                    f"| {window.dim} | {rate / 1e9:.1f} | {product / 1e9:.1f} "
+                    f"| {rate / product:.2f} |",
+                    flush=True,
+                )
+    print("\n| rows | seconds | peak MB |\n|---|---|---|")
+    chain = chain_of_order(1, 30, 30)
+    window = open_window(chain, 30)
+    for rows in (100_000, 200_000, 400_000, 800_000):
+        view = whole_view(HermiteProblem(rows_of_a_gaussian(30)), rows)
+        taken = seconds(lambda v=view: even_estimate(v, chain, window), 3)  # type: ignore[misc]
+        tracemalloc.start()
+        even_estimate(view, chain, window)
+        peak = tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+        print(f"| {rows:,} | {taken:.2f} | {peak:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
