@@ -40,6 +40,8 @@ class Decoded:
         Half the difference of what two halves of the rows would have given.
     ratios : array of shape (k,)
         Second over first singular value of each component as a matrix: 0 for a pure power.
+    strengths : array of shape (k,)
+        What each component adds to :math:`M_{2r}`, as an eigenvalue, in the user's units.
     signs_known : array of bool of shape (k,)
     spectrum : array
         Eigenvalues of :math:`M_{2r}` on the window, in the user's units.
@@ -57,6 +59,7 @@ class Decoded:
     vectors: Floats
     deviations: Floats
     ratios: Floats
+    strengths: Floats
     signs_known: np.ndarray[Any, np.dtype[np.bool_]]
     spectrum: Floats
     floor: float
@@ -123,12 +126,14 @@ def decode(view: View, k: int, r: int, seed: int = 0, placing: Placing | None = 
         "i,ai,bi,ci->abc", found.values, *[found.vectors] * 3, optimize=True
     )
     noise = float(np.linalg.norm(third.half_difference))
+    weights = _weights(route, second.value, coordinates)
     return Decoded(
         r=r,
-        weights=_weights(route, second.value, coordinates),
+        weights=weights,
         vectors=vectors,
         deviations=(halves[0] - halves[1]) / 2,
         ratios=ratios,
+        strengths=weights * np.sum(coordinates**2, axis=1) ** r * unit,
         signs_known=signs != 0,
         spectrum=values * unit,
         floor=floor * unit,

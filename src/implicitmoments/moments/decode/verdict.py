@@ -78,14 +78,14 @@ def judge(decoded: Decoded, problem: HermiteProblem, n_rows: int) -> Components:
     near = _nearest(vectors)
     mixed = decoded.ratios >= LARGEST_RATIO
     blurred = (errors >= LARGEST_ERROR * near) & ~mixed
-    empty = (decoded.weights <= 0) & ~mixed & ~blurred
-    resolved = ~(mixed | blurred | empty)
+    faint = (decoded.strengths < AT_THE_FLOOR * decoded.floor) & ~mixed & ~blurred
+    resolved = ~(mixed | blurred | faint)
     more = _more_reason(decoded)
     reasons = [
         *(more or _floor_reason(decoded, n_rows, resolved)),
         *_list(mixed, "not powers of one vector: noise, or several components in one"),
         *_list(blurred, "known less well than they lie apart from their nearest neighbour"),
-        *_list(empty, "of weight zero"),
+        *_list(faint, "fainter than the noise floor"),
         *_list(
             ~decoded.signs_known & resolved, "known up to sign: the data show even orders alone"
         ),
