@@ -1,9 +1,13 @@
-"""Documents that name code are checked against it."""
+"""Documents that name code are checked against it, and the code they show is run."""
 
+import contextlib
 import doctest
 import importlib
+import io
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +91,48 @@ def test_paper_map_has_every_numbered_statement():
 def test_a_name_that_does_not_exist_is_noticed():
     with pytest.raises(AttributeError):
         resolve("moments.implicit.no_such_thing")
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# a block of code, and the block of output that follows it, if one does
+SHOWN = re.compile(r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S)
+
+
+def run_page(text, name="page"):
+    """Run the blocks in one namespace; yield the line of each, what it printed and should have."""
+    namespace = {"__name__": name}
+    for block in SHOWN.finditer(text):
+        code, says = block.groups()
+        line = text.count("\n", 0, block.start(1))
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile("\n" * line + code, name, "exec"), namespace)
+        yield line + 1, out.getvalue(), says
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_code_on_a_page_prints_what_the_page_says(page):
+    for line, printed, says in run_page(page.read_text(), str(page)):
+        if says is not None:
+            assert printed == says, f"{page.name}, line {line}"
+
+
+def test_a_page_that_says_something_else_is_noticed():
+    text = "```python\nn = 1\n```\n\n```python\nprint(n)\n```\n\n```text\n2\n```\n"
+    assert list(run_page(text)) == [(2, "", None), (6, "1\n", "2\n")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_block_of_code_is_run(page):
+    text = page.read_text()
+    assert text.count("```python") == len(SHOWN.findall(text))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.name for path in EXAMPLES])
+def test_examples_run(path):
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout

@@ -60,6 +60,7 @@ def test_repr_says_order_size_and_inputs():
         (lambda: vector(""), "name of a vector is empty"),
         (lambda: power(c, 2), "power takes vector circuits"),
         (lambda: hermite(x, y, -1), "order of at least 0, got -1"),
+        (lambda: hermite(x, y, 171), "order of at most 170, got 171"),
     ],
 )
 def test_what_does_not_fit_is_said_when_it_is_built(build, message):

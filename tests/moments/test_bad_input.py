@@ -124,3 +124,26 @@ def test_something_else_than_a_problem():
 def test_mixture_options(options, message):
     with pytest.raises(ValueError, match=message):
         SphericalMixtureProblem(X, **options)
+
+
+def test_bad_rows_are_named_by_their_number_in_the_whole():
+    class Holed(Wrong):
+        def draw(self, order, rows, rng):
+            made = rng.normal(3)
+            made[np.array(rows) == 45] = np.nan
+            return {"x": made}
+
+    problem = Holed(power(vector("x"), 2))
+    with pytest.raises(ValueError, match="'x' contains NaN in 1 row, the first is row 45"):
+        paper_moments(problem, n_components=2, order=2, n_samples=100, block_rows=10)
+
+
+def test_weights_are_asked_for_once_an_order():
+    asked = []
+
+    def weight(order):
+        asked.append(order)
+        return np.ones(100)
+
+    paper_moments(HermiteProblem(X, weight), n_components=2, order=2, block_rows=10)
+    assert asked == [2, 4]

@@ -79,24 +79,26 @@ class PairWindow:
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
         """Return ``x xᵀ − J`` for each row, as coordinates.
 
-        Row i of the upper triangle is a product of column i with the columns from i on: slices
-        of contiguous memory, where an index for every pair would read all over the block.
+        Made with the rows of data along contiguous memory, and returned transposed: row i of the
+        upper triangle is then one product of long vectors.
         """
         xp = namespace_of(points)
-        left, p = images[1], int(points.shape[1])  # φ_1 is the identity: the points, times root
-        ones = xp.ones_like(points[:, :1]) if root is None else root
-        stretched = points * math.sqrt(2.0)
-        made = xp.empty((points.shape[0], self.dim), dtype=points.dtype, device=points.device)
+        # φ_1 is the identity: images[1] are the points, times root
+        left, right = (xp.matrix_transpose(a) + 0.0 for a in (images[1], points))
+        ones = xp.ones_like(right[0, :]) if root is None else root[:, 0]
+        p, n = (int(s) for s in right.shape)
+        stretched = right * math.sqrt(2.0)
+        made = xp.empty((self.dim, n), dtype=points.dtype, device=points.device)
         first = 0
         for i in range(p):
             last = first + p - i
-            made[:, first] = left[:, i] * points[:, i] - self.noise[i, i] * ones[:, 0]
-            made[:, first + 1 : last] = left[:, i : i + 1] * stretched[:, i + 1 :]
+            made[first, :] = left[i, :] * right[i, :] - self.noise[i, i] * ones
+            made[first + 1 : last, :] = left[i, :][None, :] * stretched[i + 1 :, :]
             if not self.diagonal:
                 across = math.sqrt(2.0) * self.noise[i, i + 1 :]
-                made[:, first + 1 : last] -= ones * across[None, :]
+                made[first + 1 : last, :] -= across[:, None] * ones[None, :]
             first = last
-        return made
+        return xp.matrix_transpose(made)
 
     @cached_property
     def diagonal(self) -> bool:
