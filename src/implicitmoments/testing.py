@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from implicitmoments.backends import Floats
 from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.projections import RecursiveProjection
 
 __all__ = ["random_circuit", "random_inputs", "random_projection"]
-
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> Circuit:

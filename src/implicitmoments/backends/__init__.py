@@ -3,6 +3,7 @@
 from implicitmoments.backends.linalg import descending_eigh, orthonormality_defect, outer_rows
 from implicitmoments.backends.namespace import (
     Array,
+    Floats,
     Namespace,
     as_real_array,
     check_finite,
@@ -13,6 +14,7 @@ from implicitmoments.backends.namespace import (
 
 __all__ = [
     "Array",
+    "Floats",
     "Namespace",
     "as_real_array",
     "check_finite",

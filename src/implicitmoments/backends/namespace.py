@@ -9,6 +9,7 @@ import numpy as np
 
 __all__ = [
     "Array",
+    "Floats",
     "Namespace",
     "as_real_array",
     "check_finite",
@@ -20,6 +21,8 @@ __all__ = [
 # Arrays of any library that follows the array API standard; no static type covers them all.
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
+# What is small and decided upon on the host.
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def namespace_of(*arrays: Array) -> Namespace:

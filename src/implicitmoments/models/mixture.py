@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, as_real_array, move_like, to_numpy
+from implicitmoments.backends import Array, Floats, as_real_array, move_like, to_numpy
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import Block, DifferenceSource, MappedSource, Source, as_source
-
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, TypeAlias
 
-import numpy as np
-
-from implicitmoments.backends import Array, namespace_of
+from implicitmoments.backends import Array, Floats, namespace_of
 from implicitmoments.models.polynomials import monic_polynomial, recurrence_from_moments
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import (
@@ -23,7 +20,6 @@ from implicitmoments.samples import (
 
 __all__ = ["RegressionMixtureProblem"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 WEIGHTS = ("orthogonal", "monomial")
 HIGHEST_ORDER = 9  # of orthogonal weights; moments of y to twice that are still accurate

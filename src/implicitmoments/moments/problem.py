@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
 
-import numpy as np
-
-from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    as_real_array,
+    check_finite,
+    move_like,
+    namespace_of,
+)
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
 from implicitmoments.samples import Block, RowDraws, Source, Stream, as_source
-
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 __all__ = ["HermiteProblem", "MomentProblem"]
 

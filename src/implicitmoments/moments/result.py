@@ -5,11 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    as_real_array,
+    check_finite,
+    move_like,
+    namespace_of,
+)
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
 from implicitmoments.moments.decode import Components, find_components
@@ -22,7 +29,6 @@ from implicitmoments.samples import RandomState, as_seed, blocks
 
 __all__ = ["ClosedFormMoments", "ImplicitMoments", "PaperMoments", "Run"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 HERMITE_NUMBERS = 2**22
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, descending_eigh, namespace_of, to_numpy
+from implicitmoments.backends import Array, Floats, descending_eigh, namespace_of, to_numpy
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.samples import Truth
 
 __all__ = ["distances_to_truth", "projected_moment", "top_subspace"]
-
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def top_subspace(matrix: Array, k: int) -> tuple[Array, Floats]:

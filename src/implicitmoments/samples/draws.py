@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import ndtri
 
+from implicitmoments.backends import Floats
+
 __all__ = ["RandomState", "RowDraws", "Stream", "as_seed"]
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from implicitmoments.backends import Floats
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.samples.sources import blocks
 from implicitmoments.samples.truth import Truth
@@ -23,7 +24,6 @@ __all__ = [
     "random_directions",
 ]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Activation: TypeAlias = Callable[[Floats], Floats]
 
 TRIES = 20_000  # proposals before a separation is called impossible

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Truth"]
+from implicitmoments.backends import Floats
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+__all__ = ["Truth"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import move_like, namespace_of, to_numpy
+from implicitmoments.backends import Floats, move_like, namespace_of, to_numpy
 from implicitmoments.samples.draws import RowDraws, Stream
 from implicitmoments.samples.sources import Block, Source, blocks
 
 __all__ = ["Whitening"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 BLOCK_ROWS = 16_384
 SMALLEST_VARIANCE = 1e-10  # relative to the largest

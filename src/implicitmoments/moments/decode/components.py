@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
-from implicitmoments.backends import move_like, to_numpy
+from implicitmoments.backends import Floats, move_like, to_numpy
 from implicitmoments.moments.balanced import measure_moments
 from implicitmoments.moments.closed_form import noise_floor
 from implicitmoments.moments.decode.orthogonal import Decomposition, decompose, refine
@@ -20,7 +20,6 @@ from implicitmoments.moments.passes import Estimate, View
 
 __all__ = ["Decoded", "decode"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 SMALLEST_EIGENVALUE = 1e-9  # relative; below it whitening would only amplify rounding
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero

@@ -8,13 +8,13 @@ components are found at once, so none inherits the errors of those found before 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from implicitmoments.backends import Floats
+
 __all__ = ["Decomposition", "decompose", "refine"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 N_STARTS = 3
 TOLERANCE = 1e-8

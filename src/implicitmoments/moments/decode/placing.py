@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
 
 __all__ = ["Placing", "place"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 SMALLEST_LENGTH = 1e-3
 HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little

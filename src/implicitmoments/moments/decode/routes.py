@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
-from implicitmoments.backends import Array, descending_eigh, move_like, namespace_of, to_numpy
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    descending_eigh,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import OVERSAMPLING, even_estimate, even_estimates
 from implicitmoments.moments.decode.triples import (
@@ -22,8 +29,6 @@ from implicitmoments.moments.passes import Estimate, Sums, View, Weights, averag
 from implicitmoments.moments.windows import ChainWindow, PairWindow, Window, open_window
 
 __all__ = ["ChainRoute", "QuadraticRoute", "Route", "route_of"]
-
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Route(Protocol):

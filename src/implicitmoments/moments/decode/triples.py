@@ -19,13 +19,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, namespace_of, outer_rows, to_numpy
+from implicitmoments.backends import Array, Floats, namespace_of, outer_rows, to_numpy
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
 
 __all__ = ["cube_sum", "symmetrise", "triple_estimate", "triple_terms"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 Orders: TypeAlias = tuple[int, int, int]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from implicitmoments.backends import Floats
 from implicitmoments.moments.decode.components import Decoded
 from implicitmoments.moments.problem import HermiteProblem
 
 __all__ = ["Components", "judge", "nothing_decoded"]
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 # From 5,880 decoded components with known truth: of those inside both bounds 0.15 % were wrong.
 LARGEST_RATIO = 0.15  # of second to first singular value
