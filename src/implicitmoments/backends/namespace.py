@@ -13,6 +13,7 @@ __all__ = [
     "Namespace",
     "as_real_array",
     "check_finite",
+    "check_positive",
     "move_like",
     "namespace_of",
     "to_numpy",
@@ -60,10 +61,12 @@ def as_real_array(value: Array, name: str, ndim: int) -> Array:
         )
     if value.ndim != ndim:
         layout = "(n_samples, n_features)" if ndim == 2 else "(n_samples,)"
-        hint = f"{name}.reshape(-1, 1)" if (value.ndim, ndim) == (1, 2) else f"{name}.ravel()"
+        hint = f"{name}.ravel() makes one column of it"
+        if (value.ndim, ndim) == (1, 2):
+            hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one row"
         raise ValueError(
             f"{name} has {value.ndim} axes (shape {tuple(value.shape)}), expected {ndim}: "
-            f"{layout}; {hint} may be what you want"
+            f"{layout}; {hint}"
         )
     if 0 in value.shape:
         raise ValueError(
@@ -90,6 +93,14 @@ def check_finite(value: Array, name: str, first_row: int = 0) -> None:
         f"{name} contains {kind} in {count} row{'s' if count > 1 else ''}, the first is row "
         f"{first_row + row}; drop or fill those rows first"
     )
+
+
+def check_positive(name: str, value: int) -> None:
+    """Raise unless ``value`` is a whole number of at least 1."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is a whole number, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} is at least 1, got {value}")
 
 
 def move_like(array: Array, other: Array) -> Array:

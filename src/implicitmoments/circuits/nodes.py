@@ -57,6 +57,10 @@ class Circuit(ABC):
     def __add__(self, other: object) -> Circuit:
         return Add(self, other) if isinstance(other, Circuit) else NotImplemented
 
+    def __radd__(self, other: object) -> Circuit:
+        # sum() starts from the number 0
+        return self if isinstance(other, Real) and other == 0 else NotImplemented
+
     def __sub__(self, other: object) -> Circuit:
         return Add(self, -other) if isinstance(other, Circuit) else NotImplemented
 

@@ -10,6 +10,8 @@ from implicitmoments.backends import Array, namespace_of
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import ArraySource, Block
 
+SMALLEST_COEFFICIENT = 1e-12  # a sine of a multiple of π is not quite zero
+
 __all__ = ["Activation", "ActivationSumProblem", "cosine", "relu"]
 
 
@@ -87,12 +89,16 @@ class ActivationSumProblem(HermiteProblem):
     reduces = True
 
     def __init__(self, X: Array, y: Array, activation: Activation) -> None:
+        if not isinstance(activation, Activation):
+            raise TypeError(
+                f"activation is one of relu(), cosine(...) or an Activation, got {activation!r}"
+            )
         super().__init__(ArraySource(X, y=y))
         self.activation = activation
 
     def has_order(self, order: int) -> bool:
         """Say whether the activation has a part of this degree."""
-        return self.activation.coefficient(order) != 0.0
+        return abs(self.activation.coefficient(order)) > SMALLEST_COEFFICIENT
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
         """Put for y its residual after what the known lower orders explain of it."""

@@ -31,6 +31,8 @@ class SphericalMixtureProblem(HermiteProblem):
     def __init__(
         self, points: Array | Source, *, variance: float = 1.0, center: Array | None = None
     ) -> None:
+        if not hasattr(variance, "__float__"):
+            raise TypeError(f"variance is a positive number, got {variance!r}")
         if not (math.isfinite(variance) and variance > 0):
             raise ValueError(f"variance is a positive number, got {variance}")
         source = as_source(points)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
-
 import numpy as np
 
 from implicitmoments.circuits import Circuit, power, scalar, vector
@@ -31,10 +28,9 @@ class PopulationProblem(MomentProblem):
 
     def circuit(self, order: int) -> Circuit:
         """Return ``Σ_i w_i · v_i ⊗ … ⊗ v_i``."""
-        terms = (
-            scalar(f"w{i}") * power(vector(f"v{i}"), order) for i in range(len(self.truth.weights))
-        )
-        return reduce(add, terms)
+        k = len(self.truth.weights)
+        terms = [scalar(f"w{i}") * power(vector(f"v{i}"), order) for i in range(k)]
+        return sum(terms[1:], start=terms[0])
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002
         """Return the vectors and weights themselves, the same for every row."""

@@ -67,12 +67,19 @@ class Averager:
     def _read(self, order: int, rows: range, width: int) -> Iterator[tuple[range, Block]]:
         size = self.block_rows or max(64, BLOCK_NUMBERS // width)
         for block in blocks(rows, size):
-            yield (
-                block,
-                self.problem.draw(
-                    order, block, RowDraws(self.seed, block, (Stream.AUXILIARY, order))
-                ),
-            )
+            yield block, self._draw(order, block)
+
+    def _draw(self, order: int, rows: range) -> Block:
+        rng = RowDraws(self.seed, rows, (Stream.AUXILIARY, order))
+        inputs = self.problem.draw(order, rows, rng)
+        for name, array in inputs.items():
+            given = array.shape[0]
+            if given != len(rows):
+                raise ValueError(
+                    f"{type(self.problem).__name__}.draw gave {given} rows of {name!r} "
+                    f"and was asked for {len(rows)}"
+                )
+        return inputs
 
     def _tell(self, what: str, block: range, rows: range) -> None:
         if self.progress is not None:

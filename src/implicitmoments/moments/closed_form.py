@@ -30,6 +30,7 @@ from implicitmoments.moments.windows import Window, even_moment, open_window
 
 __all__ = ["ClosedForm", "Fold", "estimate_closed_form", "even_estimate", "noise_floor"]
 
+LARGEST_EXPONENT = 300  # of ten, in a double
 MARGIN = 1.25  # the largest of many noise eigenvalues may pass the floor a little
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: what they lose cannot be regained
 
@@ -110,13 +111,12 @@ def estimate_closed_form(
     view_of_forms : View
         The rows from which the moments on the subspaces are averaged.
     """
-    frame = view_of_forms.frame
+    frame, problem = view_of_forms.frame, view_of_forms.problem
     chain = SymmetricChain((), frame.noise)
-    known = BalancedMoments(frame, chain, {})
-    reports: list[StepReport] = []
-    ranks, errors = [1], {}
-    reducing = how.reduce_weights and view_of_forms.problem.reduces
-    lower = _mean_and_slope(view_of_forms) if reducing else None
+    known = BalancedMoments(frame, chain, {})  # on the rows that find the subspaces
+    reducing = how.reduce_weights and problem.reduces
+    lower = _mean_and_slope(view_of(1)) if reducing else None
+    reports, ranks = [], [1]
     for n in range(1, how.levels + 1):
         clock = perf_counter()
         view = view_of(n).seen(frame).knowing(lower)
@@ -128,25 +128,27 @@ def estimate_closed_form(
         floor = noise_floor(moment, spectrum, vectors, how.k, exact=window.exact)
         # Directions above the noise enter the answers; the next step starts from more.
         ranks.append(how.rank(spectrum, floor))
-        basis = namespace_of(vectors).matrix_transpose(vectors[:, : how.width(n)])
+        width = min(how.width(n), window.dim)
+        basis = namespace_of(vectors).matrix_transpose(vectors[:, :width])
         unit = frame.scale ** (2 * n)
         if n == 1:  # every later step works in R^p: Hermite tensors commute with projection
-            frame, chain = _reframe(frame, basis, moment.value)
+            frame, chain = _reframe(frame, basis, moment.value, how.m)
         else:
             chain = chain.extend(window.step(basis))
-        if reducing or n == how.levels:
-            splits = [s for s in how.splits(view.problem) if s[1] <= n and s not in known.forms]
-            seen = view_of_forms.seen(frame).knowing(lower)
-            forms, noise = _forms(measure_moments(seen, chain, splits), ranks)
-            known = BalancedMoments(frame, chain, {**known.forms, **forms})
-            errors.update(noise)
-            lower = known.evaluator() if reducing else None
+        if reducing:
+            splits = [s for s in how.splits(problem) if s[1] <= n and s not in known.forms]
+            means = measure_moments(view.seen(frame), chain, splits)
+            known = BalancedMoments(frame, chain, {**known.forms, **_forms(means, ranks)[0]})
+            lower = known.evaluator()
         values = np.asarray(to_numpy(spectrum), dtype=np.float64) * unit
         taken = perf_counter() - clock
         reports.append(
-            StepReport(2 * n, view.rows, how.k, ranks[n], values, floor * unit, None, taken)
+            StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken)
         )
-    return Fold(known, tuple(reports), errors)
+    # The moments themselves, on rows of their own where sampling asks for it.
+    seen = view_of_forms.seen(frame).knowing(lower)
+    forms, errors = _forms(measure_moments(seen, chain, how.splits(problem)), ranks)
+    return Fold(BalancedMoments(frame, chain, forms), tuple(reports), errors)
 
 
 def even_estimate(view: View, chain: SymmetricChain, window: Window) -> Estimate:
@@ -215,11 +217,18 @@ def _mean_and_slope(view: View) -> Lower | None:
     return BalancedMoments(view.frame, chain, forms).evaluator()
 
 
-def _reframe(frame: Frame, basis: Array, moment: Array) -> tuple[Frame, SymmetricChain]:
+def _reframe(
+    frame: Frame, basis: Array, moment: Array, order: int
+) -> tuple[Frame, SymmetricChain]:
     """Look at the span of the first basis, in units of the length of the hidden vectors."""
     xp = namespace_of(basis)
     length = float(xp.linalg.trace(basis @ moment @ xp.matrix_transpose(basis)))
     scale = math.sqrt(length) if length > 0 else 1.0
+    if abs(math.log10(scale)) * 2 * order > LARGEST_EXPONENT:
+        raise ValueError(
+            f"the hidden vectors are of length {scale:.2g}, too large or too small for moments of "
+            f"order {order}; rescale the data to lengths near 1"
+        )
     reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
     return reduced, SymmetricChain((xp.eye(basis.shape[0], dtype=basis.dtype),), reduced.noise)
 

@@ -5,19 +5,59 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
+from implicitmoments.backends import check_positive
 from implicitmoments.moments.accumulate import Averager, Progress
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.implicit import estimate
 from implicitmoments.moments.passes import View, whole_view
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
-from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
+from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
 from implicitmoments.samples import RandomState, Truth, as_seed
 
 __all__ = ["implicit_moments"]
 
+HIGHEST_ORDER = 80  # factorials of twice that still fit a double
 SAMPLING = ("reuse", "cross_fit", "fresh")
+
+
+class _Options(TypedDict, total=False):
+    """Keywords of :func:`implicit_moments` that do not decide what it returns."""
+
+    n_components: Required[int]
+    order: Required[int]
+    n_samples: int | None
+    sampling: str | None
+    drop_noise: bool
+    balanced: bool
+    reduce_weights: bool
+    n_repeats: int
+    truth: Truth | None
+    random_state: RandomState
+    block_rows: int | None
+    progress: Progress | None
+
+
+@overload
+def implicit_moments(
+    problem: MomentProblem, *, method: Literal["paper"], **options: Unpack[_Options]
+) -> PaperMoments: ...
+
+
+@overload
+def implicit_moments(
+    problem: HermiteProblem,
+    *,
+    method: Literal["closed_form"] | None = ...,
+    **options: Unpack[_Options],
+) -> ClosedFormMoments: ...
+
+
+@overload
+def implicit_moments(
+    problem: MomentProblem, *, method: str | None = ..., **options: Unpack[_Options]
+) -> ClosedFormMoments | PaperMoments: ...
 
 
 def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
@@ -36,7 +76,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     random_state: RandomState = None,
     block_rows: int | None = None,
     progress: Progress | None = None,
-) -> Any:
+) -> ClosedFormMoments | PaperMoments:
     r"""Estimate the moment tensor :math:`M_m = \sum_i w_i v_i^{\otimes m}` in compressed form.
 
     Parameters
@@ -49,7 +89,8 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         The order m of the moment.
     method : {"closed_form", "paper"}, optional
         ``"closed_form"``, the default for a :class:`HermiteProblem`, gives all orders up to m
-        with no auxiliary noise, from moments up to order m. ``"paper"``, the default for
+        with no auxiliary noise, from moments up to order m, or m + 1 for odd m. ``"paper"``, the
+        default for
         others, is algorithm Implicit-Moment-Estimation (section 3.3): fresh rows in each of its
         m + 1 averages, moments up to order 2m.
     n_samples : int, optional
@@ -98,27 +139,26 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         ("order", order),
         ("n_repeats", n_repeats),
     ):
-        _check_positive(name, value)
+        check_positive(name, value)
     for name, given in (("n_samples", n_samples), ("block_rows", block_rows)):
         if given is not None:
-            _check_positive(name, given)
+            check_positive(name, given)
     seed = as_seed(random_state)
     if method is None:
         method = "closed_form" if isinstance(problem, HermiteProblem) else "paper"
     if method == "paper":
-        if sampling not in (None, "fresh"):
-            raise ValueError(f"method='paper' takes fresh rows in every average, got {sampling=}")
+        _check_paper(sampling, drop_noise, balanced, reduce_weights)
         average = Averager(problem, seed, block_rows, progress)
         return _paper(average, n_components, order, n_samples, n_repeats, truth)
     how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights)
-    checked = _check_closed_form(method, problem, n_repeats, truth)
+    checked = _check_closed_form(method, problem, order, n_repeats, truth)
     view = whole_view(checked, n_samples, block_rows, seed, progress)
     return _closed(how, view, sampling or "reuse")
 
 
 def _paper(
     average: Averager, k: int, m: int, n_samples: int | None, n_repeats: int, truth: Truth | None
-) -> ImplicitMoments:
+) -> PaperMoments:
     clock = perf_counter()
     problem = average.problem
     n = _rows_per_step(problem, k, m, n_samples, n_repeats)
@@ -133,11 +173,13 @@ def _paper(
     }
     view = None
     if isinstance(problem, HermiteProblem):
-        view = whole_view(problem, stats["rows_used"], average.block_rows, average.seed, None)
+        view = whole_view(
+            problem, stats["rows_used"], average.block_rows, average.seed, average.progress
+        )
     return PaperMoments(problem, k, m, stats, view, runs)
 
 
-def _closed(how: ClosedForm, view: View, sampling: str) -> ImplicitMoments:
+def _closed(how: ClosedForm, view: View, sampling: str) -> ClosedFormMoments:
     clock = perf_counter()
     if sampling not in SAMPLING:
         raise ValueError(f"sampling is one of {', '.join(map(repr, SAMPLING))}, got {sampling!r}")
@@ -146,7 +188,7 @@ def _closed(how: ClosedForm, view: View, sampling: str) -> ImplicitMoments:
     if view.n_rows < needed:
         raise ValueError(
             f"too few rows: {view.n_rows} are there and sampling={sampling!r} at order {how.m} "
-            f"takes at least {needed}; use more rows, or sampling='reuse'"
+            f"takes at least {needed}; use more rows"
         )
     folds = tuple(_folds(how, view, sampling, parts))
     stats = {
@@ -222,8 +264,19 @@ def _check_problem(problem: MomentProblem, truth: Truth | None) -> None:
         )
 
 
+def _check_paper(
+    sampling: str | None, drop_noise: bool, balanced: bool, reduce_weights: bool
+) -> None:
+    if sampling not in (None, "fresh"):
+        raise ValueError(f"method='paper' takes fresh rows in every average, got {sampling=}")
+    if not (drop_noise and balanced and reduce_weights):
+        raise ValueError(
+            "drop_noise, balanced and reduce_weights are options of method='closed_form'"
+        )
+
+
 def _check_closed_form(
-    method: str, problem: MomentProblem, n_repeats: int, truth: Truth | None
+    method: str, problem: MomentProblem, order: int, n_repeats: int, truth: Truth | None
 ) -> HermiteProblem:
     if method != "closed_form":
         raise ValueError(f"method is 'closed_form' or 'paper', got {method!r}")
@@ -234,11 +287,8 @@ def _check_closed_form(
         )
     if n_repeats != 1 or truth is not None:
         raise ValueError("n_repeats and truth go with method='paper'")
+    if not problem.has_order(order):
+        raise ValueError(
+            f"the data say nothing about the moment of order {order}; ask for another order"
+        )
     return problem
-
-
-def _check_positive(name: str, value: int) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} is at least 1, got {value}")

@@ -61,12 +61,8 @@ class Frame:
 
         With a height the first coordinate says how long a vector is, and which way it points.
         """
-        xp = namespace_of(coordinates)
         if self.height is None:
             moved = coordinates * self.scale
         else:
-            first = coordinates[:, :1]
-            tiny = xp.finfo(first.dtype).tiny ** 0.5
-            safe = xp.where(xp.abs(first) < tiny, tiny * xp.ones_like(first), first)
-            moved = coordinates[:, 1:] * (self.height / safe)
+            moved = coordinates[:, 1:] * (self.height / coordinates[:, :1])
         return moved @ self.basis + self.center[None, :]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from implicitmoments.backends import Array, namespace_of
+import numpy as np
+
+from implicitmoments.backends import Array, check_finite, move_like, namespace_of, to_numpy
 from implicitmoments.moments.accumulate import Progress
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.problem import HermiteProblem
@@ -45,7 +48,7 @@ class View:
     n_rows : int
         Rows from the first on that are used.
     part : pair of int
-        ``(i, q)``: only rows i, i + q, i + 2q, … are used.
+        ``(i, q)``: only the i-th of q parts of the rows is used.
     block_rows : int or None
         Rows read at a time; by default fewer the wider what is made of them.
     seed : int
@@ -64,13 +67,8 @@ class View:
     lower: Lower | None = None
     progress: Progress | None = None
 
-    @property
-    def rows(self) -> range:
-        """The rows that are used."""
-        return range(self.part[0], self.n_rows, self.part[1])
-
     def taking(self, i: int, q: int) -> View:
-        """Return rows i, i + q, i + 2q, … of all."""
+        """Return the i-th of q parts of the rows."""
         return replace(self, part=(i, q))
 
     def seen(self, frame: Frame) -> View:
@@ -84,28 +82,36 @@ class View:
     def halves(
         self, orders: Sequence[int], what: str, width: int
     ) -> Iterator[tuple[int, Array, Weights]]:
-        """Yield ``(half, points, weights)`` block by block; neighbouring rows go to either half.
+        """Yield ``(half, points, weights)`` block by block.
 
-        Halves are told by row number, so they do not depend on the size of blocks; and they
-        alternate, so that rows sorted by component do not make the halves differ.
+        Parts and halves are told by what a row holds, so they depend neither on the size of
+        blocks nor on the order of the rows; and equal rows are never independent witnesses.
         """
-        residue, modulus = self.part
-        chosen_rows = min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
-        for rows in blocks(range(self.n_rows), self.block_rows or chosen_rows):
+        i, q = self.part
+        for rows in blocks(range(self.n_rows), self.block_rows or _rows_for(width)):
             block = self.problem.source.read(rows, RowDraws(self.seed, rows, (Stream.ROWS,)))
             points = self.frame.points(block["x"])
             weights = {t: self._weigh(t, block, rows) for t in orders}
+            xp = namespace_of(points)
+            shares = _shares(block["x"], 2 * q)
             for half in (0, 1):
-                first = (residue + half * modulus - rows.start) % (2 * modulus)
-                taken = slice(first, None, 2 * modulus)
-                chosen = {t: None if c is None else c[taken] for t, c in weights.items()}
-                yield half, points[taken, :], chosen
+                taken = xp.asarray(np.flatnonzero(shares == 2 * i + half))
+                chosen = {
+                    t: None if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()
+                }
+                yield half, xp.take(points, taken, axis=0), chosen
             if self.progress is not None:
                 self.progress(what, rows.stop, self.n_rows)
 
     def _weigh(self, order: int, block: Block, rows: range) -> Array | None:
         weights = self.problem.weigh(order, block, rows)
-        if weights is None or self.lower is None:
+        if weights is None:
+            return None
+        name = f"the weight of order {order}"
+        if tuple(weights.shape) != (len(rows),):
+            raise ValueError(f"{name} has shape {tuple(weights.shape)}, expected ({len(rows)},)")
+        check_finite(weights, name, rows.start)
+        if self.lower is None:
             return weights
         return self.problem.reduce(order, weights, self.lower(block["x"]))
 
@@ -191,17 +197,41 @@ def average(
     totals: tuple[Sums, Sums] = ({}, {})
     counts = [0, 0]
     for half, points, weights in view.halves(orders, what, width):
-        if points.shape[0] == 0:
-            continue
         counts[half] += int(points.shape[0])
         for name, value in measure(points, weights).items():
             before = totals[half].get(name)
             totals[half][name] = value if before is None else before + value
-    means = [{name: value / counts[i] for name, value in totals[i].items()} for i in (0, 1)]
+    if min(counts) == 0:  # one row in all, or all rows equal: nothing is known of the noise
+        means = {name: (totals[0][name] + totals[1][name]) / sum(counts) for name in totals[0]}
+        return {n: _all_noise(build(means), sum(counts)) for n, build in assemble.items()}
+    halves = [{name: value / counts[i] for name, value in totals[i].items()} for i in (0, 1)]
     return {
-        name: Estimate((build(means[0]), build(means[1])), (counts[0], counts[1]))
+        name: Estimate((build(halves[0]), build(halves[1])), (counts[0], counts[1]))
         for name, build in assemble.items()
     }
+
+
+def _all_noise(value: Array, n: int) -> Estimate:
+    """Return an estimate whose noise is as large as itself."""
+    return Estimate((2 * value, 0 * value), (n, n))
+
+
+def _rows_for(width: int) -> int:
+    return min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
+
+
+def _shares(x: Array, n_shares: int) -> np.ndarray[Any, Any]:
+    """Send every row to one of some shares, by a hash of its entries."""
+    d = int(x.shape[1])
+    xp = namespace_of(x)
+    # incommensurable coefficients, added in one order whatever the block
+    coefficients = move_like(np.sqrt(np.arange(2.0, d + 2)) * math.pi, x)
+    mixed = to_numpy(xp.sum(x * coefficients[None, :], axis=1)).astype(np.float64)
+    bits = (mixed + 0.0).view(np.uint64)  # + 0.0 makes −0 and 0 the same
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)  # splitmix64
+    shares: np.ndarray[Any, Any] = bits % np.uint64(n_shares)
+    return shares
 
 
 def by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array, Array | None]]:
@@ -216,9 +246,8 @@ def by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array
     xp = namespace_of(points)
     for sign in (1.0, -1.0):
         (chosen,) = xp.nonzero(sign * weights > 0)
-        if chosen.shape[0]:
-            root = xp.sqrt(xp.abs(xp.take(weights, chosen, axis=0)))
-            yield sign, xp.take(points, chosen, axis=0), root[:, None]
+        root = xp.sqrt(xp.abs(xp.take(weights, chosen, axis=0)))
+        yield sign, xp.take(points, chosen, axis=0), root[:, None]
 
 
 def signed_gram(rows: Array, sign: float) -> Array:

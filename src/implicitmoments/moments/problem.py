@@ -88,6 +88,11 @@ class HermiteProblem(MomentProblem):
         points: Array | Source,
         weight: Callable[[int], Array | None] | None = None,
     ) -> None:
+        if not (weight is None or callable(weight)):
+            raise TypeError(
+                "weight is a function of the order that returns one weight a row, "
+                f"got {type(weight).__name__}; try weight=lambda order: w"
+            )
         self.source = as_source(points)
         self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
         # all orders have the same weights, so that they can be mixed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ from implicitmoments.samples import RowDraws, Stream, blocks
 __all__ = ["Auxiliary", "Query"]
 
 Sampler: TypeAlias = Callable[[RowDraws], Array]
-Auxiliary: TypeAlias = Mapping[str, Sampler] | tuple[str, ...]
+Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
 
 QUERY_NUMBERS = 2**20
 
@@ -50,6 +50,14 @@ class Query:
         n_features: int,
     ) -> Query:
         """Check what the user gave against what the circuit reads."""
+        if not isinstance(circuit, Circuit):
+            raise TypeError(
+                f"the query is a circuit such as power(vector('x'), 3), got {circuit!r}"
+            )
+        if not isinstance(inputs, Mapping):
+            raise TypeError(f"inputs map names to arrays, got {type(inputs).__name__}")
+        if isinstance(auxiliary, str):
+            raise TypeError(f"auxiliary is a tuple of names, try auxiliary=({auxiliary!r},)")
         if n_draws < 1:
             raise ValueError(f"n_draws is at least 1, got {n_draws}")
         samplers = _samplers(circuit, inputs, auxiliary, n_features)
@@ -60,6 +68,9 @@ class Query:
         }
         for name, array in given.items():
             check_finite(array, f"input {name!r}")
+        rows = {name: int(array.shape[0]) for name, array in given.items()}
+        if len(set(rows.values())) > 1:
+            raise ValueError(f"inputs have different numbers of rows: {rows}")
         return cls(circuit, given, samplers, n_draws if samplers else 1, seed)
 
     def answer(self, inner: Callable[[Mapping[str, Array]], Array], width: int) -> Array:

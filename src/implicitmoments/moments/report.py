@@ -17,8 +17,9 @@ class StepReport:
     ----------
     order : int
         Order 2r of the moment that was averaged.
-    rows : range
-        The rows it was averaged over.
+    rows : range or pair of int
+        The rows it was averaged over: a range of row numbers, or (i, q) for the i-th of q
+        parts into which rows are shared by what they hold.
     asked : int
         Directions asked for, the number of components.
     rank : int
@@ -34,7 +35,7 @@ class StepReport:
     """
 
     order: int
-    rows: range
+    rows: range | tuple[int, int]
     asked: int
     rank: int
     spectrum: Floats

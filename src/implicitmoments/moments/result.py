@@ -14,6 +14,7 @@ from implicitmoments.backends import (
     Floats,
     as_real_array,
     check_finite,
+    check_positive,
     move_like,
     namespace_of,
 )
@@ -103,10 +104,10 @@ class ImplicitMoments(ABC):
         array of shape (n_queries,)
             In the namespace of the inputs.
         """
-        self._check_order(circuit.order)
         query = Query.build(
             circuit, inputs, auxiliary, n_draws, as_seed(random_state), self.problem.n_features
         )
+        self._check_order(circuit.order)
         return self._answer(query)
 
     @abstractmethod
@@ -122,7 +123,9 @@ class ImplicitMoments(ABC):
     ) -> Components:
         r"""Read the hidden vectors and their weights off the moments.
 
-        With two more passes over the rows, of moments of orders 2r and 3r. Beyond the paper.
+        Beyond the paper. With passes of its own over the rows, for moments of order 2 and of
+        orders 2r and 3r: what was estimated before, and how, does not enter, so that
+        ``implicit_moments(..., order=1)`` is enough to get here.
 
         Parameters
         ----------
@@ -143,13 +146,12 @@ class ImplicitMoments(ABC):
                 f"components are read off a HermiteProblem, got {type(self.problem).__name__}"
             )
         k = self.n_components if n_components is None else n_components
-        if k < 1:
-            raise ValueError(f"n_components is at least 1, got {k}")
+        check_positive("n_components", k)
         if r not in (None, 1, 2, 3):
             raise ValueError(f"r is 1, 2, 3 or None, got {r}")
-        if k > len(self.view.rows):
+        if k > self.view.n_rows:
             raise ValueError(
-                f"n_components={k} is more than the {len(self.view.rows)} rows; "
+                f"n_components={k} is more than the {self.view.n_rows} rows; "
                 "use more rows or fewer components"
             )
         return find_components(self.view, k, r, as_seed(random_state))

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from implicitmoments.backends import Array, as_real_array, check_finite, namespace_of
+from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.samples.draws import RowDraws, Stream
 
 __all__ = [
@@ -58,7 +58,7 @@ class ArraySource(Source):
     ----------
     x : array of shape (n_samples, n_features)
     **columns : array of shape (n_samples,)
-        Further columns by name, such as ``y``.
+        Further columns by name, such as ``y``; they take the precision of x.
     """
 
     def __init__(self, x: Array, **columns: Array) -> None:
@@ -70,6 +70,7 @@ class ArraySource(Source):
             column = as_real_array(given, name, 1)
             check_finite(column, name)
             namespace_of(x, column)
+            column = move_like(column, x)
             if column.shape[0] != self.n_rows:
                 raise ValueError(
                     f"{name} has {column.shape[0]} rows and X has {self.n_rows}; "

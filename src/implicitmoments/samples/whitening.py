@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats, move_like, namespace_of, to_numpy
+from implicitmoments.backends import Array, Floats, move_like, to_numpy
 from implicitmoments.samples.draws import RowDraws, Stream
 from implicitmoments.samples.sources import Block, Source, blocks
 
@@ -33,19 +33,23 @@ class Whitening:
     inverse_root: Floats
 
     @classmethod
-    def of(cls, source: Source, n_rows: int | None = None, seed: int = 0) -> Whitening:
-        """Estimate mean and covariance in one pass over the rows of a source."""
-        n = n_rows or source.n_rows
+    def of(cls, source: Source) -> Whitening:
+        """Estimate mean and covariance in one pass over the rows of a source.
+
+        Sums are taken about the first row, so that points far from the origin lose no digits.
+        """
+        n = source.n_rows
         if n is None or n < 2:
             raise ValueError(f"whitening takes two rows or more, and {n or 'no'} are given")
+        first = to_numpy(_points(source, range(1)))[0].astype(np.float64)
         total, square = np.zeros(source.n_features), np.zeros((source.n_features,) * 2)
         for rows in blocks(range(n), BLOCK_ROWS):
-            x = source.read(rows, RowDraws(seed, rows, (Stream.ROWS,)))["x"]
-            xp = namespace_of(x)
-            total += to_numpy(xp.sum(x, axis=0))
-            square += to_numpy(xp.matrix_transpose(x) @ x)
+            x = to_numpy(_points(source, rows)).astype(np.float64) - first
+            total += x.sum(axis=0)
+            square += x.T @ x
         mean = total / n
         values, vectors = np.linalg.eigh(square / n - np.outer(mean, mean))
+        mean = mean + first
         if values[0] <= SMALLEST_VARIANCE * values[-1]:
             column = int(np.argmax(np.abs(vectors[:, 0])))
             raise ValueError(
@@ -65,3 +69,7 @@ class Whitening:
         r"""Map vectors v' with :math:`v' \cdot x' = v \cdot (x - m)` back to v."""
         mapped: Floats = vectors @ self.inverse_root
         return mapped
+
+
+def _points(source: Source, rows: range) -> Array:
+    return source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))["x"]

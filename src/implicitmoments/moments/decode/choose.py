@@ -7,7 +7,12 @@ from math import comb
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
 from implicitmoments.moments.decode.components import decode
 from implicitmoments.moments.decode.placing import Placing, place
-from implicitmoments.moments.decode.verdict import Components, judge, nothing_decoded
+from implicitmoments.moments.decode.verdict import (
+    Components,
+    judge,
+    nothing_decoded,
+    one_component,
+)
 from implicitmoments.moments.passes import Lower, View
 
 __all__ = ["find_components"]
@@ -25,7 +30,9 @@ def find_components(view: View, k: int, r: int | None = None, seed: int = 0) -> 
     r = 2 unless the ranks ask for something else: squares of directions are better conditioned
     than directions, and there is room for more than d of them. r = 3 where order 2 has no room
     for k, or where its last eigenvalue drowns in noise and order 3 is small enough to try; of
-    two the one that resolves more is returned. r = 1 where order 2 is too large.
+    two the one that resolves more is returned. Weights of other laws than one grow too noisy
+    for that at order 9. r = 1 where order 2 is too large. One component of a problem without
+    weights is the mean.
 
     Parameters
     ----------
@@ -41,8 +48,11 @@ def find_components(view: View, k: int, r: int | None = None, seed: int = 0) -> 
         return nothing_decoded(
             k, problem.n_features, "the data say nothing about moments of order 2"
         )
-    view = view.knowing(_lower_moments(view, k))
+    if any(problem.has_order(2 * n) and problem.has_order(3 * n) for n in ORDERS):
+        view = view.knowing(_lower_moments(view, k))
     placing = place(view, k)
+    if k == 1 and placing.mean is not None:
+        return one_component(placing, problem)
     room = {n: comb(placing.frame.p + n - 1, n) for n in ORDERS}
     possible = [
         n for n in ORDERS if room[n] >= k and problem.has_order(2 * n) and problem.has_order(3 * n)
@@ -54,9 +64,12 @@ def find_components(view: View, k: int, r: int | None = None, seed: int = 0) -> 
     first = _first_choice(possible, room, k)
     found = _decode(view, k, first, seed, placing)
     doubtful = not found.identified or found.gap < ENOUGH_GAP
-    if 3 in possible and first == 2 and room[3] <= LARGEST_CUBES and doubtful:
+    affordable = 3 in possible and room[3] <= LARGEST_CUBES
+    crowded = found.decoded is not None and found.decoded.crowded
+    if first == 2 and doubtful and affordable and problem.uniform and not crowded:
         other = _decode(view, k, 3, seed, placing)
-        if _rank(other) > _rank(found):
+        clear = other.decoded is not None and other.decoded.separated
+        if clear and other.resolved.sum() > found.resolved.sum():
             return other
     return found
 
@@ -76,12 +89,7 @@ def _first_choice(possible: list[int], room: dict[int, int], k: int) -> int:
 
 
 def _decode(view: View, k: int, r: int, seed: int, placing: Placing) -> Components:
-    return judge(decode(view, k, r, seed, placing), view.problem, len(view.rows))
-
-
-def _rank(found: Components) -> tuple[int, float]:
-    """More resolved components first, then smaller errors."""
-    return int(found.resolved.sum()), -float(found.errors.max())
+    return judge(decode(view, k, r, placing, seed), view, placing)
 
 
 def _why_none(view: View, k: int, room: dict[int, int], r: int | None) -> str:

@@ -185,6 +185,7 @@ def route_of(view: View, r: int, k: int) -> Route:
         # Below the last order more than k directions are kept: what is lost cannot be regained.
         window = open_window(chain, OVERSAMPLING * k)
         _, vectors = descending_eigh(even_estimate(view, chain, window).value)
-        basis = xp.matrix_transpose(vectors[:, : OVERSAMPLING * k])
+        width = min(OVERSAMPLING * k, window.dim)
+        basis = xp.matrix_transpose(vectors[:, :width])
         chain = chain.extend(window.step(basis))
     return ChainRoute(view, chain, open_window(chain, k))
