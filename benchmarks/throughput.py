@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.moments import HermiteProblem
+from implicitmoments.moments import HermiteProblem, implicit_moments
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import MOST_ROWS, whole_view
@@ -125,6 +125,23 @@ def main() -> None:
         peak = tracemalloc.get_traced_memory()[1] / 2**20
         tracemalloc.stop()
         print(f"| {rows:,} | {taken:.2f} | {peak:.0f} |", flush=True)
+    queries()
+
+
+def queries() -> None:
+    """Print the time of answers against order and k; O(order · k² p) a row."""
+    print("\n| order | k = p | microseconds a row | ns / (order · k² p) |\n|---|---|---|---|")
+    for size in (10, 20, 40):
+        X = np.random.default_rng(0).normal(size=(20_000, size))
+        X += 2 * np.eye(size)[np.arange(20_000) % size]
+        for order in (2, 4, 6, 8):
+            moments = implicit_moments(
+                HermiteProblem(X), n_components=size, order=order, drop_noise=False
+            )
+            taken = seconds(lambda m=moments, X=X: m.hermite(X), 3) / len(X)  # type: ignore[misc]
+            print(
+                f"| {order} | {size} | {1e6 * taken:.1f} | {1e9 * taken / order / size**3:.2f} |"
+            )
 
 
 if __name__ == "__main__":

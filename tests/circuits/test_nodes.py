@@ -25,6 +25,12 @@ def test_size_counts_operations_and_shared_wires_once():
     assert (2.0 * (c * shared)).size == 3
 
 
+def test_circuits_are_summed():
+    assert sum([x, y, x]).order == 1
+    with pytest.raises(TypeError):
+        1 + x
+
+
 def test_hermite_has_six_operations_a_slot():
     sizes = [hermite(x, y, n).size for n in range(2, 40)]
     steps = {after - before for before, after in itertools.pairwise(sizes[1:])}

@@ -59,6 +59,13 @@ class TestWhitening:
         back = whitening.original(v)
         np.testing.assert_allclose(made @ v.T, (X - X.mean(0)) @ back.T, atol=1e-8)
 
+    def test_points_far_from_the_origin_lose_no_digits(self, rng):
+        X = rng.normal(size=(1_000, 3))
+        near, far = Whitening.of(ArraySource(X)), Whitening.of(ArraySource(X + 1e8))
+        np.testing.assert_allclose(far.root, near.root, atol=1e-6)
+        single = Whitening.of(ArraySource((X + 1_000).astype(np.float32)))
+        np.testing.assert_allclose(single.root, near.root, atol=1e-2)
+
     def test_collinear_columns_are_named(self, rng):
         X = rng.normal(size=(100, 3))
         X[:, 2] = 4.0

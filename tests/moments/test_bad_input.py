@@ -5,7 +5,11 @@ import pytest
 
 from implicitmoments import HermiteProblem, MomentProblem, implicit_moments
 from implicitmoments.circuits import power, vector
-from implicitmoments.models import PopulationProblem, SphericalMixtureProblem
+from implicitmoments.models import (
+    ActivationSumProblem,
+    PopulationProblem,
+    SphericalMixtureProblem,
+)
 from implicitmoments.samples import Truth
 
 paper_moments = partial(implicit_moments, method="paper")
@@ -109,6 +113,15 @@ def test_a_users_own_problem_is_checked(circuit, error, message):
         paper_moments(Wrong(circuit), n_components=2, order=2, n_samples=10)
 
 
+def test_a_draw_of_the_wrong_length_is_noticed():
+    class Short(Wrong):
+        def draw(self, order, rows, rng):
+            return {"x": rng.normal(3)[:1]}
+
+    with pytest.raises(ValueError, match=r"Short\.draw gave 1 rows of 'x' and was asked for 10"):
+        paper_moments(Short(power(vector("x"), 2)), n_components=2, order=2, n_samples=10)
+
+
 def test_something_else_than_a_problem():
     with pytest.raises(TypeError, match=r"such as HermiteProblem\(X\), got ndarray"):
         paper_moments(X, n_components=2, order=2)
@@ -147,3 +160,16 @@ def test_weights_are_asked_for_once_an_order():
 
     paper_moments(HermiteProblem(X, weight), n_components=2, order=2, block_rows=10)
     assert asked == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: HermiteProblem(X, np.ones(100)), "weight is a function of the order"),
+        (lambda: SphericalMixtureProblem(X, variance="1"), "variance is a positive number"),
+        (lambda: ActivationSumProblem(X, X[:, 0], np.tanh), "activation is one of relu"),
+    ],
+)
+def test_arguments_of_another_kind(build, message):
+    with pytest.raises(TypeError, match=message):
+        build()

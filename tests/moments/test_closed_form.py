@@ -12,8 +12,11 @@ from implicitmoments.models import (
     PopulationProblem,
     RegressionMixtureProblem,
     SphericalMixtureProblem,
+    cosine,
     relu,
 )
+from implicitmoments.moments.closed_form import noise_floor
+from implicitmoments.moments.passes import Estimate
 from implicitmoments.projections import hermite_dense
 from implicitmoments.samples import Truth
 
@@ -37,7 +40,7 @@ def weights(order):
 def test_nothing_cut_off_nothing_lost(balanced, weight, rng):
     """With room for every direction the answers are those of the explicit tensors."""
     X, queries = rng.normal(size=(200, 2)), rng.normal(size=(7, 2))
-    order = 6 if balanced else 4
+    order = 8 if balanced else 4
     m = implicit_moments(
         HermiteProblem(X, weight),
         n_components=40,
@@ -72,8 +75,8 @@ def test_no_randomness_and_no_block_size_and_no_order_of_rows():
 
     def answers(order_of_rows, **options):
         problem = RegressionMixtureProblem(X[order_of_rows], labels[order_of_rows])
-        m = implicit_moments(problem, n_components=3, order=4, drop_noise=False, **options)
-        return m.hermite(queries)
+        m = implicit_moments(problem, n_components=3, order=4, **options)
+        return np.append(m.hermite(queries), m.noise_floor)
 
     plain = answers(np.arange(3_001))
     np.testing.assert_array_equal(plain, answers(np.arange(3_001), random_state=7))
@@ -114,14 +117,85 @@ def test_ways_to_share_the_rows(sampling):
     assert m.stats["sampling"] == sampling
 
 
-def test_rows_sorted_by_component_do_not_fool_the_noise_floor():
-    X, truth = datasets.make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
-    ordered = X[np.argsort(truth.labels, kind="stable")]
-    floors = [
-        implicit_moments(HermiteProblem(rows), n_components=3, order=4).noise_floor
-        for rows in (X, ordered)
-    ]
-    np.testing.assert_allclose(floors[1], floors[0], rtol=0.7)
+@pytest.mark.parametrize("sampling", ["reuse", "cross_fit", "fresh"])
+def test_rows_in_the_order_of_their_components(sampling):
+    """Halves and parts are told by what rows hold: sorted and interleaved rows are no worse."""
+    X, truth = datasets.make_spherical_mixture(20_000, 2, 6, radius=3.0, random_state=0)
+    queries = np.random.default_rng(0).normal(size=(200, 6))
+    sort = np.argsort(truth.labels, kind="stable")
+    half = min(np.bincount(truth.labels))
+    interleaved = np.stack([sort[:half], sort[-half:]], axis=1).ravel()
+
+    def run(rows):
+        m = implicit_moments(HermiteProblem(X[rows]), n_components=2, order=4, sampling=sampling)
+        return m.hermite(queries), m.stats["relative_errors"][4]
+
+    plain, error = run(np.arange(20_000))
+    answers, same = run(sort)
+    np.testing.assert_allclose(answers, plain, atol=1e-9 * np.abs(plain).max())
+    assert same == pytest.approx(error, rel=1e-6)
+    answers, mixed = run(interleaved)
+    assert np.abs(answers - plain).max() < 0.2 * np.abs(plain).max()
+    assert mixed < 0.3
+
+
+def test_a_negative_eigenvalue_is_a_witness_of_noise():
+    """Erratum 8, in the closed form."""
+    vectors = np.eye(3)
+    quiet = Estimate((np.zeros((3, 3)), np.zeros((3, 3))), (1, 1))
+    spectrum = np.array([5.0, 1.0, -2.0])
+    assert noise_floor(quiet, spectrum, vectors, 1, exact=True) == 2.0
+    assert noise_floor(quiet, spectrum, vectors, 1, exact=False) == 0.0
+    assert noise_floor(quiet, spectrum, vectors, 3, exact=True) == 2.0
+    loud = Estimate((np.diag([9.0, 4.0, 6.0]), np.diag([1.0, 0.0, 0.0])), (1, 1))
+    assert noise_floor(loud, spectrum, vectors, 1, exact=True) == 3.0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.zeros(400), np.ones(400), np.tile([1.0, -1.0], 200)],
+    ids=["zero", "constant", "two values"],
+)
+def test_labels_that_say_nothing(labels):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    m = implicit_moments(RegressionMixtureProblem(X, labels), n_components=2, order=4)
+    assert np.all(np.isfinite(m.hermite(X)))
+    assert not m.components().identified
+
+
+def test_weights_of_one_sign():
+    X, _ = datasets.make_spherical_mixture(40_000, 2, 4, random_state=0)
+    queries = np.random.default_rng(0).normal(size=(200, 4))
+    plain = implicit_moments(HermiteProblem(X), n_components=2, order=4)
+    ones = implicit_moments(HermiteProblem(X, lambda _: np.ones(40_000)), n_components=2, order=4)
+    np.testing.assert_allclose(ones.hermite(queries), plain.hermite(queries), rtol=1e-9)
+    minus = HermiteProblem(X, lambda _: -np.ones(40_000))
+    assert np.all(implicit_moments(minus, n_components=2, order=4).hermite(queries) == 0)
+
+
+class Holed(HermiteProblem):
+    def __init__(self, X, made):
+        super().__init__(X)
+        self.made = made
+
+    def weigh(self, order, block, rows):
+        return self.made(rows)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            lambda rows: np.where(np.array(rows) == 70, np.nan, 1.0),
+            "the weight of order 2 contains NaN in 1 row, the first is row 70",
+        ),
+        (lambda rows: np.ones(1), r"the weight of order 2 has shape \(1,\), expected \(40,\)"),
+    ],
+)
+def test_weights_of_a_users_own_model_are_checked(made, message):
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    with pytest.raises(ValueError, match=message):
+        implicit_moments(Holed(X, made), n_components=2, order=2, block_rows=40)
 
 
 def test_the_floor_tells_signal_from_noise():
@@ -140,7 +214,7 @@ def test_the_floor_tells_signal_from_noise():
 AWKWARD = {
     "k > d": {"n_components": 8, "n_features": 3, "separation": 1.0},
     "weights 20:1": {"n_components": 3, "n_features": 6, "weights": [20, 10, 1]},
-    "one at the origin": {"n_components": 3, "n_features": 5, "radius": (0.0, 2.0)},
+    "short ones": {"n_components": 3, "n_features": 5, "radius": (0.0, 2.0)},
     "one feature": {"n_components": 3, "n_features": 1},
 }
 
@@ -159,11 +233,27 @@ def test_awkward_mixtures(options):
     assert errors[1] < errors[0] / 2
 
 
+def test_a_component_at_the_origin():
+    truth = Truth([0.5, 0.3, 0.2], [[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, -2.0, 1.0]])
+    rng = np.random.default_rng(0)
+    X = truth.vectors[rng.choice(3, p=truth.weights, size=100_000)] + rng.normal(size=(100_000, 3))
+    m = implicit_moments(HermiteProblem(X), n_components=3, order=6)
+    queries = rng.normal(size=(300, 3))
+    for order, bound in ((2, 0.03), (4, 0.06), (6, 0.25)):
+        exact = truth.hermite(queries, order)
+        error = np.sqrt(np.mean((m.hermite(queries, order) - exact) ** 2) / np.mean(exact**2))
+        assert error < bound
+
+
 def test_fewer_rows_than_coordinates():
-    X, _ = datasets.make_spherical_mixture(40, 4, 12, random_state=0)
-    m = implicit_moments(HermiteProblem(X), n_components=4, order=6)
-    assert m.steps[1].spectrum.shape[0] > 5
+    """A step of 78 coordinates from 40 rows: finite, and what it cannot know it drops."""
+    X, truth = datasets.make_spherical_mixture(40, 4, 12, radius=4.0, random_state=0)
+    m = implicit_moments(HermiteProblem(X), n_components=12, order=4)
+    assert m.steps[1].spectrum.shape[0] == 78
+    assert m.steps[1].dropped > 0
     assert np.all(np.isfinite(m.hermite(X)))
+    along = truth.hermite(truth.vectors, 2)
+    assert np.corrcoef(m.hermite(truth.vectors, 2), along)[0, 1] > 0.5
 
 
 def test_lower_orders_taken_out_of_the_weights_leave_less_noise():
@@ -210,12 +300,32 @@ def test_orders_without_data_are_said():
         ({"n_repeats": 3}, ValueError, "n_repeats and truth go with method='paper'"),
         ({"n_samples": 101}, ValueError, "n_samples=101 is more than the 100 rows"),
         ({"n_samples": 3, "sampling": "fresh"}, ValueError, "too few rows: 3 are there"),
+        ({"order": 81}, ValueError, "order is at most 80, got 81"),
+        (
+            {"method": "paper", "balanced": False},
+            ValueError,
+            "are options of method='closed_form'",
+        ),
     ],
 )
 def test_options_that_do_not_fit(options, error, message):
     X = np.random.default_rng(0).normal(size=(100, 3))
     with pytest.raises(error, match=message):
-        implicit_moments(HermiteProblem(X), n_components=2, order=2, **options)
+        implicit_moments(HermiteProblem(X), **{"n_components": 2, "order": 2, **options})
+
+
+def test_lengths_beyond_what_numbers_hold():
+    X = 1e120 * np.random.default_rng(0).normal(size=(100, 3))
+    with pytest.raises(ValueError, match="rescale the data to lengths near 1"):
+        implicit_moments(HermiteProblem(X), n_components=2, order=4)
+
+
+def test_orders_that_labels_say_nothing_about_are_refused():
+    X, labels, _ = datasets.make_activation_sum(500, 2, 3, random_state=0)
+    with pytest.raises(ValueError, match="nothing about the moment of order 3; ask for another"):
+        implicit_moments(ActivationSumProblem(X, labels, relu()), n_components=2, order=3)
+    odd = ActivationSumProblem(X, labels, cosine(1.0, math.pi / 2))
+    assert [odd.has_order(n) for n in range(4)] == [False, True, False, True]
 
 
 def test_the_closed_form_is_for_hermite_problems():

@@ -92,6 +92,29 @@ def test_queries_that_do_not_fit(moments, circuit, inputs, options, message):
         moments.inner(circuit, inputs, **options)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("x", {}), {}, "a query is a circuit such as"),
+        ((power(x, 3), np.ones((1, 3))), {}, "inputs map names to arrays, got ndarray"),
+        (
+            (hermite(x, y, 3), {"x": np.ones((1, 3))}),
+            {"auxiliary": "y"},
+            r"try auxiliary=\('y',\)",
+        ),
+    ],
+)
+def test_queries_of_another_kind(moments, arguments, options, message):
+    with pytest.raises(TypeError, match=message):
+        moments.inner(*arguments, **options)
+
+
+def test_inputs_of_different_lengths_are_not_cut(moments):
+    inputs = {"c": np.ones(2), "x": np.ones((5, 3))}
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        moments.inner(c * power(x, 3), inputs)
+
+
 def test_other_orders_are_refused_with_what_to_do(moments):
     with pytest.raises(ValueError, match=r"order 3 was estimated and order 2.*order=2\)"):
         moments.hermite(np.ones((1, 3)), order=2)

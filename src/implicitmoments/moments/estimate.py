@@ -134,12 +134,11 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     (4,)
     """
     _check_problem(problem, truth)
-    for name, value in (
-        ("n_components", n_components),
-        ("order", order),
-        ("n_repeats", n_repeats),
-    ):
+    whole = {"n_components": n_components, "order": order, "n_repeats": n_repeats}
+    for name, value in whole.items():
         check_positive(name, value)
+    if order > HIGHEST_ORDER:
+        raise ValueError(f"order is at most {HIGHEST_ORDER}, got {order}")
     for name, given in (("n_samples", n_samples), ("block_rows", block_rows)):
         if given is not None:
             check_positive(name, given)

@@ -33,8 +33,9 @@ Sums: TypeAlias = dict[str, Array]
 # points as the source gives them -> ⟨H_m(x), M_m⟩ for the orders m that are known
 Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
-# Rows a block: enough for matrix products near their best, and 32 MB at the widest.
-FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 1_024, 16_384, 2**22
+# Rows a block: enough for matrix products near their best, and 16 MB at the widest, so that
+# what is made of them is still in the cache when it is multiplied.
+FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 1_024, 16_384, 2**21
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,7 @@ class Query:
     ) -> Query:
         """Check what the user gave against what the circuit reads."""
         if not isinstance(circuit, Circuit):
-            raise TypeError(
-                f"the query is a circuit such as power(vector('x'), 3), got {circuit!r}"
-            )
+            raise TypeError(f"a query is a circuit such as power(vector('x'), 3), got {circuit!r}")
         if not isinstance(inputs, Mapping):
             raise TypeError(f"inputs map names to arrays, got {type(inputs).__name__}")
         if isinstance(auxiliary, str):

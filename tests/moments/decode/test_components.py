@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +19,9 @@ from implicitmoments.models import (
     cosine,
     relu,
 )
+from implicitmoments.moments.decode import decode
+from implicitmoments.moments.decode.placing import place
+from implicitmoments.moments.decode.verdict import judge
 from implicitmoments.samples import Truth
 
 
@@ -121,6 +126,54 @@ def test_mixtures_are_decoded_within_their_reported_errors(options):
     assert np.abs(found.weights[rows] - truth.weights).max() < 0.02
 
 
+def test_one_component_is_the_mean(xp):
+    X = np.random.default_rng(0).normal(size=(20_000, 8)) + 1.0
+    problem = SphericalMixtureProblem(xp.asarray(X), center=[3.0] * 8)
+    found = implicit_moments(problem, n_components=1, order=1).components()
+    assert found.identified
+    np.testing.assert_allclose(found.vectors[0], X.mean(0), rtol=1e-9)
+    np.testing.assert_allclose(found.weights, 1.0)
+    assert found.errors[0] < 5 * np.sqrt(8 / 20_000)
+
+
+def test_arrays_of_other_libraries(xp):
+    X, truth = datasets.make_spherical_mixture(
+        20_000, 4, 3, radius=4.0, separation=3, random_state=0
+    )
+    plain = implicit_moments(HermiteProblem(X), n_components=4, order=1)
+    there = implicit_moments(HermiteProblem(xp.asarray(X)), n_components=4, order=1)
+    for r in (2, 3):
+        found = there.components(r=r)
+        assert matched(found.vectors, truth.vectors)[1].max() < 0.3
+        np.testing.assert_allclose(found.guesses, plain.components(r=r).guesses, atol=1e-6)
+    X, y, truth = datasets.make_regression_mixture(50_000, 2, 3, random_state=0)
+    problem = RegressionMixtureProblem(xp.asarray(X), xp.asarray(y))
+    found = implicit_moments(problem, n_components=2, order=1).components()
+    assert matched(found.guesses, truth.vectors)[1].max() < 0.4
+
+
+def test_components_do_not_depend_on_the_order_of_rows_nor_on_the_method():
+    X, _ = datasets.make_spherical_mixture(6_000, 4, 5, radius=4.0, separation=3, random_state=0)
+    plain = implicit_moments(HermiteProblem(X), n_components=4, order=1).components()
+    turned = implicit_moments(HermiteProblem(X[::-1]), n_components=4, order=1).components()
+    np.testing.assert_allclose(turned.vectors, plain.vectors, atol=1e-7)
+    np.testing.assert_allclose(turned.errors, plain.errors, atol=1e-7)
+    paper = implicit_moments(HermiteProblem(X), n_components=4, order=1, method="paper")
+    np.testing.assert_allclose(paper.components().vectors, plain.vectors, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_as_many_components_as_features_less_one(seed):
+    """The last direction of the covariance is noise then, and must not pass for an error."""
+    X, truth = datasets.make_spherical_mixture(
+        30_000, 9, 10, radius=5.0, separation=4.0, random_state=seed
+    )
+    found = implicit_moments(HermiteProblem(X), n_components=9, order=1).components()
+    assert found.identified, found
+    assert matched(found.vectors, truth.vectors)[1].max() < 0.5
+    assert found.errors.max() < 0.5
+
+
 def test_errors_fall_with_the_square_root_of_the_rows():
     errors = []
     for n in (10_000, 160_000):
@@ -191,6 +244,36 @@ class TestWhatCannotBeToldApart:
         )
         assert "there are more than 10 components" in str(self.found(X, 10))
         assert "there are more" not in str(self.found(X, 12))
+
+    def test_a_noise_of_another_variance(self):
+        X, _ = datasets.make_spherical_mixture(5_000, 3, 6, radius=4.0, random_state=0)
+        with pytest.raises(
+            ValueError, match=r"variance 0.2\d+ along some direction.*variance=\.\.\."
+        ):
+            self.found(0.5 * X, 3)
+
+    def test_weights_that_sum_to_more_than_there_is(self):
+        X, y, _ = datasets.make_regression_mixture(4_000, 3, 5, random_state=2)
+        problem = RegressionMixtureProblem(X, y)
+        found = implicit_moments(problem, n_components=3, order=1).components(r=3)
+        assert not found.identified
+        assert np.all(np.isnan(found.weights[~found.resolved]))
+
+    def test_a_component_below_the_floor(self):
+        """Made by hand: its own part of the moment is below the noise."""
+        X, _ = datasets.make_spherical_mixture(5_000, 3, 4, radius=4.0, random_state=0)
+        view = implicit_moments(HermiteProblem(X), n_components=3, order=1).view
+        placing = place(view, 3)
+        decoded = decode(view, 3, 2, placing)
+        low = replace(decoded, strengths=decoded.strengths * [1.0, 1e-9, 1.0])
+        verdict = judge(low, view, placing)
+        assert list(verdict.resolved) == [True, False, True]
+        assert "component 1: fainter than the noise floor" in str(verdict)
+        heavy = judge(replace(decoded, weights=decoded.weights * 3), view, placing)
+        assert not heavy.resolved.any()
+        assert re.search(r"the weights sum to 3\S* where the data say 1:", str(heavy))
+        torn = judge(replace(low, spread=0.1), view, placing)
+        assert "random starts of the decomposition found different components" in str(torn)
 
     def test_more_components_than_dimensions(self):
         X = np.random.default_rng(0).normal(size=(500, 1))

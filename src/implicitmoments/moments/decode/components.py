@@ -20,12 +20,15 @@ __all__ = ["Decoded", "decode"]
 
 
 CLEARLY_MORE = 1.5  # a (k+1)-st eigenvalue of so many floors is a component
+NOTHING = 1e-90  # put for the largest eigenvalue of a moment that is zero
 SMALLEST_EIGENVALUE = 1e-9  # relative; below it whitening would only amplify rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
     r"""Components of order r as they were read, good or bad, and how they stand to the noise.
+
+    The strongest comes first.
 
     Attributes
     ----------
@@ -109,7 +112,7 @@ def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decod
     low, high = placing.second, route.second()
     values, basis = (a[..., ::-1] for a in np.linalg.eigh(high.value))
     floor = noise_floor(high, values, basis, k, exact=route.window.exact)
-    e = np.maximum(values[:k], SMALLEST_EIGENVALUE * max(values[0], np.finfo(float).tiny))
+    e = np.maximum(values[:k], SMALLEST_EIGENVALUE * max(values[0], NOTHING))
     whitening = Whitening(basis[:, :k], e, high)
     third = route.third(whitening.whitener)
     found = decompose(third.value, seed=seed)
@@ -124,14 +127,16 @@ def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decod
         halves.append(reader.vectors(_aligned(reader.read(*parts)[0], coordinates), side))
     unit = placing.frame.scale ** (2 * r)
     weights = reader.weights(coordinates, high.value)
+    strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
+    order = np.argsort(-strengths, kind="stable")  # whatever order the random start gave
     return Decoded(
         r=r,
-        weights=weights,
-        vectors=reader.vectors(coordinates, 0.0),
-        deviations=(halves[0] - halves[1]) / 2,
-        ratios=ratios,
-        strengths=weights * np.sum(coordinates**2, axis=1) ** r * unit,
-        signs_known=signs != 0,
+        weights=weights[order],
+        vectors=reader.vectors(coordinates, 0.0)[order],
+        deviations=(halves[0] - halves[1])[order] / 2,
+        ratios=ratios[order],
+        strengths=strengths[order],
+        signs_known=signs[order] != 0,
         spectrum=values * unit,
         floor=floor * unit,
         residual=_residual(third, found),
