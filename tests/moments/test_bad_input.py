@@ -41,7 +41,7 @@ class Wrong(MomentProblem):
             "n_components=60 is more than the 33 rows of each average",
         ),
         ({"order": 0}, ValueError, "order is at least 1, got 0"),
-        ({"order": 120}, ValueError, "too few rows: order 120 takes 121 averages.*100 are there"),
+        ({"order": 60, "n_repeats": 2}, ValueError, "order 60 takes 61 averages.*100 are there"),
         ({"n_repeats": 40}, ValueError, "order 2 takes 3 averages over fresh rows, 40 times"),
         ({"n_samples": 50}, ValueError, "3 × 50 rows are needed and 100 are there"),
         ({"n_samples": 0}, ValueError, "n_samples is at least 1"),

@@ -300,6 +300,7 @@ def test_orders_without_data_are_said():
         ({"n_repeats": 3}, ValueError, "n_repeats and truth go with method='paper'"),
         ({"n_samples": 101}, ValueError, "n_samples=101 is more than the 100 rows"),
         ({"n_samples": 3, "sampling": "fresh"}, ValueError, "too few rows: 3 are there"),
+        ({"n_components": 101}, ValueError, "n_components=101 is more than the 100 rows"),
         ({"order": 81}, ValueError, "order is at most 80, got 81"),
         (
             {"method": "paper", "balanced": False},

@@ -37,6 +37,9 @@ def test_functions_make_rows_by_number():
     assert as_source(named) is named
 
 
+WIDENING = as_source(lambda rows, rng: rng.normal(len(rows)))
+
+
 def test_differences_pair_neighbouring_rows():
     X = np.arange(14.0).reshape(7, 2) ** 2
     source = DifferenceSource(as_source(X))

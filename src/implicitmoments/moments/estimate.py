@@ -189,6 +189,11 @@ def _closed(how: ClosedForm, view: View, sampling: str) -> ClosedFormMoments:
             f"too few rows: {view.n_rows} are there and sampling={sampling!r} at order {how.m} "
             f"takes at least {needed}; use more rows"
         )
+    if view.n_rows < how.k:
+        raise ValueError(
+            f"n_components={how.k} is more than the {view.n_rows} rows; "
+            "use more rows or fewer components"
+        )
     folds = tuple(_folds(how, view, sampling, parts))
     stats = {
         "method": "closed_form",
@@ -256,6 +261,8 @@ def _check_problem(problem: MomentProblem, truth: Truth | None) -> None:
         raise TypeError(
             f"problem is a MomentProblem such as HermiteProblem(X), got {type(problem).__name__}"
         )
+    if not (truth is None or isinstance(truth, Truth)):
+        raise TypeError(f"truth is a Truth(weights, vectors), got {type(truth).__name__}")
     if truth is not None and truth.vectors.shape[1] != problem.n_features:
         raise ValueError(
             f"truth has vectors of {truth.vectors.shape[1]} features, "

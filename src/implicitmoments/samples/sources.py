@@ -105,7 +105,12 @@ class CallableSource(Source):
             raise ValueError(f"n_rows is at least 1 or None, got {n_rows}")
         self._function, self.n_rows = function, n_rows
         probe = range(1)
-        self.n_features = int(self.read(probe, RowDraws(0, probe))["x"].shape[1])
+        made = function(probe, RowDraws(0, probe, (Stream.ROWS,)))
+        columns = made if isinstance(made, Mapping) else {"x": made}
+        self.n_features = (
+            int(as_real_array(columns["x"], "x", 2).shape[1]) if "x" in columns else 0
+        )
+        self.read(probe, RowDraws(0, probe, (Stream.ROWS,)))
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Call the function and check what it gives."""
@@ -125,6 +130,11 @@ class CallableSource(Source):
                     f"it was asked for {len(rows)}"
                 )
             checked[name] = column
+        if checked["x"].shape[1] != self.n_features:
+            raise ValueError(
+                f"the function gave points of {checked['x'].shape[1]} features, and "
+                f"{self.n_features} before"
+            )
         return checked
 
 
