@@ -48,6 +48,7 @@ class Wrong(MomentProblem):
         ({"method": "magic"}, ValueError, "'closed_form' or 'paper', got 'magic'"),
         ({"sampling": "reuse"}, ValueError, "takes fresh rows in every average"),
         ({"block_rows": 0}, ValueError, "block_rows is at least 1"),
+        ({"truth": X}, TypeError, r"truth is a Truth\(weights, vectors\), got ndarray"),
         ({"random_state": "x"}, TypeError, "random_state is a whole number"),
         (
             {"truth": Truth([1.0], [[1.0, 2.0]])},

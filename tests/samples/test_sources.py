@@ -37,9 +37,6 @@ def test_functions_make_rows_by_number():
     assert as_source(named) is named
 
 
-WIDENING = as_source(lambda rows, rng: rng.normal(len(rows)))
-
-
 def test_differences_pair_neighbouring_rows():
     X = np.arange(14.0).reshape(7, 2) ** 2
     source = DifferenceSource(as_source(X))
@@ -101,6 +98,11 @@ def test_maps_are_applied_to_blocks():
 def test_rows_that_do_not_fit(build, error, message):
     with pytest.raises(error, match=message):
         build()
+
+
+def test_a_function_that_changes_its_width():
+    with pytest.raises(ValueError, match="points of 2 features, and 1 before"):
+        read(as_source(lambda rows, rng: rng.normal(len(rows))), range(2))
 
 
 def test_a_bad_row_of_a_function_is_named_by_its_number():

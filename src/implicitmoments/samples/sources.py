@@ -105,15 +105,20 @@ class CallableSource(Source):
             raise ValueError(f"n_rows is at least 1 or None, got {n_rows}")
         self._function, self.n_rows = function, n_rows
         probe = range(1)
-        made = function(probe, RowDraws(0, probe, (Stream.ROWS,)))
-        columns = made if isinstance(made, Mapping) else {"x": made}
-        self.n_features = (
-            int(as_real_array(columns["x"], "x", 2).shape[1]) if "x" in columns else 0
-        )
-        self.read(probe, RowDraws(0, probe, (Stream.ROWS,)))
+        made = self._make(probe, RowDraws(0, probe, (Stream.ROWS,)))
+        self.n_features = int(made["x"].shape[1])
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Call the function and check what it gives."""
+        made = self._make(rows, rng)
+        if made["x"].shape[1] != self.n_features:
+            raise ValueError(
+                f"the function gave points of {made['x'].shape[1]} features, and "
+                f"{self.n_features} before"
+            )
+        return made
+
+    def _make(self, rows: range, rng: RowDraws) -> Block:
         made = self._function(rows, rng)
         columns = made if isinstance(made, Mapping) else {"x": made}
         if "x" not in columns:
@@ -130,11 +135,6 @@ class CallableSource(Source):
                     f"it was asked for {len(rows)}"
                 )
             checked[name] = column
-        if checked["x"].shape[1] != self.n_features:
-            raise ValueError(
-                f"the function gave points of {checked['x'].shape[1]} features, and "
-                f"{self.n_features} before"
-            )
         return checked
 
 
