@@ -24,6 +24,7 @@ from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import MOST_ROWS, whole_view
 from implicitmoments.moments.windows import ChainWindow, Window, open_window
 from implicitmoments.samples import RowDraws
+from implicitmoments.testing import chain_of_powers
 
 
 def rows_of_a_gaussian(d: int) -> Any:
@@ -47,13 +48,8 @@ class Signed(HermiteProblem):
 
 def chain_of_order(order: int, p: int, k: int) -> SymmetricChain:
     """Return nested spans of powers of k random vectors."""
-    V = np.random.default_rng(1).normal(size=(k, p))
-    steps, image = [np.eye(p)], V
-    for _ in range(order - 1):
-        joined = (image[:, :, None] * V[:, None, :]).reshape(k, -1)
-        steps.append(np.linalg.qr(joined.T)[0].T)
-        image = joined @ steps[-1].T
-    return SymmetricChain(tuple(steps), np.eye(p))
+    powers = chain_of_powers(np.random.default_rng(1).normal(size=(k, p)), order)
+    return powers
 
 
 def operations(chain: SymmetricChain, window: Window, n: int) -> float:

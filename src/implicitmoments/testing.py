@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, outer_rows
 from implicitmoments.circuits import Circuit, scalar, unit, vector
+from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.projections import RecursiveProjection
 
-__all__ = ["random_circuit", "random_inputs", "random_projection"]
+__all__ = ["chain_of_powers", "random_circuit", "random_inputs", "random_projection"]
+
+
+def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) -> SymmetricChain:
+    """Return exactly symmetric nested subspaces: step r spans v ⊗ … ⊗ v with r factors.
+
+    Parameters
+    ----------
+    vectors : array of shape (k, p)
+    order : int
+    noise : array of shape (p, p), optional
+        The covariance of the noise; the identity by default.
+    """
+    steps, image = [], np.ones((len(vectors), 1))
+    for _ in range(order):
+        joined = outer_rows(image, vectors)
+        _, sizes, right = np.linalg.svd(joined, full_matrices=False)
+        steps.append(right[sizes > 1e-10 * sizes[0]])
+        image = joined @ steps[-1].T
+    return SymmetricChain(tuple(steps), np.eye(vectors.shape[1]) if noise is None else noise)
 
 
 def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> Circuit:

@@ -9,6 +9,7 @@ from implicitmoments.circuits import power, vector
 from implicitmoments.moments.chain import SymmetricChain, drop, lift, mixed_coefficients
 from implicitmoments.moments.windows import ChainWindow, PairWindow, even_moment, open_window
 from implicitmoments.projections import RecursiveProjection, evaluate_dense, hermite_dense
+from implicitmoments.testing import chain_of_powers
 
 TOLERANCE = 1e-10
 NOISES = {
@@ -16,17 +17,6 @@ NOISES = {
     "with a constant": np.diag([0.0, 1.0, 1.0]),
     "general": np.array([[1.0, 0.3, 0.0], [0.3, 0.5, 0.1], [0.0, 0.1, 2.0]]),
 }
-
-
-def chain_of_powers(V, order, noise):
-    """Exactly symmetric and nested: U_r spanned by v ⊗ … ⊗ v."""
-    steps, image = [], np.ones((len(V), 1))
-    for _ in range(order):
-        joined = (image[:, :, None] * V[:, None, :]).reshape(len(V), -1)
-        _, sizes, right = np.linalg.svd(joined, full_matrices=False)
-        steps.append(right[sizes > 1e-10 * sizes[0]])
-        image = joined @ steps[-1].T
-    return SymmetricChain(tuple(steps), noise)
 
 
 def dense_basis(chain, n):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.decode.orthogonal import decompose, refine
 from implicitmoments.moments.decode.routes import ChainRoute, route_of
 from implicitmoments.moments.decode.triples import (
@@ -19,6 +18,7 @@ from implicitmoments.moments.decode.triples import (
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import View
 from implicitmoments.projections import RecursiveProjection, hermite_dense
+from implicitmoments.testing import chain_of_powers
 
 
 def weights(order):
@@ -28,16 +28,6 @@ def weights(order):
 def view_of(X, weight, height=None):
     frame = Frame(np.eye(X.shape[1]), np.zeros(X.shape[1]), 1.0, height)
     return View(HermiteProblem(X, weight), frame, len(X))
-
-
-def chain_of_powers(V, order, noise):
-    steps, image = [], np.ones((len(V), 1))
-    for _ in range(order):
-        joined = (image[:, :, None] * V[:, None, :]).reshape(len(V), -1)
-        _, sizes, right = np.linalg.svd(joined, full_matrices=False)
-        steps.append(right[sizes > 1e-10 * sizes[0]])
-        image = joined @ steps[-1].T
-    return SymmetricChain(tuple(steps), noise)
 
 
 @pytest.mark.parametrize(
