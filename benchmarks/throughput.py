@@ -48,8 +48,7 @@ class Signed(HermiteProblem):
 
 def chain_of_order(order: int, p: int, k: int) -> SymmetricChain:
     """Return nested spans of powers of k random vectors."""
-    powers = chain_of_powers(np.random.default_rng(1).normal(size=(k, p)), order)
-    return powers
+    return chain_of_powers(np.random.default_rng(1).normal(size=(k, p)), order)
 
 
 def operations(chain: SymmetricChain, window: Window, n: int) -> float:

@@ -26,7 +26,9 @@ def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) ->
     for _ in range(order):
         joined = outer_rows(image, vectors)
         _, sizes, right = np.linalg.svd(joined, full_matrices=False)
-        steps.append(right[sizes > 1e-10 * sizes[0]])
+        basis = right[sizes > 1e-10 * sizes[0]]
+        # where nothing is left out the identity is as good a basis as any
+        steps.append(np.eye(len(basis)) if len(basis) == joined.shape[1] else basis)
         image = joined @ steps[-1].T
     return SymmetricChain(tuple(steps), np.eye(vectors.shape[1]) if noise is None else noise)
 

@@ -17,7 +17,7 @@ __all__ = ["Averager", "Progress", "circuit_of_order"]
 # progress(what, rows done, rows in all)
 Progress: TypeAlias = Callable[[str, int, int], None]
 
-BLOCK_NUMBERS = 2**22  # numbers the widest wire of a block may hold: 32 MB of float64
+BLOCK_NUMBERS = 2**19  # numbers the widest wire of a block may hold: 4 MB of float64
 
 
 @dataclass(frozen=True)
