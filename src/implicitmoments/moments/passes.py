@@ -92,7 +92,8 @@ class View:
         for rows in blocks(range(self.n_rows), self.block_rows or _rows_for(width)):
             block = self.problem.source.read(rows, RowDraws(self.seed, rows, (Stream.ROWS,)))
             points = self.frame.points(block["x"])
-            weights = {t: self._weigh(t, block, rows) for t in orders}
+            lower = None if self.lower is None else self.lower(block["x"])
+            weights = {t: self._weigh(t, block, rows, lower) for t in orders}
             xp = namespace_of(points)
             shares = _shares(block["x"], 2 * q)
             for half in (0, 1):
@@ -104,7 +105,9 @@ class View:
             if self.progress is not None:
                 self.progress(what, rows.stop, self.n_rows)
 
-    def _weigh(self, order: int, block: Block, rows: range) -> Array | None:
+    def _weigh(
+        self, order: int, block: Block, rows: range, lower: Mapping[int, Array] | None
+    ) -> Array | None:
         weights = self.problem.weigh(order, block, rows)
         if weights is None:
             return None
@@ -112,9 +115,7 @@ class View:
         if tuple(weights.shape) != (len(rows),):
             raise ValueError(f"{name} has shape {tuple(weights.shape)}, expected ({len(rows)},)")
         check_finite(weights, name, rows.start)
-        if self.lower is None:
-            return weights
-        return self.problem.reduce(order, weights, self.lower(block["x"]))
+        return weights if lower is None else self.problem.reduce(order, weights, lower)
 
 
 def whole_view(
