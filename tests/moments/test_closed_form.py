@@ -139,6 +139,22 @@ def test_rows_in_the_order_of_their_components(sampling):
     assert mixed < 0.3
 
 
+def test_whitened_rows_keep_their_halves_on_any_block_size():
+    X, y, _ = datasets.make_regression_mixture(3_000, 2, 20, random_state=0)
+    mixed = X @ np.random.default_rng(0).normal(size=(20, 20)) + 3.0
+    floors = [
+        implicit_moments(
+            RegressionMixtureProblem(rows, y, whiten=True),
+            n_components=2,
+            order=2,
+            block_rows=size,
+        ).noise_floor
+        for rows, size in ((mixed, None), (mixed, 1), (mixed, 77), (np.asfortranarray(mixed), 500))
+    ]
+    for floor in floors[1:]:
+        np.testing.assert_allclose(floor, floors[0], rtol=1e-6)
+
+
 def test_a_negative_eigenvalue_is_a_witness_of_noise():
     """Erratum 8, in the closed form."""
     vectors = np.eye(3)

@@ -61,7 +61,10 @@ def test_auxiliary_draws_share_nothing_with_the_rows_of_a_pair():
 
 def test_maps_are_applied_to_blocks():
     source = MappedSource(ArraySource(np.ones((4, 3))), lambda b: {"x": b["x"][:, :2]}, 2)
-    assert source.n_features == read(source, range(2))["x"].shape[1] == 2
+    block = read(source, range(2))
+    assert source.n_features == block["x"].shape[1] == 2
+    again = MappedSource(source, lambda b: {"x": -b["x"]})
+    np.testing.assert_array_equal(read(again, range(2))["origin"], np.ones((2, 3)))
 
 
 @pytest.mark.parametrize(

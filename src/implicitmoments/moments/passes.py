@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, check_finite, move_like, namespace_of, to_numpy
+from implicitmoments.backends import Array, check_finite, namespace_of, to_numpy
 from implicitmoments.moments.accumulate import Progress
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.problem import HermiteProblem
@@ -85,8 +85,8 @@ class View:
     ) -> Iterator[tuple[int, Array, Weights]]:
         """Yield ``(half, points, weights)`` block by block.
 
-        Parts and halves are told by what a row holds, so they depend neither on the size of
-        blocks nor on the order of the rows; and equal rows are never independent witnesses.
+        Parts and halves are told by what a point holds, so they depend neither on the size of
+        blocks nor on the order of the rows; and equal points are never independent witnesses.
         """
         i, q = self.part
         for rows in blocks(range(self.n_rows), self.block_rows or _rows_for(width)):
@@ -95,7 +95,7 @@ class View:
             lower = None if self.lower is None else self.lower(block["x"])
             weights = {t: self._weigh(t, block, rows, lower) for t in orders}
             xp = namespace_of(points)
-            shares = _shares(block["x"], 2 * q)
+            shares = _shares(block.get("origin", block["x"]), 2 * q)
             for half in (0, 1):
                 taken = xp.asarray(np.flatnonzero(shares == 2 * i + half))
                 chosen = {
@@ -224,11 +224,10 @@ def _rows_for(width: int) -> int:
 
 def _shares(x: Array, n_shares: int) -> np.ndarray[Any, Any]:
     """Send every row to one of some shares, by a hash of its entries."""
-    d = int(x.shape[1])
-    xp = namespace_of(x)
-    # incommensurable coefficients, added in one order whatever the block
-    coefficients = move_like(np.sqrt(np.arange(2.0, d + 2)) * math.pi, x)
-    mixed = to_numpy(xp.sum(x * coefficients[None, :], axis=1)).astype(np.float64)
+    mixed = x[:, 0] * math.pi
+    for j in range(1, int(x.shape[1])):  # in one order, whatever the block and its layout
+        mixed = mixed + x[:, j] * (math.pi * math.sqrt(j + 1))
+    mixed = to_numpy(mixed).astype(np.float64)
     bits = (mixed + 0.0).view(np.uint64)  # + 0.0 makes −0 and 0 the same
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)  # splitmix64

@@ -19,7 +19,7 @@ class StepReport:
         Order 2r of the moment that was averaged.
     rows : range or pair of int
         The rows it was averaged over: a range of row numbers, or (i, q) for the i-th of q
-        parts into which rows are shared by what they hold.
+        parts into which rows are shared by what their points hold.
     asked : int
         Directions asked for, the number of components.
     rank : int

@@ -125,7 +125,7 @@ class ImplicitMoments(ABC):
 
         Beyond the paper. With passes of its own over the rows, for moments of order 2 and of
         orders 2r and 3r: what was estimated before, and how, does not enter, so that
-        ``implicit_moments(..., order=1)`` is enough to get here.
+        a low ``order`` in :func:`implicit_moments` is enough to get here.
 
         Parameters
         ----------

@@ -157,8 +157,13 @@ class MappedSource(Source):
         self.n_rows, self.n_features = source.n_rows, n_features or source.n_features
 
     def read(self, rows: range, rng: RowDraws) -> Block:
-        """Read the rows and map them."""
-        return self._function(self._source.read(rows, rng))
+        """Read the rows and map them; ``"origin"`` keeps the points as they were read.
+
+        Products of matrices round by the size of the block, so that mapped points are no key of
+        a row; the points they were made from are.
+        """
+        block = self._source.read(rows, rng)
+        return {**self._function(block), "origin": block.get("origin", block["x"])}
 
 
 class DifferenceSource(Source):

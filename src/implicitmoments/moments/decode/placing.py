@@ -94,8 +94,8 @@ def _check_variance(smallest: float, centred: Estimate, mass: float) -> None:
     if smallest < -SHRUNK * mass and smallest < -4 * noise:
         raise ValueError(
             f"the points have variance {1 + smallest / mass:.3g} along some direction, less "
-            "than the noise variance of 1 they are taken to have; pass the variance of the noise, "
-            "SphericalMixtureProblem(X, variance=...)"
+            "than the noise variance of 1 they are taken to have; divide them by the standard "
+            "deviation of the noise, or use SphericalMixtureProblem(X, variance=...)"
         )
 
 

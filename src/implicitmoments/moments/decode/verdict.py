@@ -63,12 +63,18 @@ class Components:
 
     @property
     def gap(self) -> float:
-        """The k-th eigenvalue over the noise floor; 0 when there was nothing to decode."""
-        return 0.0 if self.decoded is None else self.decoded.gap
+        """The k-th eigenvalue over the noise floor; 0 when there was nothing to decode.
+
+        Infinite for one component, the mean, which stands against no other.
+        """
+        if self.decoded is None:
+            return float("inf") if self.identified else 0.0
+        return self.decoded.gap
 
     def __repr__(self) -> str:
         k = len(self.resolved)
-        head = f"<{int(self.resolved.sum())} of {k} components told apart at order {self.r}>"
+        how = "" if self.r is None else f" at order {self.r}"
+        head = f"<{int(self.resolved.sum())} of {k} components told apart{how}>"
         return "\n".join((head, *self.reasons))
 
 
