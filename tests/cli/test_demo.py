@@ -16,13 +16,17 @@ def test_demo_prints_a_table_and_writes_its_files(tmp_path):
     folder = tmp_path / "made" / "here"
     result = run(app, ["demo", "-o", str(folder)])
     assert result.exit_code == 0, result.output
-    assert "spherical" in result.output
+    assert "regressions" in result.output
     rows = json.loads((folder / "table.json").read_text())
     assert len(rows) == 5
     assert all(row["error"] < 0.3 for row in rows[:-1])
     assert rows[-1]["paper_error"] < 1e-10
     assert (folder / "spectra.csv").read_text().startswith("problem,moment_order,place,eigenvalue")
-    assert sorted(path.name for path in folder.iterdir()) == ["spectra.csv", "table.json"]
+    found = json.loads((folder / "components.json").read_text())
+    assert found["resolved"] == 30
+    assert found["largest_error"] < 0.5
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["components.json", "spectra.csv", "table.json"]
 
 
 def test_a_file_in_the_way_is_said_before_any_work(tmp_path):

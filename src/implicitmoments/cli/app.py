@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import implicitmoments
-from implicitmoments.cli.demo import run_demo, table_of, write_files
+from implicitmoments.cli.demo import run_components, run_demo, table_of, write_files
 
 __all__ = ["app"]
 
@@ -44,17 +44,18 @@ def demo(
     ] = Path("implicitmoments-demo"),
     random_state: Annotated[int, typer.Option("--seed", min=0, help="Of the data.")] = 0,
 ) -> None:
-    """Estimate moment tensors of the four problems on built-in data, beside the truth."""
+    """Estimate moments of the four problems, and thirty means, beside the truth."""
     console = Console()
     if output.exists() and not output.is_dir():
         typer.echo(f"implicitmoments: {output} is a file, expected a folder to write to", err=True)
         raise typer.Exit(2)
     with console.status("estimating …"):
-        rows = run_demo(random_state)
+        rows, found = run_demo(random_state), run_components(random_state)
     try:
-        paths = write_files(rows, output)
+        paths = write_files(rows, found, output)
     except OSError as reason:
         typer.echo(f"implicitmoments: cannot write to {output}: {reason.strerror}", err=True)
         raise typer.Exit(1) from None
     console.print(table_of(rows))
+    console.print(str(found), soft_wrap=True)
     console.print(f"wrote {', '.join(str(path) for path in paths)}", soft_wrap=True)
