@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 N_QUERIES = 400
+TITLE = "Error of ⟨H_m(x), M_m⟩ for unseen x, without writing M_m down"
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,8 @@ class DemoComponents:
         return (
             f"{self.resolved} of {self.n_components} means in {self.n_features} features told "
             f"apart from {self.rows:,} rows in {self.seconds:.1f} s, the farthest "
-            f"{self.largest_error:.2f} from the truth (reported: {self.largest_reported_error:.2f})"
+            f"{self.largest_error:.2f} from the truth "
+            f"(largest reported error: {self.largest_reported_error:.2f})"
         )
 
 
