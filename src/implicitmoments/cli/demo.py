@@ -178,9 +178,7 @@ def run_components(seed: int) -> DemoComponents:
 
 def table_of(rows: list[DemoRow]) -> Table:
     """Lay the rows out for a terminal."""
-    table = Table(
-        box=SIMPLE_HEAD, title="Error of ⟨H_m(x), M_m⟩ for unseen x, without writing M_m down"
-    )
+    table = Table(box=SIMPLE_HEAD, title=TITLE)
     table.add_column("problem", no_wrap=True)
     for head in ("d", "k", "m", "rows", "size of M_m", "closed form", "paper", "seconds"):
         table.add_column(head, justify="right")
