@@ -46,7 +46,7 @@ SWEEPS = {
     "m": [4, 6, 8, 12, 16],
     "d": [25, 50, 100, 200],
     "k": [5, 10, 15, 20],
-    "n": [64_000, 128_000, 256_000, 512_000],
+    "n": [64_000, 128_000, 256_000],
 }
 START = {"m": BASE, "d": Setting(m=3, n=20_000), "k": Setting(m=3, n=20_000), "n": Setting(m=3)}
 IMPOSSIBLE = Setting(m=12, d=50, k=5, n=4_000)
@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--plot", type=Path, help="file to draw the sweeps to")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(run_one(Setting(**json.loads(arguments.one)))))

@@ -72,14 +72,22 @@ class SymmetricChain:
         """
         xp = namespace_of(points)
         carried = [xp.ones_like(points[:, :1])]
-        for n, step in enumerate(self.steps, start=1):
+        if self.steps:
+            first = xp.matrix_transpose(self.steps[0])
+            carried.append(points if self.whole else points @ first)
+        for n, step in enumerate(self.steps[1:], start=2):
             image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
-            if n > 1:
-                image = image - (n - 1) * (
-                    carried[-2] @ xp.matrix_transpose(self.contractions[n - 2])
-                )
+            image -= (n - 1) * (carried[-2] @ xp.matrix_transpose(self.contractions[n - 2]))
             carried.append(image)
         return carried
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether the first step is the identity: all of R^p is kept."""
+        if not self.steps or self.dim(1) != self.p:
+            return False
+        xp = namespace_of(self.noise)
+        return bool(xp.all(self.steps[0] == xp.eye(self.p, dtype=self.noise.dtype)))
 
     def symmetriser(self) -> Array:
         r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).

@@ -33,9 +33,9 @@ Sums: TypeAlias = dict[str, Array]
 # points as the source gives them -> ⟨H_m(x), M_m⟩ for the orders m that are known
 Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
-# Rows a block: enough for matrix products near their best, and 16 MB at the widest, so that
-# what is made of them is still in the cache when it is multiplied.
-FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 1_024, 16_384, 2**21
+# Rows a block: enough for matrix products near their best, and if possible few enough that what
+# is made of them, 16 MB, is still in the cache when it is multiplied.
+FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 4_096, 16_384, 2**21
 
 
 @dataclass(frozen=True)

@@ -184,19 +184,13 @@ def open_window(chain: SymmetricChain, k: int) -> Window:
     if chain.order == 0:
         xp = namespace_of(chain.noise)
         return ChainWindow(chain, xp.eye(chain.p, dtype=chain.noise.dtype))
-    if chain.order == 1 and _is_identity(chain.steps[0]):
+    if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
     values, vectors = descending_eigh(chain.symmetriser())
     near = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > NEARLY_SYMMETRIC)
     room = math.comb(chain.p + chain.order, chain.order + 1)  # symmetric tensors there are
     kept = min(max(near, k), room, int(values.shape[0]))
     return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
-
-
-def _is_identity(step: Array) -> bool:
-    xp = namespace_of(step)
-    square = step.shape[0] == step.shape[1]
-    return square and bool(xp.all(step == xp.eye(step.shape[0], dtype=step.dtype)))
 
 
 def even_moment(grams: list[Array], chain: SymmetricChain, window: Window) -> Array:
