@@ -154,11 +154,13 @@ def draw(curves: dict[str, list[dict[str, float]]], path: Path) -> None:
 
     figure, axes = plt.subplots(1, 4, figsize=(12, 3), sharey=True, layout="constrained")
     for axis, (name, rows) in zip(axes, curves.items(), strict=True):
-        for what, style in (("seconds", "o-"), ("peak_mb", "s--")):
-            axis.loglog(SWEEPS[name], [row[what] for row in rows], style, label=what)
+        for what, style, label in (("seconds", "o-", "seconds"), ("peak_mb", "s--", "peak MB")):
+            axis.loglog(SWEEPS[name], [row[what] for row in rows], style, label=label)
+        axis.set_xticks(SWEEPS[name], [f"{value:,}" for value in SWEEPS[name]])
+        axis.minorticks_off()
         axis.set_xlabel("N" if name == "n" else name)
-        axis.grid(visible=True, which="both", alpha=0.2)
-    axes[0].legend(frameon=False)
+        axis.grid(visible=True, alpha=0.2)
+    axes[0].legend(frameon=False, loc="center right")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
