@@ -1,6 +1,11 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
-from implicitmoments.backends.linalg import descending_eigh, orthonormality_defect, outer_rows
+from implicitmoments.backends.linalg import (
+    descending_eigh,
+    multiply_into,
+    orthonormality_defect,
+    outer_rows,
+)
 from implicitmoments.backends.namespace import (
     Array,
     Floats,
@@ -22,6 +27,7 @@ __all__ = [
     "check_positive",
     "descending_eigh",
     "move_like",
+    "multiply_into",
     "namespace_of",
     "orthonormality_defect",
     "outer_rows",

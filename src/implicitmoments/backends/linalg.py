@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from implicitmoments.backends.namespace import Array, namespace_of
 
-__all__ = ["descending_eigh", "orthonormality_defect", "outer_rows"]
+__all__ = ["descending_eigh", "multiply_into", "orthonormality_defect", "outer_rows"]
 
 
 def descending_eigh(matrix: Array) -> tuple[Array, Array]:
@@ -26,6 +28,14 @@ def orthonormality_defect(rows: Array) -> float:
     xp = namespace_of(rows)
     gram = rows @ xp.matrix_transpose(rows)
     return float(xp.linalg.matrix_norm(gram - xp.eye(rows.shape[0], dtype=rows.dtype)))
+
+
+def multiply_into(target: Array, left: Array, right: Array) -> None:
+    """Write ``left * right`` into an array, in NumPy without another array in between."""
+    if isinstance(target, np.ndarray):
+        np.multiply(left, right, out=target)
+    else:
+        target[...] = left * right
 
 
 def outer_rows(left: Array, right: Array) -> Array:

@@ -18,6 +18,7 @@ from implicitmoments.backends import (
     Array,
     descending_eigh,
     move_like,
+    multiply_into,
     namespace_of,
     outer_rows,
 )
@@ -84,7 +85,8 @@ class PairWindow:
         """
         xp = namespace_of(points)
         # φ_1 is the identity: images[1] are the points, times root
-        left, right = (xp.matrix_transpose(a) + 0.0 for a in (images[1], points))
+        right = xp.matrix_transpose(points) + 0.0
+        left = right if root is None else xp.matrix_transpose(images[1]) + 0.0
         ones = xp.ones_like(right[0, :]) if root is None else root[:, 0]
         p, n = (int(s) for s in right.shape)
         stretched = right * math.sqrt(2.0)
@@ -93,7 +95,7 @@ class PairWindow:
         for i in range(p):
             last = first + p - i
             made[first, :] = left[i, :] * right[i, :] - self.noise[i, i] * ones
-            made[first + 1 : last, :] = left[i, :][None, :] * stretched[i + 1 :, :]
+            multiply_into(made[first + 1 : last, :], left[i, :][None, :], stretched[i + 1 :, :])
             if not self.diagonal:
                 across = math.sqrt(2.0) * self.noise[i, i + 1 :]
                 made[first + 1 : last, :] -= across[:, None] * ones[None, :]
