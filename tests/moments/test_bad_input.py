@@ -114,6 +114,18 @@ def test_a_users_own_problem_is_checked(circuit, error, message):
         paper_moments(Wrong(circuit), n_components=2, order=2, n_samples=10)
 
 
+def test_a_draw_may_give_lists():
+    class Listed(Wrong):
+        def draw(self, order, rows, rng):
+            return {"x": rng.normal(3).tolist()}
+
+        def circuit(self, order):
+            return power(vector("x"), order)
+
+    m = paper_moments(Listed(None), n_components=2, order=2, n_samples=10)
+    assert m.stats["rows_used"] == 30
+
+
 def test_a_draw_of_the_wrong_length_is_noticed():
     class Short(Wrong):
         def draw(self, order, rows, rng):

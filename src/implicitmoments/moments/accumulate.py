@@ -73,7 +73,7 @@ class Averager:
         rng = RowDraws(self.seed, rows, (Stream.AUXILIARY, order))
         inputs = self.problem.draw(order, rows, rng)
         for name, array in inputs.items():
-            given = array.shape[0]
+            given = array.shape[0] if hasattr(array, "shape") else len(array)
             if given != len(rows):
                 raise ValueError(
                     f"{type(self.problem).__name__}.draw gave {given} rows of {name!r} "

@@ -112,18 +112,20 @@ class PairWindow:
     def coordinates(self, matrices: Array) -> Array:
         """Turn symmetric matrices (n, p, p) into coordinates (n, dim)."""
         xp = namespace_of(matrices)
-        i, j, factors = self.pairs
+        p = int(self.noise.shape[0])
+        i, j = np.triu_indices(p)
         flat = xp.reshape(matrices, (matrices.shape[0], -1))
-        return xp.take(flat, i * self.noise.shape[0] + j, axis=1) * factors[None, :]
+        chosen = xp.take(flat, xp.asarray(i * p + j), axis=1)
+        return chosen * move_like(self.pairs[2], matrices)[None, :]
 
     def matrices(self, coordinates: Array) -> Array:
         """Turn coordinates (n, dim) into symmetric matrices (n, p, p)."""
         xp = namespace_of(coordinates)
         p = int(self.noise.shape[0])
-        i, j, factors = (np.asarray(a) for a in self.pairs)
+        i, j = np.triu_indices(p)
         place = np.empty((p, p), dtype=np.int64)
         place[i, j] = place[j, i] = np.arange(len(i))
-        scaled = coordinates / xp.asarray(factors)[None, :]
+        scaled = coordinates / move_like(self.pairs[2], coordinates)[None, :]
         return xp.reshape(xp.take(scaled, xp.asarray(place.ravel()), axis=1), (-1, p, p))
 
     def lift(self, matrix: Array) -> Array:

@@ -128,7 +128,7 @@ class QuadraticRoute:
             if with_products:
                 weighted = rows if c is None else rows * c[:, None]
                 scaled = points if c is None else points * c[:, None]
-                sums["mass"] = xp.sum(scaled[:, :1] * 0 + (1.0 if c is None else c[:, None]))
+                sums["mass"] = xp.sum(xp.ones_like(points[:, 0]) if c is None else c)
                 sums["square"] = xp.matrix_transpose(scaled) @ points
                 sums["mean"] = xp.sum(weighted, axis=0)
                 sums["products"] = xp.matrix_transpose(weighted) @ h

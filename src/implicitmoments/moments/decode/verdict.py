@@ -90,14 +90,14 @@ def judge(decoded: Decoded, view: View, placing: Placing) -> Components:
     heavy = _mass_reason(decoded, resolved, placing.mass)
     if heavy:
         resolved = np.zeros_like(resolved)
-    known = ~decoded.signs_known & resolved
+    unsigned = ~decoded.signs_known & resolved
     reasons = [
         *(_more_reason(decoded) or _floor_reason(decoded, view.n_rows, resolved)),
         *heavy,
         *_list(mixed, "not powers of one vector: noise, or several components in one"),
         *_list(blurred, "known less well than they lie apart from their nearest neighbour"),
         *_list(faint, "fainter than the noise floor"),
-        *_list(known, "known up to sign: the data show even orders alone"),
+        *_list(unsigned, "known up to sign: the data show even orders alone"),
     ]
     if decoded.spread > DISAGREEMENT and not resolved.all():
         reasons.append("random starts of the decomposition found different components")
