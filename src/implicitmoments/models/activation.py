@@ -84,16 +84,20 @@ class ActivationSumProblem(HermiteProblem):
     X : array of shape (n_samples, n_features)
     y : array of shape (n_samples,)
     activation : Activation
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts.
     """
 
     reduces = True
 
-    def __init__(self, X: Array, y: Array, activation: Activation) -> None:
+    def __init__(
+        self, X: Array, y: Array, activation: Activation, *, sample_weight: Array | None = None
+    ) -> None:
         if not isinstance(activation, Activation):
             raise TypeError(
                 f"activation is one of relu(), cosine(...) or an Activation, got {activation!r}"
             )
-        super().__init__(ArraySource(X, y=y))
+        super().__init__(ArraySource(X, y=y), sample_weight=sample_weight)
         self.activation = activation
 
     def has_order(self, order: int) -> bool:

@@ -26,10 +26,17 @@ class SphericalMixtureProblem(HermiteProblem):
         The common variance :math:`\sigma^2` of the components.
     center : array of shape (n_features,), optional
         The point c that means are measured from; the origin by default.
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts.
     """
 
     def __init__(
-        self, points: Array | Source, *, variance: float = 1.0, center: Array | None = None
+        self,
+        points: Array | Source,
+        *,
+        variance: float = 1.0,
+        center: Array | None = None,
+        sample_weight: Array | None = None,
     ) -> None:
         if not hasattr(variance, "__float__"):
             raise TypeError(f"variance is a positive number, got {variance!r}")
@@ -49,7 +56,7 @@ class SphericalMixtureProblem(HermiteProblem):
             x = block["x"]
             return {**block, "x": (x - move_like(origin, x)[None, :]) / sigma}
 
-        super().__init__(MappedSource(source, standardise))
+        super().__init__(MappedSource(source, standardise), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Return the means."""

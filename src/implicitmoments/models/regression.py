@@ -43,18 +43,27 @@ class RegressionMixtureProblem(HermiteProblem):
     whiten : bool
         Estimate the mean and covariance of x and work with standardised points; vectors are
         mapped back. Otherwise x is taken to be from N(0, I).
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts.
     """
 
     def __init__(
-        self, X: Array, y: Array, *, weights: str = "orthogonal", whiten: bool = False
+        self,
+        X: Array,
+        y: Array,
+        *,
+        weights: str = "orthogonal",
+        whiten: bool = False,
+        sample_weight: Array | None = None,
     ) -> None:
         if weights not in WEIGHTS:
             raise ValueError(f"weights is one of {', '.join(map(repr, WEIGHTS))}, got {weights!r}")
         source = ArraySource(X, y=y)
         self.weights = weights
-        self.whitening = Whitening.of(source) if whiten else None
+        self.whitening = Whitening.of(source, sample_weight) if whiten else None
         super().__init__(
-            source if self.whitening is None else MappedSource(source, self.whitening.apply)
+            source if self.whitening is None else MappedSource(source, self.whitening.apply),
+            sample_weight=sample_weight,
         )
 
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
@@ -83,6 +92,8 @@ class RegressionMixtureProblem(HermiteProblem):
         for rows in blocks(range(n_rows), BLOCK_ROWS):
             y = self.source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))["y"] / unit
             xp = namespace_of(y)
+            counts = self.multiplicity(rows, y)
+            ones = xp.ones_like(y) if counts is None else counts
             for i, power in enumerate(powers):
-                sums[i] += float(xp.sum(y**power))
+                sums[i] += float(xp.sum(ones * y**power))
         return [value / n_rows for value in sums]

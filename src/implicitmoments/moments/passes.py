@@ -82,8 +82,10 @@ class View:
 
     def halves(
         self, orders: Sequence[int], what: str, width: int
-    ) -> Iterator[tuple[int, Array, Weights]]:
-        """Yield ``(half, points, weights)`` block by block.
+    ) -> Iterator[tuple[int, float, Array, Weights]]:
+        """Yield ``(half, rows, points, weights)`` block by block.
+
+        Rows are counted with their multiplicity, which the weights hold already.
 
         Parts and halves are told by what a point holds, so they depend neither on the size of
         blocks nor on the order of the rows; and equal points are never independent witnesses.
@@ -93,7 +95,8 @@ class View:
             block = self.problem.source.read(rows, RowDraws(self.seed, rows, (Stream.ROWS,)))
             points = self.frame.points(block["x"])
             lower = None if self.lower is None else self.lower(block["x"])
-            weights = {t: self._weigh(t, block, rows, lower) for t in orders}
+            counts = self.problem.multiplicity(rows, points)
+            weights = {t: self._weigh(t, block, rows, lower, counts) for t in orders}
             xp = namespace_of(points)
             shares = _shares(block.get("origin", block["x"]), 2 * q)
             for half in (0, 1):
@@ -101,21 +104,29 @@ class View:
                 chosen = {
                     t: None if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()
                 }
-                yield half, xp.take(points, taken, axis=0), chosen
+                n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
+                yield half, float(n), xp.take(points, taken, axis=0), chosen
             if self.progress is not None:
                 self.progress(what, rows.stop, self.n_rows)
 
     def _weigh(
-        self, order: int, block: Block, rows: range, lower: Mapping[int, Array] | None
+        self,
+        order: int,
+        block: Block,
+        rows: range,
+        lower: Mapping[int, Array] | None,
+        counts: Array | None,
     ) -> Array | None:
         weights = self.problem.weigh(order, block, rows)
         if weights is None:
-            return None
+            return counts
         name = f"the weight of order {order}"
         if tuple(weights.shape) != (len(rows),):
             raise ValueError(f"{name} has shape {tuple(weights.shape)}, expected ({len(rows)},)")
         check_finite(weights, name, rows.start)
-        return weights if lower is None else self.problem.reduce(order, weights, lower)
+        if lower is not None:
+            weights = self.problem.reduce(order, weights, lower)
+        return weights if counts is None else weights * counts
 
 
 def whole_view(
@@ -145,12 +156,12 @@ class Estimate:
     Attributes
     ----------
     halves : pair of arrays
-    counts : pair of int
-        Rows in each half.
+    counts : pair of float
+        Rows in each half, with their multiplicity.
     """
 
     halves: tuple[Array, Array]
-    counts: tuple[int, int]
+    counts: tuple[float, float]
 
     @cached_property
     def value(self) -> Array:
@@ -197,9 +208,9 @@ def average(
     dict of str to Estimate
     """
     totals: tuple[Sums, Sums] = ({}, {})
-    counts = [0, 0]
-    for half, points, weights in view.halves(orders, what, width):
-        counts[half] += int(points.shape[0])
+    counts = [0.0, 0.0]
+    for half, n, points, weights in view.halves(orders, what, width):
+        counts[half] += n
         for name, value in measure(points, weights).items():
             before = totals[half].get(name)
             totals[half][name] = value if before is None else before + value
@@ -213,7 +224,7 @@ def average(
     }
 
 
-def _all_noise(value: Array, n: int) -> Estimate:
+def _all_noise(value: Array, n: float) -> Estimate:
     """Return an estimate whose noise is as large as itself."""
     return Estimate((2 * value, 0 * value), (n, n))
 

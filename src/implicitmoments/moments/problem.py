@@ -79,6 +79,9 @@ class HermiteProblem(MomentProblem):
     weight : callable, optional
         ``weight(order)`` returns :math:`c_t` for all rows, ``(n_samples,)``, or None for all
         ones. Models whose rows do not fit in memory override :meth:`weigh` instead.
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts in every mean: a weight of 2 is a row that is there twice, a
+        weight of 0 one that is not. Only ratios matter.
     """
 
     reduces: bool = False
@@ -87,6 +90,7 @@ class HermiteProblem(MomentProblem):
         self,
         points: Array | Source,
         weight: Callable[[int], Array | None] | None = None,
+        sample_weight: Array | None = None,
     ) -> None:
         if not (weight is None or callable(weight)):
             raise TypeError(
@@ -99,21 +103,43 @@ class HermiteProblem(MomentProblem):
         self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
         self._weight = weight
         self._asked: dict[int, Array | None] = {}
+        self._multiplicity = None if sample_weight is None else self._counted(sample_weight)
 
     def weigh(self, order: int, block: Block, rows: range) -> Array | None:
         """Return :math:`c_t` for one block of rows, or None for all ones."""
         weights = self._all_weights(order)
         return None if weights is None else move_like(weights[rows.start : rows.stop], block["x"])
 
+    def multiplicity(self, rows: range, like: Array) -> Array | None:
+        """Return how often each of the rows counts, 1 on average, or None for once each."""
+        if self._multiplicity is None:
+            return None
+        return move_like(self._multiplicity[rows.start : rows.stop], like)
+
+    def _counted(self, sample_weight: Array) -> Array:
+        if self.n_rows is None:
+            raise ValueError(
+                "sample_weight is for rows that are there, and this problem makes its"
+            )
+        counts = self._checked(sample_weight, "sample_weight")
+        xp = namespace_of(counts)
+        if bool(xp.any(counts < 0)):
+            raise ValueError("sample_weight has negative entries; weights are 0 or more")
+        mean = float(xp.mean(counts))
+        if mean == 0:
+            raise ValueError("sample_weight is zero for every row; give some row a weight")
+        return counts / mean
+
     def _all_weights(self, order: int) -> Array | None:
         """Ask the user's function once for each order, and check what it gives."""
         if order not in self._asked:
             given = None if self._weight is None else self._weight(order)
-            self._asked[order] = None if given is None else self._checked(given, order)
+            self._asked[order] = (
+                None if given is None else self._checked(given, f"weight({order})")
+            )
         return self._asked[order]
 
-    def _checked(self, given: Array, order: int) -> Array:
-        name = f"weight({order})"
+    def _checked(self, given: Array, name: str) -> Array:
         weights = as_real_array(given, name, 1)
         if self.n_rows is not None and weights.shape[0] != self.n_rows:
             raise ValueError(
@@ -158,4 +184,6 @@ class HermiteProblem(MomentProblem):
         c = self.weigh(order, block, rows)
         if c is None:
             c = namespace_of(x).ones_like(x[:, 0])
+        counts = self.multiplicity(rows, x)
+        c = c if counts is None else c * counts
         return {"x": x, "c": c, "y": move_like(rng.normal(self.n_features), x)}

@@ -33,22 +33,31 @@ class Whitening:
     inverse_root: Floats
 
     @classmethod
-    def of(cls, source: Source) -> Whitening:
+    def of(cls, source: Source, sample_weight: Array | None = None) -> Whitening:
         """Estimate mean and covariance in one pass over the rows of a source.
 
         Sums are taken about the first row, so that points far from the origin lose no digits.
+
+        Parameters
+        ----------
+        source : Source
+        sample_weight : array of shape (n_rows,), optional
+            How often each row counts; rows of weight 0 are not looked at.
         """
         n = source.n_rows
         if n is None or n < 2:
             raise ValueError(f"whitening takes two rows or more, and {n or 'no'} are given")
         first = to_numpy(_points(source, range(1)))[0].astype(np.float64)
         total, square = np.zeros(source.n_features), np.zeros((source.n_features,) * 2)
+        counts = np.ones(n) if sample_weight is None else to_numpy(sample_weight)
         for rows in blocks(range(n), BLOCK_ROWS):
             x = to_numpy(_points(source, rows)).astype(np.float64) - first
-            total += x.sum(axis=0)
-            square += x.T @ x
-        mean = total / n
-        values, vectors = np.linalg.eigh(square / n - np.outer(mean, mean))
+            weighted = x * counts[rows.start : rows.stop, None]
+            total += weighted.sum(axis=0)
+            square += weighted.T @ x
+        mass = float(counts.sum())
+        mean = total / mass
+        values, vectors = np.linalg.eigh(square / mass - np.outer(mean, mean))
         mean = mean + first
         if values[0] <= SMALLEST_VARIANCE * values[-1]:
             column = int(np.argmax(np.abs(vectors[:, 0])))

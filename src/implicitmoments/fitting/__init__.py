@@ -1,0 +1,1 @@
+"""From moments to a fitted model: hypotheses, polishes and samplers, as functions on arrays."""
