@@ -1,18 +1,34 @@
-"""Positive sums of activations (section 4.2) and the Hermite coefficients they rest on."""
+"""Activations: functions of one variable with their Hermite coefficients (section 4.2)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
-from implicitmoments.backends import Array, namespace_of
-from implicitmoments.moments import HermiteProblem
-from implicitmoments.samples import ArraySource, Block
+import numpy as np
+from scipy.special import ndtr
 
-SMALLEST_COEFFICIENT = 1e-12  # a sine of a multiple of π is not quite zero
+from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
+from implicitmoments.models.quadrature import Quadrature, hermite_coefficients
 
-__all__ = ["Activation", "ActivationSumProblem", "cosine", "relu"]
+__all__ = [
+    "NAMED",
+    "Activation",
+    "absolute",
+    "as_activation",
+    "cosine",
+    "from_function",
+    "gelu",
+    "leaky_relu",
+    "relu",
+    "softplus",
+    "square",
+]
+
+ORDERS = 48  # computed at once by quadrature; more on demand
+STEP = 1e-6  # of a difference quotient
 
 
 @dataclass(frozen=True)
@@ -26,15 +42,40 @@ class Activation:
         On arrays of any library.
     coefficient : callable
         ``coefficient(t)`` is :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]`.
+    derivative : callable, optional
+        The slope; by default a difference quotient.
+    mean_square : float, optional
+        :math:`E[\sigma(G)^2]`; by default from quadrature.
+    error : float
+        Error of the coefficients: 0 for formulas, an estimate for quadrature.
+    kinks : tuple of float
+        Where quadrature found the function or its slope to jump.
     """
 
     name: str
     function: Callable[[Array], Array]
     coefficient: Callable[[int], float]
+    derivative: Callable[[Array], Array] | None = None
+    mean_square: float | None = None
+    error: float = 0.0
+    kinks: tuple[float, ...] = ()
 
     def __call__(self, u: Array) -> Array:
         """Apply the function."""
         return self.function(u)
+
+    def slope(self, u: Array) -> Array:
+        """Apply the derivative."""
+        if self.derivative is not None:
+            return self.derivative(u)
+        return (self.function(u + STEP) - self.function(u - STEP)) / (2 * STEP)
+
+    def tail(self, degree: int) -> float:
+        r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`: what degree n leaves out of a unit sum."""
+        square = self.mean_square
+        if square is None:
+            square = hermite_coefficients(self.function, 0, self.name).mean_square
+        return max(0.0, square - sum(self.coefficient(t) ** 2 for t in range(degree + 1)))
 
 
 def relu() -> Activation:
@@ -43,7 +84,67 @@ def relu() -> Activation:
     Erratum 1: Corollary 4.9 prints a coefficient that is imaginary at t = 4. The right one is
     :math:`(-1)^{(t-2)/2} (t-3)!! / \sqrt{2\pi\, t!}` for even t, zero for odd t above 1.
     """
-    return Activation("relu", _relu, _relu_coefficient)
+    return Activation("relu", _relu, _relu_coefficient, _step, 0.5)
+
+
+def leaky_relu(slope: float = 0.01) -> Activation:
+    """Return u for positive u and ``slope · u`` for negative: (1 − slope) relu(u) + slope · u."""
+    if not math.isfinite(slope):
+        raise ValueError(f"slope is a finite number, got {slope}")
+
+    def coefficient(t: int) -> float:
+        return (1 - slope) * _relu_coefficient(t) + (slope if t == 1 else 0.0)
+
+    return Activation(
+        f"leaky_relu({slope:g})",
+        lambda u: (1 - slope) * _relu(u) + slope * u,
+        coefficient,
+        lambda u: (1 - slope) * _step(u) + slope,
+        (1 + slope**2) / 2,
+    )
+
+
+def absolute() -> Activation:
+    """Return the absolute value, 2 relu(u) − u."""
+    return Activation(
+        "abs",
+        abs,
+        lambda t: 0.0 if t == 1 else 2 * _relu_coefficient(t),
+        lambda u: 2 * _step(u) - 1,
+        1.0,
+    )
+
+
+def square() -> Activation:
+    r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
+    return Activation(
+        "square", lambda u: u * u, lambda t: {0: 1.0, 2: math.sqrt(2)}.get(t, 0.0), _twice, 3.0
+    )
+
+
+def softplus() -> Activation:
+    r"""Return :math:`\log(1 + e^u)`; its odd part is u/2."""
+
+    def function(u: Array) -> Array:
+        return namespace_of(u).logaddexp(u, 0 * u)
+
+    def derivative(u: Array) -> Array:
+        return (1 + namespace_of(u).tanh(u / 2)) / 2
+
+    return from_function(function, "softplus", derivative)
+
+
+def gelu() -> Activation:
+    r"""Return :math:`u\, \Phi(u)`; its odd part is u/2."""
+
+    def function(u: Array) -> Array:
+        return u * _normal_cdf(u)
+
+    def derivative(u: Array) -> Array:
+        xp = namespace_of(u)
+        return _normal_cdf(u) + u * xp.exp(-u * u / 2) / math.sqrt(2 * math.pi)
+
+    return from_function(function, "gelu", derivative)
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
@@ -60,9 +161,14 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     """  # noqa: D400 (the formula belongs to the sentence)
     if not (math.isfinite(frequency) and frequency > 0):
         raise ValueError(f"frequency is a positive number, got {frequency}")
+    if not math.isfinite(phase):
+        raise ValueError(f"phase is a finite number of radians, got {phase}")
 
     def function(u: Array) -> Array:
         return namespace_of(u).cos(frequency * u + phase)
+
+    def derivative(u: Array) -> Array:
+        return -frequency * namespace_of(u).sin(frequency * u + phase)
 
     def coefficient(t: int) -> float:
         # cos(θ + tπ/2) by quarter turns, so that odd coefficients of a plain cosine are exactly 0
@@ -70,63 +176,94 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
         size = t * math.log(frequency) - (frequency**2 + math.lgamma(t + 1)) / 2
         return math.exp(size) * turn
 
-    return Activation(f"cos({frequency:g}u + {phase:g})", function, coefficient)
+    mean_square = (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2
+    name = f"cos({frequency:g}u + {phase:g})"
+    return Activation(name, function, coefficient, derivative, mean_square)
 
 
-class ActivationSumProblem(HermiteProblem):
-    r"""Moments of the directions of :math:`y = \sum_i w_i \sigma(v_i \cdot x)`, x from N(0, I).
-
-    Lemma 4.12: :math:`E[y\, H_t(x)] = c_{\sigma,t} \sum_i w_i v_i^{\otimes t}`. Labels may carry
-    noise of mean zero.
+def from_function(
+    function: Callable[[Array], Array],
+    name: str | None = None,
+    derivative: Callable[[Array], Array] | None = None,
+) -> Activation:
+    """Make an activation of any function, its Hermite coefficients by quadrature.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
-    activation : Activation
-    sample_weight : array of shape (n_samples,), optional
-        How often each row counts.
+    function : callable
+        Applied to arrays, entry by entry. It may have kinks and jumps; quadrature finds them.
+    name : str, optional
+        The function's own name by default.
+    derivative : callable, optional
+        Its slope; a difference quotient by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hinge = from_function(lambda u: np.maximum(0, u - 0.3), "hinge")
+    >>> round(hinge.kinks[0], 4), hinge.error < 1e-12
+    (0.3, True)
     """
+    called = name or str(getattr(function, "__name__", "activation"))
 
-    reduces = True
+    @cache
+    def computed(order: int) -> Quadrature:
+        return hermite_coefficients(function, order, called)
 
-    def __init__(
-        self, X: Array, y: Array, activation: Activation, *, sample_weight: Array | None = None
-    ) -> None:
-        if not isinstance(activation, Activation):
-            raise TypeError(
-                f"activation is one of relu(), cosine(...) or an Activation, got {activation!r}"
-            )
-        super().__init__(ArraySource(X, y=y), sample_weight=sample_weight)
-        self.activation = activation
+    def coefficient(t: int) -> float:
+        return float(computed(max(ORDERS, 2 ** math.ceil(math.log2(t + 1)))).coefficients[t])
 
-    def has_order(self, order: int) -> bool:
-        """Say whether the activation has a part of this degree."""
-        return abs(self.activation.coefficient(order)) > SMALLEST_COEFFICIENT
+    found = computed(ORDERS)
+    return Activation(
+        called, function, coefficient, derivative, found.mean_square, found.error, found.kinks
+    )
 
-    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
-        """Put for y its residual after what the known lower orders explain of it."""
-        explained: Array = 0.0
-        for m, inner in lower.items():
-            if m < order:
-                explained = explained + self.activation.coefficient(m) * inner
-        return weights - explained / self._divisor(order)
 
-    def _divisor(self, order: int) -> float:
-        return self.activation.coefficient(order) * math.sqrt(math.factorial(order))
+NAMED: dict[str, Callable[[], Activation]] = {
+    "relu": relu,
+    "leaky_relu": leaky_relu,
+    "softplus": softplus,
+    "gelu": gelu,
+    "abs": absolute,
+    "square": square,
+    "cos": cosine,
+}
 
-    def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
-        """Return ``y / (c_t · √t!)``."""
-        if not self.has_order(order):
+
+def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activation:
+    """Return the activation of a name, of a function, or what is one already."""
+    if isinstance(given, Activation):
+        return given
+    if isinstance(given, str):
+        if given not in NAMED:
             raise ValueError(
-                f"the Hermite coefficient of order {order} of {self.activation.name} is zero, so "
-                f"labels say nothing about the moment of order {order}; ask for another order"
+                f"activation={given!r} is not known; expected one of "
+                f"{', '.join(map(repr, NAMED))}, cosine(frequency, phase) or a function of arrays"
             )
-        return block["y"] / self._divisor(order)
+        return NAMED[given]()
+    if callable(given):
+        return from_function(given)
+    raise TypeError(
+        f"activation is a name such as 'relu', an Activation or a function of an array, "
+        f"got {given!r}"
+    )
 
 
 def _relu(u: Array) -> Array:
     return (u + abs(u)) / 2
+
+
+def _step(u: Array) -> Array:
+    """Return the slope of a ReLU, 1/2 at its kink."""
+    return (1 + namespace_of(u).sign(u)) / 2
+
+
+def _twice(u: Array) -> Array:
+    return 2 * u
+
+
+def _normal_cdf(u: Array) -> Array:
+    return move_like(np.asarray(ndtr(to_numpy(u))), u)
 
 
 def _relu_coefficient(t: int) -> float:

@@ -51,6 +51,9 @@ class ClosedForm:
         Moments as (U_{n/2} × U_{n/2}) matrices; else as vectors of U_n, as in the paper.
     reduce_weights : bool
         Let the problem remove lower orders from its weights, where it can.
+    wide : bool
+        Keep as many directions at the last step as at those before it, for answers that are to
+        be fitted rather than read off.
     """
 
     k: int
@@ -58,6 +61,7 @@ class ClosedForm:
     drop_noise: bool = True
     balanced: bool = True
     reduce_weights: bool = True
+    wide: bool = False
 
     @property
     def levels(self) -> int:
@@ -71,7 +75,8 @@ class ClosedForm:
 
     def width(self, n: int) -> int:
         """Directions kept at step n; the first spans R^p and the last is not built upon."""
-        return self.k if n in (1, self.levels) else OVERSAMPLING * self.k
+        narrow = n == 1 or (n == self.levels and not self.wide)
+        return self.k if narrow else OVERSAMPLING * self.k
 
     def rank(self, spectrum: Array, floor: float) -> int:
         """Directions that enter the answers."""

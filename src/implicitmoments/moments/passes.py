@@ -24,6 +24,7 @@ __all__ = [
     "Weights",
     "average",
     "by_sign",
+    "share_rows",
     "signed_gram",
     "whole_view",
 ]
@@ -98,7 +99,7 @@ class View:
             counts = self.problem.multiplicity(rows, points)
             weights = {t: self._weigh(t, block, rows, lower, counts) for t in orders}
             xp = namespace_of(points)
-            shares = _shares(block.get("origin", block["x"]), 2 * q)
+            shares = share_rows(block.get("origin", block["x"]), 2 * q)
             for half in (0, 1):
                 taken = xp.asarray(np.flatnonzero(shares == 2 * i + half))
                 chosen = {
@@ -233,8 +234,8 @@ def _rows_for(width: int) -> int:
     return min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
 
 
-def _shares(x: Array, n_shares: int) -> np.ndarray[Any, Any]:
-    """Send every row to one of some shares, by a hash of its entries."""
+def share_rows(x: Array, n_shares: int) -> np.ndarray[Any, Any]:
+    """Send every row to one of some shares, by a hash of its entries: (n,) numbers from 0 on."""
     mixed = x[:, 0] * math.pi
     for j in range(1, int(x.shape[1])):  # in one order, whatever the block and its layout
         mixed = mixed + x[:, j] * (math.pi * math.sqrt(j + 1))
