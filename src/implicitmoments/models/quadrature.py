@@ -75,7 +75,7 @@ def hermite_coefficients(
         second = _panels(function, middle, right, order, name)
         off = np.abs(whole - first - second)
         scale = np.append(np.full(order + 1, size), size**2)
-        open_ = (off > TOLERANCE * scale).any(axis=1)
+        open_ = np.asarray((off > TOLERANCE * scale).any(axis=1))
         n_panels += len(left)
         if depth == DEEPEST or n_panels > MOST_PANELS:
             open_[:] = False

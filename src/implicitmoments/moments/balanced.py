@@ -44,11 +44,12 @@ class BalancedMoments:
     forms: Mapping[tuple[int, int], Array]
 
     @cached_property
-    def _by_order(self) -> dict[int, tuple[int, int]]:
+    def by_order(self) -> dict[int, tuple[int, int]]:
+        """The split (a, b) of each order."""
         return {a + b: (a, b) for a, b in self.forms}
 
     @cached_property
-    def _dropped(self) -> dict[int, list[Array]]:
+    def dropped(self) -> dict[int, list[Array]]:
         """For each order, its form after 0, 1, … contractions with the noise, times factors."""
         steps, noise = self.chain.steps, self.chain.noise
         dropped = {}
@@ -67,14 +68,14 @@ class BalancedMoments:
         and a bilinear form in them for each number of contractions.
         """
         wanted = list(orders)
-        longest = max((max(self._by_order[n]) for n in wanted), default=0)
+        longest = max((max(self.by_order[n]) for n in wanted), default=0)
         images = SymmetricChain(self.chain.steps[:longest], self.chain.noise).images(coordinates)
         xp = namespace_of(coordinates)
         answers = {}
         for n in wanted:
-            a, b = self._by_order[n]
+            a, b = self.by_order[n]
             total = xp.zeros_like(coordinates[:, 0])
-            for contracted, form in enumerate(self._dropped[n]):
+            for contracted, form in enumerate(self.dropped[n]):
                 left, right = images[a - contracted], images[b - contracted]
                 total = total + xp.sum((left @ move_like(form, left)) * right, axis=1)
             # the frame divides both the point and the moment by scale, n times each
@@ -83,12 +84,12 @@ class BalancedMoments:
 
     def evaluator(self) -> Lower | None:
         """Return a function of points that gives the answers of all known orders."""
-        orders = list(self._by_order)
+        orders = list(self.by_order)
         return (lambda x: self.hermite(self.frame.points(x), orders)) if orders else None
 
     def inner(self, circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
         """Return ⟨T(inputs), M_n⟩ for a circuit of one of the orders, row by row."""
-        a, b = self._by_order[circuit.order]
+        a, b = self.by_order[circuit.order]
         form = self.forms[a, b] * self.frame.scale**circuit.order
         left, right = self.projection.first(a), self.projection.first(b)
         if a == 0:

@@ -1,0 +1,1 @@
+"""Sums of activations: the polynomial of Theorem 4.7, its coefficients, and the network itself."""

@@ -1,0 +1,53 @@
+"""Turn the span of the directions to where the hypothesis fits better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from implicitmoments.backends import Floats, move_like, namespace_of, outer_rows, to_numpy
+from implicitmoments.fitting.activation.polynomial import Polynomial
+from implicitmoments.fitting.rows import LabelledRows
+
+__all__ = ["MOST_TURNS", "sharpen"]
+
+MOST_TURNS = 3_000  # p (d − p): unknowns of the least squares
+DAMPING = 1e-6
+
+
+def sharpen(rows: LabelledRows, polynomial: Polynomial) -> tuple[Floats, float]:
+    r"""Turn the span of a hypothesis by one Gauss-Newton step.
+
+    For a hypothesis H on :math:`B x` the residual of a nearby basis :math:`B + D`, with D
+    orthogonal to B, is to first order :math:`y - H(Bx) - \nabla H(Bx) \cdot D x`: a least
+    squares in the p (d − p) entries of D. :math:`M_2` alone sees the span through labels of
+    order two; this sees it through all orders together, with their noise removed.
+
+    Returns
+    -------
+    basis : array of shape (p, d)
+        Orthonormal rows.
+    turn : float
+        Sine of the largest angle by which the span turned.
+    """
+    basis = np.asarray(to_numpy(polynomial.tensors.frame.basis), dtype=np.float64)
+    p, d = basis.shape
+    off = np.linalg.svd(basis)[2][p:]  # (d − p, d)
+    unknowns = p * (d - p)
+    gram, right, mass = np.zeros((unknowns, unknowns)), np.zeros(unknowns), 0.0
+    for block in rows.blocks(unknowns):
+        xp = namespace_of(block.x)
+        slopes = polynomial.gradient(block.x) * block.counts[:, None]
+        outside = block.x @ xp.matrix_transpose(move_like(off, block.x))
+        root = xp.sqrt(xp.where(block.counts > 0, block.counts, xp.ones_like(block.counts)))
+        turned = outer_rows(slopes / root[:, None], outside)
+        residual = (block.y - polynomial(block.x)) * xp.sqrt(block.counts)
+        gram += to_numpy(xp.matrix_transpose(turned) @ turned)
+        right += to_numpy(residual @ turned)
+        mass += float(xp.sum(block.counts))
+    gram /= mass
+    gram[np.diag_indices_from(gram)] += DAMPING * max(float(np.trace(gram)) / unknowns, 1e-300)
+    step = np.linalg.solve(gram, right / mass).reshape(p, d - p)
+    turned_basis = np.linalg.qr((basis + step @ off).T)[0].T
+    inside = np.linalg.svd(turned_basis @ basis.T, compute_uv=False)
+    turn = float(np.sqrt(max(0.0, 1 - float(inside[-1]) ** 2)))
+    return np.ascontiguousarray(turned_basis), turn
