@@ -8,11 +8,14 @@ Tensor Estimation and Learning Latent Variable Models*.
 from importlib.metadata import version
 
 from implicitmoments import circuits, datasets, models, moments, projections, samples
+from implicitmoments.learners import ActivationSumRegressor, AssumptionWarning
 from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
 
 __version__ = version("implicitmoments")
 
 __all__ = [
+    "ActivationSumRegressor",
+    "AssumptionWarning",
     "HermiteProblem",
     "MomentProblem",
     "__version__",

@@ -5,6 +5,7 @@ from implicitmoments.backends.linalg import (
     multiply_into,
     orthonormality_defect,
     outer_rows,
+    pair_rows,
 )
 from implicitmoments.backends.namespace import (
     Array,
@@ -31,5 +32,6 @@ __all__ = [
     "namespace_of",
     "orthonormality_defect",
     "outer_rows",
+    "pair_rows",
     "to_numpy",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from implicitmoments.backends.namespace import Array, namespace_of
 
-__all__ = ["descending_eigh", "multiply_into", "orthonormality_defect", "outer_rows"]
+__all__ = ["descending_eigh", "multiply_into", "orthonormality_defect", "outer_rows", "pair_rows"]
 
 
 def descending_eigh(matrix: Array) -> tuple[Array, Array]:
@@ -43,3 +43,15 @@ def outer_rows(left: Array, right: Array) -> Array:
     xp = namespace_of(left, right)
     n = left.shape[0]
     return xp.reshape(left[:, :, None] * right[:, None, :], (n, left.shape[1] * right.shape[1]))
+
+
+def pair_rows(rows: Array) -> Array:
+    """Row-wise products of pairs i ≤ j, ``(n, k)`` to ``(n, k (k + 1) / 2)``, j fastest."""
+    xp = namespace_of(rows)
+    n, k = rows.shape
+    pairs = xp.empty((n, k * (k + 1) // 2), dtype=rows.dtype, device=rows.device)
+    start = 0
+    for i in range(k):
+        multiply_into(pairs[:, start : start + k - i], rows[:, i : i + 1], rows[:, i:])
+        start += k - i
+    return pairs

@@ -1,4 +1,4 @@
-"""Fit the polynomial of Theorem 4.7: moments find the subspaces, least squares the coefficients."""
+"""The polynomial of Theorem 4.7: subspaces from moments, coefficients from least squares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from implicitmoments.backends import Array, Floats, namespace_of, to_numpy
-from implicitmoments.fitting.activation.least_squares import Choice, Range, choose, sum_folds
+from implicitmoments.fitting.activation.least_squares import (
+    Choice,
+    Range,
+    choose,
+    solve_ridge,
+    sum_folds,
+)
 from implicitmoments.fitting.activation.polynomial import Features, Polynomial
 from implicitmoments.fitting.activation.subspace import MOST_TURNS, sharpen
 from implicitmoments.fitting.rows import LabelledRows
@@ -24,12 +30,13 @@ from implicitmoments.moments.passes import View, whole_view
 
 __all__ = ["FittedPolynomial", "count_components", "fit_paper_polynomial", "fit_polynomial"]
 
-MOST_FEATURES = 700
+MOST_FEATURES = 300
 ROWS_PER_FEATURE = 20
 ROUNDS = 3  # of sharpening; the span hardly turns any more after two
 SMALL_TURN = 0.02
 EXPLAINED = 0.95  # of the energy of the activation, by the degree that sharpens the span
 LOWEST_SHARPENING = 4
+SHARPENING_RIDGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +95,22 @@ def fit_polynomial(
     turns: list[float] = []
     if min(k, d) * (d - min(k, d)) in range(1, MOST_TURNS + 1):
         for _ in range(rounds):
-            found = _fit_in(view, rows, k, [low])
-            basis, turn = sharpen(rows, found.polynomial)
+            basis, turn = sharpen(rows, _rough_fit(view, rows, k, low))
             view = view.seen(_frame_of(basis, view.frame))
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
     return replace(_fit_in(view, rows, k, degrees), turns=tuple(turns))
+
+
+def _rough_fit(view: View, rows: LabelledRows, k: int, degree: int) -> Polynomial:
+    """Fit at one degree and ridge: good enough to tell where the span should turn."""
+    problem = _problem(rows)
+    how = ClosedForm(k, degree)
+    moments = estimate_closed_form(how, lambda _: view, view).moments
+    features = Features(moments.frame, moments.chain, tuple(how.splits(problem)), k)
+    sums = sum_folds(rows, features, 1)
+    return features.polynomial(solve_ridge(sums, SHARPENING_RIDGE))
 
 
 def _fit_in(view: View, rows: LabelledRows, k: int, degrees: Sequence[int]) -> FittedPolynomial:

@@ -12,7 +12,7 @@ from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_
 from implicitmoments.fitting.activation.polynomial import Features
 from implicitmoments.fitting.rows import LabelledRows
 
-__all__ = ["Choice", "FoldSums", "Range", "choose", "sum_folds"]
+__all__ = ["Choice", "FoldSums", "Range", "choose", "solve_ridge", "sum_folds"]
 
 N_FOLDS = 5
 RIDGES = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # features have variance at most 1
@@ -108,6 +108,12 @@ def sum_folds(rows: LabelledRows, features: Features, n_folds: int = N_FOLDS) ->
             products[i] += to_numpy(xp.matrix_transpose(weighted) @ part)
             counts[i] += float(xp.sum(weights))
     return FoldSums(products, counts, Range(low, high))
+
+
+def solve_ridge(sums: FoldSums, ridge: float) -> Floats:
+    """Return the coefficients of all features at a given ridge, from all rows."""
+    everything = _Candidate(0, 0, ridge, np.ones(sums.products.shape[1] - 1, dtype=bool))
+    return _coefficients(sums.products.sum(axis=0), float(sums.counts.sum()), everything, None)
 
 
 def choose(

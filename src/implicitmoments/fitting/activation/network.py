@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize, nnls
+from scipy.optimize import minimize, nnls
 
 from implicitmoments.backends import Array, Floats, move_like, namespace_of, outer_rows, to_numpy
 from implicitmoments.fitting.rows import LabelledRows
@@ -77,7 +78,7 @@ class Polished:
 
 
 def polish(
-    rows: LabelledRows, start: Network, *, max_iter: int = 100, tol: float = 1e-6
+    rows: LabelledRows, start: Network, *, max_iter: int = 100, tol: float = 1e-5
 ) -> Polished:
     """Minimise the mean squared error from a start.
 
@@ -232,9 +233,9 @@ def _by_gradients(rows: LabelledRows, start: Network, max_iter: int, tol: float)
     first = np.concatenate([np.sqrt(start.weights), start.directions.ravel()])
     history: list[float] = [objective(first)[0] * size]
 
-    def note(intermediate_result: OptimizeResult) -> None:
+    def note(intermediate_result: Any) -> None:
         history.append(float(intermediate_result.fun) * size)
 
-    options = {"maxiter": 10 * max_iter, "ftol": tol / 10, "gtol": math.sqrt(ROUNDING)}
+    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10, "gtol": math.sqrt(ROUNDING)}
     found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=note, options=options)
     return Polished(network_of(found.x)[0], float(found.fun) * size, tuple(history), found.success)

@@ -9,7 +9,15 @@ from functools import cached_property
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    move_like,
+    namespace_of,
+    outer_rows,
+    pair_rows,
+    to_numpy,
+)
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain, drop, mixed_coefficients, split_slot
 from implicitmoments.moments.frames import Frame
@@ -129,7 +137,7 @@ class Features:
             total: Array = 0.0
             for contracted, matrix in enumerate(maps):
                 left, right = images[a - contracted], images[b - contracted]
-                outer = xp.reshape(left[:, :, None] * right[:, None, :], (z.shape[0], -1))
+                outer = pair_rows(left) if a == b else outer_rows(left, right)
                 total = total + outer @ move_like(matrix, z)
             columns.append(total)
         return xp.concat(columns, axis=1)
@@ -183,5 +191,15 @@ class Features:
                         left, right = steps[a - contracted], steps[b - contracted]
                         form = drop(form, left, right, noise)
                     columns[contracted].append(factor * form.ravel())
-            maps[a, b] = [np.array(column).T for column in columns]
+            matrices = [np.array(column).T for column in columns]
+            maps[a, b] = [_folded(m) for m in matrices] if a == b else matrices
         return maps
+
+
+def _folded(matrix: Floats) -> Floats:
+    """Add the rows (j, i) of a map from outer products to the rows (i, j) with i < j."""
+    k = math.isqrt(len(matrix))
+    square = matrix.reshape(k, k, -1)
+    i, j = np.triu_indices(k)
+    folded: Floats = square[i, j] + np.where((i < j)[:, None], square[j, i], 0.0)
+    return np.ascontiguousarray(folded)

@@ -1,0 +1,252 @@
+"""Read directions and weights off the moments, and polish them on the model itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.activation.certainty import Certainty, measure_certainty
+from implicitmoments.fitting.activation.network import Network, Polished, fit_weights, polish
+from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.models import Activation, ActivationSumProblem
+from implicitmoments.moments.decode import find_components
+from implicitmoments.moments.passes import whole_view
+
+__all__ = ["Refined", "refine"]
+
+FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
+TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
+MOST_TRIALS = 3  # times as many starts, while the network fits worse than the polynomial
+# Components that may be nothing or one: within so many standard errors, so light, or so near.
+DOUBTFUL, LIGHT, NEAR = 3.0, 0.1, 0.2
+NOTHING = 1e-20  # of the mean square of the labels: residuals below it are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """A network fitted to all rows.
+
+    Attributes
+    ----------
+    network : Network
+        In the coordinates of the points, the heaviest component first.
+    loss : float
+        Mean squared error on the rows.
+    errors : array of shape (k,)
+        Standard error of each direction, as a length; NaN where it is not known.
+    reasons : tuple of str
+        Which directions are not identified, and why.
+    history : tuple of float
+    converged : bool
+    n_starts : int
+        Starts that were tried.
+    decoded : int
+        Components that the moments told apart by themselves.
+    """
+
+    network: Network
+    loss: float
+    errors: Floats
+    reasons: tuple[str, ...]
+    history: tuple[float, ...]
+    converged: bool
+    n_starts: int
+    decoded: int
+
+
+def refine(  # noqa: PLR0913 (keyword-only, each documented)
+    rows: LabelledRows,
+    basis: Floats,
+    k: int,
+    *,
+    target: float = math.inf,
+    n_starts: int = 3,
+    prune: bool = True,
+    seed: int = 0,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+) -> Refined:
+    """Fit the network itself.
+
+    Starts are compared in the span of the directions, on some of the rows: what the moments
+    read, and random directions. The best is polished on all rows and features. While it fits
+    worse than ``target``, more random starts are tried.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+        Of an :class:`ActivationSumProblem`.
+    basis : array of shape (p, d)
+        Span of the directions.
+    k : int
+    target : float
+        Mean squared error to be reached, such as that of the polynomial.
+    n_starts : int
+        Random starts beside the one of the moments.
+    prune : bool
+        Leave out or merge components while the Bayesian information criterion falls.
+    seed : int
+    max_iter, tol : int and float
+        Of the polish.
+    """
+    problem = rows.problem
+    if not isinstance(problem, ActivationSumProblem):
+        raise TypeError(f"expected rows of an ActivationSumProblem, got {problem!r}")
+    inside = problem.through(basis)
+    some = LabelledRows(inside, rows.block_rows).about(
+        max(FEWEST_ROWS, ROWS_PER_UNKNOWN * k * (len(basis) + 1))
+    )
+    starts = _starts(inside, k, seed)
+    polish_all = partial(_polish_in_stages, rows, max_iter=max_iter, tol=tol)
+    best: Polished | None = None
+    tried, decoded = 0, 0
+    for _ in range(MOST_TRIALS):
+        trials = []
+        for directions, resolved in islice(starts, n_starts + (best is None)):
+            decoded += resolved
+            start = fit_weights(some, directions, problem.activation)
+            trials.append(polish(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL))
+        tried += len(trials)
+        trial = min(trials, key=_loss_of).network
+        full = polish_all(replace(trial, directions=trial.directions @ basis))
+        best = full if best is None else min(best, full, key=_loss_of)
+        if best.loss <= target:
+            break
+    if best is None:
+        raise ValueError("no start")
+    if prune:
+        best = _pruned(rows, best, polish_all)
+    network = _in_order(best.network)
+    certainty = measure_certainty(rows, network, best.loss)
+    return Refined(
+        network,
+        best.loss,
+        np.where(certainty.loose, np.nan, certainty.direction_errors),
+        _reasons(network, certainty),
+        best.history,
+        best.converged,
+        tried,
+        decoded,
+    )
+
+
+def _loss_of(polished: Polished) -> float:
+    return polished.loss
+
+
+def _polish_in_stages(
+    rows: LabelledRows, start: Network, *, max_iter: int, tol: float
+) -> Polished:
+    """Polish on some of the rows while far away, then on all."""
+    some = rows.about(max(FEWEST_ROWS, ROWS_PER_UNKNOWN * (start.n_unknowns + len(start.weights))))
+    near = start
+    if some.stride > 1:
+        near = polish(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
+    return polish(rows, near, max_iter=max_iter, tol=tol)
+
+
+def _starts(inside: ActivationSumProblem, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
+    """Yield directions to start from: what the moments read first, then random ones."""
+    rng = np.random.default_rng(seed)
+    p = inside.n_features
+    found = find_components(whole_view(inside), k, seed=seed)
+    read = found.guesses.copy()
+    lengths = np.linalg.norm(read, axis=1)
+    bad = ~(np.isfinite(lengths) & (lengths > 0))
+    read[bad] = rng.standard_normal((int(bad.sum()), p))
+    yield _unit(read), int(found.resolved.sum())
+    while True:
+        yield _unit(rng.standard_normal((k, p))), 0
+
+
+def _unit(vectors: Floats) -> Floats:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float64)
+
+
+def _pruned(
+    rows: LabelledRows, best: Polished, polish_all: Callable[[Network], Polished]
+) -> Polished:
+    """Leave out or merge components that are in doubt, while the criterion falls."""
+    size, n = _size(rows)
+
+    def criterion(polished: Polished) -> float:
+        loss = max(polished.loss, NOTHING * size, np.finfo(float).tiny)
+        return n * math.log(loss) + polished.network.n_unknowns * math.log(n)
+
+    while len(best.network.weights) > 1:
+        certainty = measure_certainty(rows, best.network, best.loss)
+        fewer = [polish_all(smaller) for smaller in _smaller(best.network, certainty)]
+        if not fewer or min(map(criterion, fewer)) >= criterion(best):
+            break
+        best = min(fewer, key=criterion)
+    return best
+
+
+def _smaller(network: Network, certainty: Certainty) -> list[Network]:
+    """Return the network without a component that may be nothing, and with two that may be one."""
+    w, V = network.weights, network.directions
+    closeness = V @ V.T - 2 * np.eye(len(w))
+    i, j = np.unravel_index(int(np.argmax(closeness)), closeness.shape)
+    light = int(np.argmin(w))
+    apart = float(np.linalg.norm(V[i] - V[j]))
+    blur = float(np.hypot(certainty.direction_errors[i], certainty.direction_errors[j]))
+    doubtful = bool(certainty.loose.any())
+    smaller = []
+    if doubtful or w[light] < max(LIGHT * w.mean(), DOUBTFUL * certainty.weight_errors[light]):
+        kept = np.arange(len(w)) != light
+        smaller.append(replace(network, weights=w[kept], directions=V[kept]))
+    joined = w[i] * V[i] + w[j] * V[j]
+    if (doubtful or apart < max(NEAR, DOUBTFUL * blur)) and np.linalg.norm(joined) > 0:
+        rest = ~np.isin(np.arange(len(w)), (i, j))
+        merged = np.vstack([V[rest], joined / np.linalg.norm(joined)])
+        smaller.append(
+            replace(network, weights=np.append(w[rest], w[i] + w[j]), directions=merged)
+        )
+    return smaller
+
+
+def _size(rows: LabelledRows) -> tuple[float, float]:
+    """Return the mean square of the labels, and the number of rows."""
+    total = n = 0.0
+    for block in rows.blocks(1):
+        total += float(block.counts @ block.y**2)
+        n += float(block.counts.sum())
+    return total / n, n
+
+
+def _in_order(network: Network) -> Network:
+    """Put the heaviest first; where signs do not matter, make the largest entry positive."""
+    order = np.argsort(-network.weights, kind="stable")
+    directions = network.directions[order]
+    if _is_even(network.activation):
+        largest = np.argmax(np.abs(directions), axis=1)
+        signs = np.sign(directions[np.arange(len(directions)), largest])
+        directions = directions * signs[:, None]
+    return replace(network, weights=network.weights[order], directions=directions)
+
+
+def _is_even(activation: Activation) -> bool:
+    return all(activation.coefficient(t) == 0 for t in range(1, 20, 2))
+
+
+def _reasons(network: Network, certainty: Certainty) -> tuple[str, ...]:
+    reasons = []
+    if certainty.loose.any():
+        places = ", ".join(map(str, np.flatnonzero(certainty.loose)))
+        subject = "directions {} are" if certainty.loose.sum() > 1 else "direction {} is"
+        reasons.append(
+            f"{subject.format(places)} not identified: the sum does not change when they turn, as "
+            "when two are equal, there are more than the truth has, or the activation is a "
+            "polynomial; predictions do not suffer"
+        )
+    if np.isnan(certainty.direction_errors).any():
+        reasons.append("there are too many unknowns to compute errors of the directions")
+    if _is_even(network.activation):
+        reasons.append(f"directions are known up to sign: {network.activation.name} is even")
+    return tuple(reasons)
