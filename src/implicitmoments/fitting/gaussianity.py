@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from implicitmoments.backends import Floats, move_like, to_numpy
+from implicitmoments.backends import Floats, to_numpy
 from implicitmoments.samples import RowDraws, Source, Stream, Whitening, blocks
 
 __all__ = ["Gaussianity", "looks_standard", "measure_gaussianity"]
@@ -96,7 +96,9 @@ def measure_gaussianity(
         How often each row counts.
     """
     n_rows, d = source.n_rows or 0, source.n_features
-    scale = np.sqrt(np.diag(whitening.root @ whitening.root))
+    spread = np.sqrt(np.diag(whitening.root @ whitening.root))
+    varying = spread > 0
+    scale = np.where(varying, spread, 1.0)
     cubes, fourths, joint, mass = np.zeros(d), np.zeros(d), 0.0, 0.0
     for rows in blocks(range(n_rows), BLOCK_ROWS):
         block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
@@ -106,10 +108,12 @@ def measure_gaussianity(
         square = z * z
         cubes += w @ (square * z)
         fourths += w @ (square * square)
-        whole = to_numpy(whitening.apply({"x": move_like(x, x)})["x"])
+        whole = whitening.apply({"x": x})["x"]
         joint += float(w @ np.sum(whole**2, axis=1) ** 2)
         mass += float(w.sum())
-    return Gaussianity(mass, cubes / mass, fourths / mass - 3, joint / mass / (d * (d + 2)) - 1)
+    p = whitening.n_features
+    kurtosis = np.where(varying, fourths / mass - 3, 0.0)
+    return Gaussianity(mass, cubes / mass, kurtosis, joint / mass / (p * (p + 2)) - 1)
 
 
 def looks_standard(whitening: Whitening, n: float) -> bool:
@@ -118,6 +122,8 @@ def looks_standard(whitening: Whitening, n: float) -> bool:
     Under N(0, I) both n |mean|² and n/2 |covariance − I|² are nearly χ².
     """
     d = len(whitening.mean)
+    if whitening.n_features < d:
+        return False
     off = whitening.root @ whitening.root - np.eye(d)
     mean = n * float(whitening.mean @ whitening.mean)
     covariance = n / 2 * float(np.sum(off**2))

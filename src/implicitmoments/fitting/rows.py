@@ -58,6 +58,11 @@ class LabelledRows:
         """Rows in all."""
         return -(-(self.problem.n_rows or 0) // self.stride)
 
+    @property
+    def mass(self) -> float:
+        """Rows in all, with their multiplicity."""
+        return self.problem.mass / self.stride
+
     def about(self, n: int) -> LabelledRows:
         """Return about n of the rows, evenly spread; all if there are fewer than twice as many."""
         return LabelledRows(self.problem, self.block_rows, max(1, self.n_rows // max(1, n)))

@@ -91,6 +91,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
     direction_errors_ : array of shape (n_components_,)
         Standard error of each direction as a length; NaN for one that is not identified.
     n_components_ : int
+    n_iter_ : int
+        Steps of the polish on all rows.
     degree_ : int
         Of the polynomial.
     polynomial_ : FittedPolynomial
@@ -182,7 +184,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
                 tol=self.tol,
             )
         self.activation_, self.conditions_, self.whitening_ = activation, conditions, whitening
-        self._store(fitted, refined, k, problem, len(X))
+        self._store(fitted, refined, k, problem)
         return self
 
     def predict(self, X: Array) -> Floats:
@@ -248,9 +250,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
     def _standardise(self, X: Floats, counts: Floats | None) -> Whitening | None:
         """Estimate mean and covariance, and warn of inputs that are not Gaussian."""
         source = ArraySource(X)
-        if self.whiten is False and len(X) <= X.shape[1]:
-            return None
-        whitening = Whitening.of(source, counts)
+        whitening = Whitening.of(source, counts, reduce=True)
         tested = measure_gaussianity(source, whitening, counts)
         words = tested.words(getattr(self, "feature_names_in_", None))
         if words is not None:
@@ -272,7 +272,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
     def _count(self, rows: LabelledRows) -> int:
         d = rows.problem.n_features
         if self.n_components == "auto":
-            return count_components(rows, min(2 * d, MOST_COMPONENTS, rows.n_rows))
+            return count_components(rows, max(1, min(2 * d, MOST_COMPONENTS, int(rows.mass))))
         k = int(self.n_components)
         if k > rows.n_rows:
             raise ValueError(
@@ -287,14 +287,13 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         refined: Refined | None,
         k: int,
         problem: ActivationSumProblem,
-        n: int,
     ) -> None:
         self.polynomial_, self.degree_, self.n_components_ = fitted, fitted.polynomial.degree, k
         self._network = None
         reasons: list[str] = []
         self.stats_: dict[str, Any] = {
             "method": self.method,
-            "n_rows": n,
+            "n_rows": problem.n_rows,
             "held_out_error": fitted.error,
             "turns": fitted.turns,
             "whitened": self.whitening_ is not None,
@@ -317,9 +316,11 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         network = refined.network
         self.directions_ = problem.original_vectors(network.directions)
         self.weights_, self.direction_errors_ = network.weights, refined.errors
+        self.n_iter_ = max(1, len(refined.history) - 1)
         self.n_components_ = len(network.weights)
         reasons.extend(refined.reasons)
         # an unbiased mean square beside one on rows held out
+        n = problem.mass
         unseen = refined.loss * n / max(n - network.n_unknowns, 1)
         self.stats_ |= {
             "network_error": unseen,

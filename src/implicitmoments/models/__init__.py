@@ -1,6 +1,7 @@
 """5 · The problems: which circuits and weights estimate which moments."""
 
 from implicitmoments.models.activation import (
+    NAMED,
     Activation,
     absolute,
     as_activation,
@@ -20,6 +21,7 @@ from implicitmoments.models.quadrature import Quadrature, hermite_coefficients
 from implicitmoments.models.regression import RegressionMixtureProblem
 
 __all__ = [
+    "NAMED",
     "Activation",
     "ActivationSumProblem",
     "LiLiuMixtureProblem",

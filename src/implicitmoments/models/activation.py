@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
 
-from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
-from implicitmoments.models.quadrature import Quadrature, hermite_coefficients
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.models.quadrature import hermite_coefficients
 
 __all__ = [
     "NAMED",
@@ -27,7 +27,7 @@ __all__ = [
     "square",
 ]
 
-ORDERS = 48  # computed at once by quadrature; more on demand
+ORDERS = 48  # kept in a table; those beyond are integrated when asked for
 STEP = 1e-6  # of a difference quotient
 
 
@@ -92,59 +92,36 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     if not math.isfinite(slope):
         raise ValueError(f"slope is a finite number, got {slope}")
 
-    def coefficient(t: int) -> float:
-        return (1 - slope) * _relu_coefficient(t) + (slope if t == 1 else 0.0)
-
     return Activation(
         f"leaky_relu({slope:g})",
-        lambda u: (1 - slope) * _relu(u) + slope * u,
-        coefficient,
-        lambda u: (1 - slope) * _step(u) + slope,
+        partial(_leaky, slope),
+        partial(_leaky_coefficient, slope),
+        partial(_leaky_slope, slope),
         (1 + slope**2) / 2,
     )
 
 
 def absolute() -> Activation:
     """Return the absolute value, 2 relu(u) − u."""
+    # 1 − (−1) = 2 times a ReLU of slope −1 on the negative side
     return Activation(
-        "abs",
-        abs,
-        lambda t: 0.0 if t == 1 else 2 * _relu_coefficient(t),
-        lambda u: 2 * _step(u) - 1,
-        1.0,
+        "abs", abs, partial(_leaky_coefficient, -1.0), partial(_leaky_slope, -1.0), 1.0
     )
 
 
 def square() -> Activation:
     r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
-    return Activation(
-        "square", lambda u: u * u, lambda t: {0: 1.0, 2: math.sqrt(2)}.get(t, 0.0), _twice, 3.0
-    )
+    return Activation("square", _square, _square_coefficient, _twice, 3.0)
 
 
 def softplus() -> Activation:
     r"""Return :math:`\log(1 + e^u)`; its odd part is u/2."""
-
-    def function(u: Array) -> Array:
-        return namespace_of(u).logaddexp(u, 0 * u)
-
-    def derivative(u: Array) -> Array:
-        return (1 + namespace_of(u).tanh(u / 2)) / 2
-
-    return from_function(function, "softplus", derivative)
+    return from_function(_softplus, "softplus", _logistic)
 
 
 def gelu() -> Activation:
     r"""Return :math:`u\, \Phi(u)`; its odd part is u/2."""
-
-    def function(u: Array) -> Array:
-        return u * _normal_cdf(u)
-
-    def derivative(u: Array) -> Array:
-        xp = namespace_of(u)
-        return _normal_cdf(u) + u * xp.exp(-u * u / 2) / math.sqrt(2 * math.pi)
-
-    return from_function(function, "gelu", derivative)
+    return from_function(_gelu, "gelu", _gelu_slope)
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
@@ -163,22 +140,13 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
         raise ValueError(f"frequency is a positive number, got {frequency}")
     if not math.isfinite(phase):
         raise ValueError(f"phase is a finite number of radians, got {phase}")
-
-    def function(u: Array) -> Array:
-        return namespace_of(u).cos(frequency * u + phase)
-
-    def derivative(u: Array) -> Array:
-        return -frequency * namespace_of(u).sin(frequency * u + phase)
-
-    def coefficient(t: int) -> float:
-        # cos(θ + tπ/2) by quarter turns, so that odd coefficients of a plain cosine are exactly 0
-        turn = (math.cos(phase), -math.sin(phase), -math.cos(phase), math.sin(phase))[t % 4]
-        size = t * math.log(frequency) - (frequency**2 + math.lgamma(t + 1)) / 2
-        return math.exp(size) * turn
-
-    mean_square = (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2
-    name = f"cos({frequency:g}u + {phase:g})"
-    return Activation(name, function, coefficient, derivative, mean_square)
+    return Activation(
+        f"cos({frequency:g}u + {phase:g})",
+        partial(_cosine, frequency, phase),
+        partial(_cosine_coefficient, frequency, phase),
+        partial(_cosine_slope, frequency, phase),
+        (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
+    )
 
 
 def from_function(
@@ -205,17 +173,15 @@ def from_function(
     (0.3, True)
     """
     called = name or str(getattr(function, "__name__", "activation"))
-
-    @cache
-    def computed(order: int) -> Quadrature:
-        return hermite_coefficients(function, order, called)
-
-    def coefficient(t: int) -> float:
-        return float(computed(max(ORDERS, 2 ** math.ceil(math.log2(t + 1)))).coefficients[t])
-
-    found = computed(ORDERS)
+    found = hermite_coefficients(function, ORDERS, called)
     return Activation(
-        called, function, coefficient, derivative, found.mean_square, found.error, found.kinks
+        called,
+        function,
+        partial(_from_table, function, found.coefficients, called),
+        derivative,
+        found.mean_square,
+        found.error,
+        found.kinks,
     )
 
 
@@ -258,12 +224,70 @@ def _step(u: Array) -> Array:
     return (1 + namespace_of(u).sign(u)) / 2
 
 
+def _leaky(slope: float, u: Array) -> Array:
+    return (1 - slope) * _relu(u) + slope * u
+
+
+def _leaky_slope(slope: float, u: Array) -> Array:
+    return (1 - slope) * _step(u) + slope
+
+
+def _leaky_coefficient(slope: float, t: int) -> float:
+    return (1 - slope) * _relu_coefficient(t) + (slope if t == 1 else 0.0)
+
+
+def _square(u: Array) -> Array:
+    return u * u
+
+
 def _twice(u: Array) -> Array:
     return 2 * u
 
 
+def _square_coefficient(t: int) -> float:
+    return {0: 1.0, 2: math.sqrt(2)}.get(t, 0.0)
+
+
+def _softplus(u: Array) -> Array:
+    return namespace_of(u).logaddexp(u, 0 * u)
+
+
+def _logistic(u: Array) -> Array:
+    return (1 + namespace_of(u).tanh(u / 2)) / 2
+
+
 def _normal_cdf(u: Array) -> Array:
     return move_like(np.asarray(ndtr(to_numpy(u))), u)
+
+
+def _gelu(u: Array) -> Array:
+    return u * _normal_cdf(u)
+
+
+def _gelu_slope(u: Array) -> Array:
+    density = namespace_of(u).exp(-u * u / 2) / math.sqrt(2 * math.pi)
+    return _normal_cdf(u) + u * density
+
+
+def _cosine(frequency: float, phase: float, u: Array) -> Array:
+    return namespace_of(u).cos(frequency * u + phase)
+
+
+def _cosine_slope(frequency: float, phase: float, u: Array) -> Array:
+    return -frequency * namespace_of(u).sin(frequency * u + phase)
+
+
+def _cosine_coefficient(frequency: float, phase: float, t: int) -> float:
+    # cos(θ + tπ/2) by quarter turns, so that odd coefficients of a plain cosine are exactly 0
+    turn = (math.cos(phase), -math.sin(phase), -math.cos(phase), math.sin(phase))[t % 4]
+    size = t * math.log(frequency) - (frequency**2 + math.lgamma(t + 1)) / 2
+    return math.exp(size) * turn
+
+
+def _from_table(function: Callable[[Array], Array], table: Floats, name: str, t: int) -> float:
+    if t < len(table):
+        return float(table[t])
+    return float(hermite_coefficients(function, t, name).coefficients[t])
 
 
 def _relu_coefficient(t: int) -> float:

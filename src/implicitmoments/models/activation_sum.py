@@ -49,7 +49,9 @@ class ActivationSumProblem(HermiteProblem):
             )
         source = X if isinstance(X, Source) else ArraySource(X, y=y)
         super().__init__(
-            source if whitening is None else MappedSource(source, whitening.apply),
+            source
+            if whitening is None
+            else MappedSource(source, whitening.apply, whitening.n_features),
             sample_weight=sample_weight,
         )
         self.activation, self.whitening = activation, whitening

@@ -15,7 +15,7 @@ __all__ = ["Quadrature", "hermite_coefficients"]
 NODES = 16  # of a Gauss-Legendre panel
 TOLERANCE = 1e-15  # of a panel, relative to the size of the function
 DEEPEST = 44  # halvings of a panel of length one: kinks are then met to 1e-13
-KINK_DEPTH = 14  # a panel halved so often lies at a kink or a jump
+KINK_DEPTH = 10  # a panel halved so often lies at a kink or a jump
 LARGEST_ERROR = 1e-7  # relative; beyond it the function is not what quadrature can take
 MOST_PANELS = 20_000
 OFFSET = math.pi / 100  # panels do not start at round numbers, where kinks are, so none is missed
@@ -35,7 +35,7 @@ class Quadrature:
         Estimated error of each of them: the difference between one panel and its two halves,
         summed over panels.
     kinks : tuple of float
-        Where the function or its slope jumps.
+        Where the function or its slope jumps, to 1e-3 or better.
     """
 
     coefficients: Floats
@@ -64,7 +64,8 @@ def hermite_coefficients(
     reach = math.ceil(2 * math.sqrt(order) + 12)
     left = np.arange(-reach, reach, dtype=np.float64) - OFFSET
     right = left + 1.0
-    whole = _panels(function, left, right, order, name)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        whole = _panels(function, left, right, order, name)
     _check_growth(whole[:, -1], name)
     size = math.sqrt(max(float(np.sum(whole[:, -1])), np.finfo(float).tiny))
     total, error, n_panels = np.zeros(order + 2), np.zeros(order + 2), 0

@@ -81,7 +81,7 @@ class HermiteProblem(MomentProblem):
         ones. Models whose rows do not fit in memory override :meth:`weigh` instead.
     sample_weight : array of shape (n_samples,), optional
         How often each row counts in every mean: a weight of 2 is a row that is there twice, a
-        weight of 0 one that is not. Only ratios matter.
+        weight of 0 one that is not. In moments only ratios matter.
     """
 
     reduces: bool = False
@@ -110,8 +110,15 @@ class HermiteProblem(MomentProblem):
         weights = self._all_weights(order)
         return None if weights is None else move_like(weights[rows.start : rows.stop], block["x"])
 
+    @property
+    def mass(self) -> float:
+        """The number of rows, with their multiplicity; 0 for a problem that makes its rows."""
+        if self._multiplicity is None:
+            return float(self.n_rows or 0)
+        return float(namespace_of(self._multiplicity).sum(self._multiplicity))
+
     def multiplicity(self, rows: range, like: Array) -> Array | None:
-        """Return how often each of the rows counts, 1 on average, or None for once each."""
+        """Return how often each of the rows counts, or None for once each."""
         if self._multiplicity is None:
             return None
         return move_like(self._multiplicity[rows.start : rows.stop], like)
@@ -125,10 +132,9 @@ class HermiteProblem(MomentProblem):
         xp = namespace_of(counts)
         if bool(xp.any(counts < 0)):
             raise ValueError("sample_weight has negative entries; weights are 0 or more")
-        mean = float(xp.mean(counts))
-        if mean == 0:
+        if float(xp.sum(counts)) == 0:
             raise ValueError("sample_weight is zero for every row; give some row a weight")
-        return counts / mean
+        return counts
 
     def _all_weights(self, order: int) -> Array | None:
         """Ask the user's function once for each order, and check what it gives."""
@@ -185,5 +191,6 @@ class HermiteProblem(MomentProblem):
         if c is None:
             c = namespace_of(x).ones_like(x[:, 0])
         counts = self.multiplicity(rows, x)
-        c = c if counts is None else c * counts
+        if counts is not None:  # means are taken over rows, so that weights are 1 on average
+            c = c * (counts * ((self.n_rows or 0) / self.mass))
         return {"x": x, "c": c, "y": move_like(rng.normal(self.n_features), x)}

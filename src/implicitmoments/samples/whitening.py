@@ -24,8 +24,11 @@ class Whitening:
     Attributes
     ----------
     mean : array of shape (d,)
-    root, inverse_root : array of shape (d, d)
-        :math:`\Sigma^{1/2}` and :math:`\Sigma^{-1/2}`, symmetric.
+    root : array of shape (d, d)
+        :math:`\Sigma^{1/2}`, symmetric.
+    inverse_root : array of shape (d, p)
+        :math:`\Sigma^{-1/2}`, symmetric; or, where the covariance has no inverse and the points
+        are reduced, the p coordinates in which they vary.
     """
 
     mean: Floats
@@ -33,7 +36,9 @@ class Whitening:
     inverse_root: Floats
 
     @classmethod
-    def of(cls, source: Source, sample_weight: Array | None = None) -> Whitening:
+    def of(
+        cls, source: Source, sample_weight: Array | None = None, *, reduce: bool = False
+    ) -> Whitening:
         """Estimate mean and covariance in one pass over the rows of a source.
 
         Sums are taken about the first row, so that points far from the origin lose no digits.
@@ -43,6 +48,8 @@ class Whitening:
         source : Source
         sample_weight : array of shape (n_rows,), optional
             How often each row counts; rows of weight 0 are not looked at.
+        reduce : bool
+            Leave directions out in which the points do not vary, rather than refuse them.
         """
         n = source.n_rows
         if n is None or n < 2:
@@ -59,7 +66,11 @@ class Whitening:
         mean = total / mass
         values, vectors = np.linalg.eigh(square / mass - np.outer(mean, mean))
         mean = mean + first
-        if values[0] <= SMALLEST_VARIANCE * values[-1]:
+        varying = values > SMALLEST_VARIANCE * values[-1]
+        if reduce and varying.any() and not varying.all():
+            V, spread = vectors[:, varying], np.sqrt(values[varying])
+            return cls(mean, (V * spread) @ V.T, V / spread)
+        if not varying.all():
             column = int(np.argmax(np.abs(vectors[:, 0])))
             raise ValueError(
                 f"the features are collinear or constant (around column {column}), so their "
@@ -67,6 +78,11 @@ class Whitening:
             )
         root = (vectors * np.sqrt(values)) @ vectors.T
         return cls(mean, root, (vectors / np.sqrt(values)) @ vectors.T)
+
+    @property
+    def n_features(self) -> int:
+        """Coordinates of a standardised point."""
+        return int(self.inverse_root.shape[1])
 
     def apply(self, block: Block) -> Block:
         """Standardise the points of a block."""
@@ -76,7 +92,7 @@ class Whitening:
 
     def original(self, vectors: Floats) -> Floats:
         r"""Map vectors v' with :math:`v' \cdot x' = v \cdot (x - m)` back to v."""
-        mapped: Floats = vectors @ self.inverse_root
+        mapped: Floats = vectors @ self.inverse_root.T
         return mapped
 
 

@@ -122,7 +122,7 @@ def _fit_in(view: View, rows: LabelledRows, k: int, degrees: Sequence[int]) -> F
     splits = tuple(how.splits(problem))
     # Lemma 4.12: T_n = c_n M_n, the plain moments' answer
     plain = {s: problem.activation.coefficient(sum(s)) * f for s, f in moments.forms.items()}
-    features, widths = _affordable(moments, splits, k, rows.n_rows)
+    features, widths = _affordable(moments, splits, k, rows.mass)
     sums = sum_folds(rows, features)
     choice = choose(rows, sums, features, degrees, widths, features.coefficients(plain))
     polynomial = features.polynomial(choice.coefficients)
@@ -152,7 +152,7 @@ def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> 
     average = Averager(problem, seed, rows.block_rows)
     projection = found.runs[0].projection
     d = problem.n_features
-    chain = SymmetricChain(tuple(projection.steps), np.eye(d))
+    chain = SymmetricChain(tuple(to_numpy(step.theta) for step in projection.steps), np.eye(d))
     forms = {}
     for order in filter(problem.has_order, range(degree + 1)):
         coefficient = problem.activation.coefficient(order)
@@ -162,8 +162,7 @@ def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> 
             vector = to_numpy(average.vector(order, projection.first(order), fresh))
         forms[0, order] = coefficient * vector[None, :]
     polynomial = Polynomial(BalancedMoments(Frame(np.eye(d), np.zeros(d)), chain, forms))
-    basis = np.asarray(to_numpy(projection.steps[0]), dtype=np.float64)
-    return FittedPolynomial(polynomial, _label_range(rows), math.nan, basis)
+    return FittedPolynomial(polynomial, _label_range(rows), math.nan, chain.steps[0])
 
 
 def count_components(rows: LabelledRows, at_most: int) -> int:
@@ -176,10 +175,10 @@ def count_components(rows: LabelledRows, at_most: int) -> int:
 
 
 def _affordable(
-    moments: BalancedMoments, splits: tuple[tuple[int, int], ...], k: int, n_rows: int
+    moments: BalancedMoments, splits: tuple[tuple[int, int], ...], k: int, n_rows: float
 ) -> tuple[Features, list[int]]:
     """Return the widest features that the rows can bear, and the widths to try."""
-    most = max(n_rows // ROWS_PER_FEATURE, 1)
+    most = max(n_rows / ROWS_PER_FEATURE, 1)
     widths = sorted({k, math.ceil(1.5 * k), 2 * k})
     while len(widths) > 1:
         features = Features(moments.frame, moments.chain, splits, widths[-1])

@@ -89,7 +89,11 @@ def _first_choice(possible: list[int], room: dict[int, int], k: int) -> int:
 
 
 def _decode(view: View, k: int, r: int, seed: int, placing: Placing) -> Components:
-    return judge(decode(view, k, r, placing, seed), view, placing)
+    decoded = decode(view, k, r, placing, seed)
+    if decoded is None:
+        reason = f"the moment of order {2 * r} has no positive eigenvalue: nothing stands out"
+        return nothing_decoded(k, view.problem.n_features, reason)
+    return judge(decoded, view, placing)
 
 
 def _why_none(view: View, k: int, room: dict[int, int], r: int | None) -> str:

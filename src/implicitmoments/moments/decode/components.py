@@ -20,7 +20,7 @@ __all__ = ["Decoded", "decode"]
 
 
 CLEARLY_MORE = 1.5  # a (k+1)-st eigenvalue of so many floors is a component
-NOTHING = 1e-90  # put for the largest eigenvalue of a moment that is zero
+NOTHING = 1e-90  # an eigenvalue that cannot be told from zero
 SMALLEST_EIGENVALUE = 1e-9  # relative; below it whitening would only amplify rounding
 
 
@@ -87,8 +87,8 @@ class Decoded:
         return last / self.floor if self.floor > 0 else math.inf
 
 
-def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decoded:
-    """Decode k components of order r.
+def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decoded | None:
+    """Decode k components of order r; None if the moment has no positive eigenvalue.
 
     Parameters
     ----------
@@ -111,8 +111,10 @@ def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decod
     # M_2r = Σ w q qᵀ, whitened; M_3r = Σ w q⊗q⊗q is then orthogonal.
     low, high = placing.second, route.second()
     values, basis = (a[..., ::-1] for a in np.linalg.eigh(high.value))
+    if values[0] <= NOTHING:
+        return None
     floor = noise_floor(high, values, basis, k, exact=route.window.exact)
-    e = np.maximum(values[:k], SMALLEST_EIGENVALUE * max(values[0], NOTHING))
+    e = np.maximum(values[:k], SMALLEST_EIGENVALUE * values[0])
     whitening = Whitening(basis[:, :k], e, high)
     third = route.third(whitening.whitener)
     found = decompose(third.value, seed=seed)

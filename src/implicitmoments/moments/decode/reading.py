@@ -20,6 +20,7 @@ __all__ = ["Reader", "Whitening", "find_signs"]
 
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # of a unit vector: what divides by it is lost either way
+SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be told from it
 CERTAIN = 3.0  # standard errors that make a sign known
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -128,9 +129,9 @@ class Reader:
         along known directions; both are far less noisy than :math:`M_{3r}`.
         """
         near, far = _fit(directions, low), _fit(self._powers(directions), high)
-        squared = np.maximum(far, TINY) / np.maximum(near, TINY)
-        lengths = np.where((near > 0) & (far > 0), squared, 1.0) ** (0.5 / (self.route.r - 1))
-        return np.asarray(lengths)
+        told = (near > SMALLEST_SHARE * np.max(near)) & (far > 0)
+        squared = np.where(told, far, 1.0) / np.where(told, near, 1.0)
+        return np.asarray(squared ** (0.5 / (self.route.r - 1)))
 
     def _powers(self, vectors: Floats) -> Floats:
         """Return v ⊗ … ⊗ v with r slots, in coordinates of the window (k, dim)."""
