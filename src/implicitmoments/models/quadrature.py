@@ -35,7 +35,8 @@ class Quadrature:
         Estimated error of each of them: the difference between one panel and its two halves,
         summed over panels.
     kinks : tuple of float
-        Where the function or its slope jumps, to 1e-3 or better.
+        Where the function or its slope jumps, to 1e-3 or better. One that happens to lie at the
+        border of a panel costs nothing and is not listed.
     """
 
     coefficients: Floats
