@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.backends import Array, namespace_of
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.passes import share_rows
-from implicitmoments.samples import RowDraws, Stream, blocks
+from implicitmoments.samples import ArraySource, RowDraws, Stream, blocks
 
 __all__ = ["LabelledRows", "Rows"]
 
@@ -66,6 +66,18 @@ class LabelledRows:
     def about(self, n: int) -> LabelledRows:
         """Return about n of the rows, evenly spread; all if there are fewer than twice as many."""
         return LabelledRows(self.problem, self.block_rows, max(1, self.n_rows // max(1, n)))
+
+    def held(self) -> LabelledRows:
+        """Return the same rows in memory, for a number of rows that is known to be small."""
+        parts = list(self.blocks(1))
+        if not parts:
+            return self
+        xp = namespace_of(parts[0].x)
+        x, y, counts = (
+            xp.concat([getattr(part, name) for part in parts]) for name in ("x", "y", "counts")
+        )
+        problem = HermiteProblem(ArraySource(x, y=y), sample_weight=counts)
+        return LabelledRows(problem, self.block_rows)
 
     def blocks(self, width: int) -> Iterator[Rows]:
         """Yield blocks, small enough that ``width`` numbers of each row fit."""

@@ -33,6 +33,7 @@ from implicitmoments.samples import ArraySource, Whitening, as_seed, blocks
 __all__ = ["ActivationSumRegressor"]
 
 HIGHEST_TRIED = 10  # degree, by cross-validation
+HIGHEST_BESIDE_NETWORK = 6  # where the polynomial finds the span and is a check, no more
 MOST_COMPONENTS = 30  # counted by n_components="auto"
 PREDICTED_ROWS = 8_192
 
@@ -55,8 +56,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         The number k of directions, or an upper bound of it. ``"auto"`` counts the directions
         that stand clear of the noise.
     degree : int, "cv" or "epsilon"
-        Of the polynomial. ``"cv"`` chooses on rows held out, ``"epsilon"`` takes what the tail
-        bound of the theorem asks for.
+        Of the polynomial. ``"cv"`` chooses on rows held out, up to 10, or up to 6 with
+        ``refine``; ``"epsilon"`` takes what the tail bound of the theorem asks for.
     epsilon : float
         The theorem's :math:`\varepsilon`, relative to the sum of the weights: with
         ``degree="epsilon"``, the error that truncation may leave is half of it.
@@ -238,7 +239,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
                     "degree='cv' goes with method='closed_form', which holds rows out; give "
                     "method='paper' a degree or degree='epsilon'"
                 )
-            highest = largest_degree(activation, self.method, HIGHEST_TRIED)
+            most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
+            highest = largest_degree(activation, self.method, most)
             return list(range(1, max(highest, 1) + 1))
         if self.degree == "epsilon":
             return [degree_for(activation, self.epsilon)]

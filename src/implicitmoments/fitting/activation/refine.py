@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +23,12 @@ __all__ = ["Refined", "refine"]
 
 FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
+QUICK_STEPS, QUICK_TOL = 8, 1e-3
 MOST_TRIALS = 3  # times as many starts, while the network fits worse than the polynomial
 # Components that may be nothing or one: within so many standard errors, so light, or so near.
 DOUBTFUL, LIGHT, NEAR = 3.0, 0.1, 0.2
 NOTHING = 1e-20  # of the mean square of the labels: residuals below it are rounding
+SMALL = 1e-4  # of the same: labels seem to have no noise, and a few steps tell nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +102,10 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     if not isinstance(problem, ActivationSumProblem):
         raise TypeError(f"expected rows of an ActivationSumProblem, got {problem!r}")
     inside = problem.through(basis)
-    some = LabelledRows(inside, rows.block_rows).about(
+    spread = LabelledRows(inside, rows.block_rows).about(
         max(FEWEST_ROWS, ROWS_PER_UNKNOWN * k * (len(basis) + 1))
     )
+    some = spread.held()
     starts = _starts(inside, k, seed)
     polish_all = partial(_polish_in_stages, rows, max_iter=max_iter, tol=tol)
     best: Polished | None = None
@@ -120,15 +124,15 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
             break
     if best is None:
         raise ValueError("no start")
+    certainty = measure_certainty(rows, best.network, best.loss)
     if prune:
-        best = _pruned(rows, best, polish_all)
-    network = _in_order(best.network)
-    certainty = measure_certainty(rows, network, best.loss)
+        best, certainty = _pruned(rows, best, certainty, polish_all)
+    order = np.argsort(-best.network.weights, kind="stable")
     return Refined(
-        network,
+        _in_order(best.network, order),
         best.loss,
-        np.where(certainty.loose, np.nan, certainty.direction_errors),
-        _reasons(network, certainty),
+        np.where(certainty.loose, np.nan, certainty.direction_errors)[order],
+        _reasons(best.network.activation, certainty.loose[order], certainty.direction_errors),
         best.history,
         best.converged,
         tried,
@@ -147,7 +151,7 @@ def _polish_in_stages(
     some = rows.about(max(FEWEST_ROWS, ROWS_PER_UNKNOWN * (start.n_unknowns + len(start.weights))))
     near = start
     if some.stride > 1:
-        near = polish(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
+        near = polish(some.held(), start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
     return polish(rows, near, max_iter=max_iter, tol=tol)
 
 
@@ -170,8 +174,11 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def _pruned(
-    rows: LabelledRows, best: Polished, polish_all: Callable[[Network], Polished]
-) -> Polished:
+    rows: LabelledRows,
+    best: Polished,
+    certainty: Certainty,
+    polish_all: Callable[[Network], Polished],
+) -> tuple[Polished, Certainty]:
     """Leave out or merge components that are in doubt, while the criterion falls."""
     size, n = _size(rows)
 
@@ -180,12 +187,24 @@ def _pruned(
         return n * math.log(loss) + polished.network.n_unknowns * math.log(n)
 
     while len(best.network.weights) > 1:
-        certainty = measure_certainty(rows, best.network, best.loss)
-        fewer = [polish_all(smaller) for smaller in _smaller(best.network, certainty)]
-        if not fewer or min(map(criterion, fewer)) >= criterion(best):
+        fewer = [
+            polish(rows, smaller, max_iter=QUICK_STEPS, tol=QUICK_TOL)
+            for smaller in _smaller(best.network, certainty)
+        ]
+        # a few steps tell whether it is worth while to go on
+        gain = best.network.directions.shape[1] * math.log(n)
+        hopeful = [
+            few
+            for few in fewer
+            if criterion(few) < criterion(best) + gain or few.loss < SMALL * size
+        ]
+        if not hopeful:
             break
-        best = min(fewer, key=criterion)
-    return best
+        leanest = polish_all(min(hopeful, key=criterion).network)
+        if criterion(leanest) >= criterion(best):
+            break
+        best, certainty = leanest, measure_certainty(rows, leanest.network, leanest.loss)
+    return best, certainty
 
 
 def _smaller(network: Network, certainty: Certainty) -> list[Network]:
@@ -220,9 +239,8 @@ def _size(rows: LabelledRows) -> tuple[float, float]:
     return total / n, n
 
 
-def _in_order(network: Network) -> Network:
-    """Put the heaviest first; where signs do not matter, make the largest entry positive."""
-    order = np.argsort(-network.weights, kind="stable")
+def _in_order(network: Network, order: np.ndarray[Any, np.dtype[np.intp]]) -> Network:
+    """Put components in order; where signs do not matter, make the largest entry positive."""
     directions = network.directions[order]
     if _is_even(network.activation):
         largest = np.argmax(np.abs(directions), axis=1)
@@ -235,18 +253,20 @@ def _is_even(activation: Activation) -> bool:
     return all(activation.coefficient(t) == 0 for t in range(1, 20, 2))
 
 
-def _reasons(network: Network, certainty: Certainty) -> tuple[str, ...]:
+def _reasons(
+    activation: Activation, loose: np.ndarray[Any, np.dtype[np.bool_]], errors: Floats
+) -> tuple[str, ...]:
     reasons = []
-    if certainty.loose.any():
-        places = ", ".join(map(str, np.flatnonzero(certainty.loose)))
-        subject = "directions {} are" if certainty.loose.sum() > 1 else "direction {} is"
+    if loose.any():
+        places = ", ".join(map(str, np.flatnonzero(loose)))
+        subject = "directions {} are" if loose.sum() > 1 else "direction {} is"
         reasons.append(
             f"{subject.format(places)} not identified: the sum does not change when they turn, as "
             "when two are equal, there are more than the truth has, or the activation is a "
             "polynomial; predictions do not suffer"
         )
-    if np.isnan(certainty.direction_errors).any():
+    if np.isnan(errors).any():
         reasons.append("there are too many unknowns to compute errors of the directions")
-    if _is_even(network.activation):
-        reasons.append(f"directions are known up to sign: {network.activation.name} is even")
+    if _is_even(activation):
+        reasons.append(f"directions are known up to sign: {activation.name} is even")
     return tuple(reasons)

@@ -1,0 +1,420 @@
+"""Positive sums of activations beside networks, kernels and trees, all in one run.
+
+Run: python benchmarks/activations.py targets               the R² that are asked for
+     python benchmarks/activations.py peers [--plot FILE]   error against rows, all peers
+     python benchmarks/activations.py subspace              the span, and what each ingredient adds
+
+Scores are R² on 20,000 fresh rows without noise. Peers get their best sensible settings, chosen
+on a tenth of the rows held out, and the time of one fit with those settings. The torch network,
+with the activation of the truth, runs where torch is installed. Threads: OMP_NUM_THREADS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPRegressor
+
+from implicitmoments import ActivationSumRegressor
+from implicitmoments.circuits import power, vector
+from implicitmoments.datasets import make_activation_sum
+from implicitmoments.models import Activation, ActivationSumProblem, cosine, relu
+from implicitmoments.moments import implicit_moments
+from implicitmoments.projections import evaluate
+from implicitmoments.samples import Truth
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+FRESH = 20_000
+KERNEL_ROWS = 6_000  # a kernel matrix of more would not fit beside the others
+TORCH_EPOCHS = 300
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One problem: k directions in d features, noise as a part of the variance of labels."""
+
+    activation: Activation
+    d: int
+    k: int
+    noise: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.activation.name}, d={self.d}, k={self.k}, noise {self.noise:.0%}"
+
+    def draw(self, n: int, seed: int) -> tuple[Floats, Floats, Floats, Floats, Truth]:
+        """Return rows, labels, fresh rows, fresh labels without noise, and the truth."""
+        X, y, truth = make_activation_sum(
+            n + FRESH, self.k, self.d, activation=self.activation.function, random_state=seed
+        )
+        noise = np.random.default_rng(seed).standard_normal(n) * np.sqrt(self.noise) * y.std()
+        return X[:n], y[:n] + noise, X[n:], y[n:], truth
+
+
+def r2(y: Floats, predicted: Floats) -> float:
+    """Return the coefficient of determination."""
+    return float(1 - np.mean((y - predicted) ** 2) / np.var(y))
+
+
+Fit: TypeAlias = Callable[[Floats, Floats], Callable[[Floats], Floats]]
+
+
+def ours(setting: Setting, refine: bool) -> Iterator[Fit]:
+    """Yield the regressor of this library."""
+
+    def fit(X: Floats, y: Floats) -> Callable[[Floats], Floats]:
+        model = ActivationSumRegressor(
+            setting.activation, setting.k, refine=refine, random_state=0
+        )
+        return model.fit(X, y).predict
+
+    yield fit
+
+
+def scaled(make: Callable[[], Any], X: Floats, y: Floats) -> Callable[[Floats], Floats]:
+    """Fit a scikit-learn regressor to labels of mean 0 and variance 1."""
+    mean, scale = float(y.mean()), float(y.std())
+    model = make().fit(X, (y - mean) / scale)
+    return lambda x: model.predict(x) * scale + mean
+
+
+def mlp(setting: Setting) -> Iterator[Fit]:
+    """Yield scikit-learn's network at several widths and penalties."""
+    for width, alpha in product((4 * setting.k, 64), (1e-4, 0.03, 0.3)):
+        yield partial(
+            scaled,
+            partial(
+                MLPRegressor,
+                hidden_layer_sizes=(width,),
+                alpha=alpha,
+                early_stopping=alpha < 1e-3,
+                max_iter=300,
+                random_state=0,
+            ),
+        )
+
+
+def kernel(setting: Setting) -> Iterator[Fit]:
+    """Yield kernel ridge regression, on at most 6,000 rows."""
+
+    def fit(make: Callable[[], Any], X: Floats, y: Floats) -> Callable[[Floats], Floats]:
+        return scaled(make, X[:KERNEL_ROWS], y[:KERNEL_ROWS])
+
+    for alpha, gamma in product((1e-2, 0.3), (0.1 / setting.d, 0.5 / setting.d)):
+        yield partial(fit, partial(KernelRidge, kernel="rbf", gamma=gamma, alpha=alpha))
+    for degree, alpha in product((2, 4), (0.1, 3.0)):
+        yield partial(
+            fit,
+            partial(KernelRidge, kernel="poly", degree=degree, gamma=1 / setting.d, alpha=alpha),
+        )
+
+
+def boosting(_: Setting) -> Iterator[Fit]:
+    """Yield gradient boosting with early stopping."""
+    for rate in (0.05, 0.15):
+        yield partial(
+            scaled,
+            partial(
+                HistGradientBoostingRegressor,
+                learning_rate=rate,
+                max_iter=500,
+                early_stopping=True,
+                random_state=0,
+            ),
+        )
+
+
+def torch_network(setting: Setting) -> Iterator[Fit]:
+    """Yield a torch network of the true activation, of the true width and wider."""
+    for width, decay in product((setting.k, 4 * setting.k), (0.0, 1e-3)):
+        yield partial(_fit_torch, setting.activation, width, decay)
+
+
+def _fit_torch(
+    activation: Activation, width: int, decay: float, X: Floats, y: Floats
+) -> Callable[[Floats], Floats]:
+    import torch  # noqa: PLC0415 (a peer that need not be installed)
+
+    torch.manual_seed(0)
+    mean, scale = float(y.mean()), float(y.std())
+    x = torch.as_tensor(X, dtype=torch.float32)
+    t = torch.as_tensor((y - mean) / scale, dtype=torch.float32)
+    inner = torch.nn.Linear(X.shape[1], width)
+    outer = torch.nn.Linear(width, 1)
+    weights = [*inner.parameters(), *outer.parameters()]
+    optimiser = torch.optim.AdamW(weights, lr=1e-2, weight_decay=decay)
+    size = min(256, len(X))
+    epochs = max(30, min(TORCH_EPOCHS, 3_000_000 // len(X)))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs)
+
+    def forward(z: Any) -> Any:
+        return outer(activation(inner(z)))[:, 0]
+
+    for _ in range(epochs):
+        for rows in torch.randperm(len(X)).split(size):
+            optimiser.zero_grad()
+            torch.mean((forward(x[rows]) - t[rows]) ** 2).backward()
+            optimiser.step()
+        schedule.step()
+
+    def predict(fresh: Floats) -> Floats:
+        with torch.no_grad():
+            values = forward(torch.as_tensor(fresh, dtype=torch.float32)).numpy()
+        return np.asarray(values * scale + mean, dtype=np.float64)
+
+    return predict
+
+
+PEERS: dict[str, Callable[[Setting], Iterator[Fit]]] = {
+    "ours, polynomial": partial(ours, refine=False),
+    "ours, refined": partial(ours, refine=True),
+    "MLPRegressor": mlp,
+    "torch network": torch_network,
+    "kernel ridge": kernel,
+    "gradient boosting": boosting,
+}
+
+
+def best_fit(fits: list[Fit], X: Floats, y: Floats, seed: int) -> tuple[Any, float]:
+    """Choose among settings on rows held out, and time one fit with the best."""
+    chosen = fits[0]
+    if len(fits) > 1:
+        A, B, a, b = train_test_split(X, y, test_size=0.1, random_state=seed)
+        chosen = max(fits, key=lambda fit: r2(b, fit(A, a)(B)))
+    clock = perf_counter()
+    predict = chosen(X, y)
+    return predict, perf_counter() - clock
+
+
+def installed() -> list[str]:
+    """Return the peers that can run here."""
+    try:
+        import torch  # noqa: F401, PLC0415
+    except ImportError:
+        return [name for name in PEERS if name != "torch network"]
+    return list(PEERS)
+
+
+def targets(seeds: int) -> None:
+    """Print R² beside what is asked for, of the polynomial and after refinement."""
+    small = partial(Setting, d=10, k=4)
+    rows = [
+        (small(relu()), 3_000, False, 0.975),
+        (small(relu()), 100_000, False, 0.99),
+        (small(relu()), 10_000, True, 0.9999),
+        (small(cosine(1.0)), 10_000, False, 0.995),
+        (small(cosine(2.0)), 100_000, False, 0.985),
+        (Setting(relu(), 50, 10), 3_000, False, None),
+        (Setting(relu(), 50, 10), 100_000, False, None),
+        (Setting(relu(), 50, 10), 10_000, True, None),
+        (Setting(cosine(1.0), 50, 10), 10_000, False, None),
+        (Setting(cosine(2.0), 50, 10), 100_000, False, None),
+    ]
+    print("| setting | rows | refined | asked | least R² | median R² | seconds |")
+    print("|---|---|---|---|---|---|---|")
+    for setting, n, refine, asked in rows:
+        scores, seconds = [], []
+        for seed in range(seeds):
+            X, y, fresh, labels, _ = setting.draw(n, seed)
+            predict, taken = best_fit(list(ours(setting, refine)), X, y, seed)
+            scores.append(r2(labels, predict(fresh)))
+            seconds.append(taken)
+        wanted = "" if asked is None else f"{asked:g}"
+        print(
+            f"| {setting} | {n:,} | {'yes' if refine else 'no'} | {wanted} | {min(scores):.5f} | "
+            f"{np.median(scores):.5f} | {np.median(seconds):.2f} |",
+            flush=True,
+        )
+
+
+def peers(seeds: int, sizes: list[int], plot: str | None, only: str | None) -> None:
+    """Print R² and seconds of every peer, at every number of rows."""
+    settings = [
+        Setting(relu(), 10, 4, 0.1),
+        Setting(relu(), 50, 10, 0.0),
+        Setting(relu(), 50, 10, 0.1),
+        Setting(cosine(1.0), 10, 4, 0.1),
+        Setting(cosine(1.0), 50, 10, 0.1),
+    ]
+    names = installed()
+    results: dict[tuple[str, int, str], list[float]] = {}
+    for setting in settings:
+        if only is not None and only not in str(setting):
+            continue
+        print(f"\n{setting}: median R² (least), seconds\n")
+        print("| rows | " + " | ".join(names) + " |")
+        print("|---|" + "---|" * len(names))
+        for n in sizes:
+            cells = []
+            for name in names:
+                scores, seconds = [], []
+                for seed in range(seeds):
+                    X, y, fresh, labels, _ = setting.draw(n, seed)
+                    fits = list(PEERS[name](setting))
+                    predict, taken = best_fit(fits, X, y, seed)
+                    scores.append(r2(labels, predict(fresh)))
+                    seconds.append(taken)
+                results[str(setting), n, name] = scores
+                cells.append(
+                    f"{np.median(scores):.4f} ({min(scores):.4f}), {np.median(seconds):.1f}"
+                )
+            print(f"| {n:,} | " + " | ".join(cells) + " |", flush=True)
+    if plot is not None:
+        draw_figure(results, names, plot)
+
+
+def draw_figure(
+    results: dict[tuple[str, int, str], list[float]], names: list[str], path: str
+) -> None:
+    """Draw the error 1 − R² against rows on logarithmic axes, one panel a setting."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "activations"
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    settings = list(dict.fromkeys(key[0] for key in results))
+    sizes = sorted({key[1] for key in results})
+    figure, axes = plt.subplots(
+        1, len(settings), figsize=(4 * len(settings), 3.6), sharey=True, squeeze=False
+    )
+    for axis, setting in zip(axes[0], settings, strict=True):
+        for name in names:
+            medians = [1 - np.median(results[setting, n, name]) for n in sizes]
+            style = "-" if name.startswith("ours") else "--"
+            axis.loglog(sizes, np.maximum(medians, 1e-7), style, marker="o", label=name)
+        axis.set_title(setting, fontsize=9)
+        axis.set_xlabel("rows")
+    axes[0][0].set_ylabel("1 − R² on fresh rows")
+    axes[0][-1].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def eta(basis: Floats, truth: Truth) -> float:
+    r"""Return the paper's η at order 2: the norm of M_2 outside the span, over that of M_2."""
+    inside = truth.vectors @ basis.T @ basis
+    whole = truth.vectors.T @ (truth.weights[:, None] * truth.vectors)
+    kept = inside.T @ (truth.weights[:, None] * inside)
+    return float(np.linalg.norm(whole - kept) / np.linalg.norm(whole))
+
+
+def eta_at(moments: Any, order: int, truth: Truth) -> float:
+    r"""Return η at an even order: how much of M_{2r} lies outside :math:`U_r \otimes U_r`."""
+    r = order // 2
+    projection = moments.projection.first(r)
+    q = np.asarray(evaluate(power(vector("v"), r), {"v": truth.vectors}, projection))
+    w = truth.weights
+    whole = w @ (truth.vectors @ truth.vectors.T) ** order @ w
+    kept = q.T @ (w[:, None] * q)
+    return float(np.sqrt(max(0.0, whole - np.sum(kept**2)) / whole))
+
+
+def subspace(seeds: int) -> None:
+    """Print the error of the span and of higher subspaces, and what each ingredient adds."""
+    print("| setting | rows | η of M_2 | after sharpening | η of M_4 | η of M_6 | 1 − R² |")
+    print("|---|---|---|---|---|---|---|")
+    settings = [Setting(relu(), 10, 4, 0.1), Setting(relu(), 50, 10, 0.1)]
+    for setting in settings:
+        for n in (3_000, 30_000, 100_000):
+            found = []
+            for seed in range(seeds):
+                X, y, fresh, labels, truth = setting.draw(n, seed)
+                m = implicit_moments(
+                    ActivationSumProblem(X, y, setting.activation),
+                    n_components=setting.k,
+                    order=2,
+                )
+                model = ActivationSumRegressor(
+                    setting.activation, setting.k, refine=False, random_state=0
+                ).fit(X, y)
+                last = model.polynomial_.fold.moments  # type: ignore[union-attr]
+                found.append(
+                    (
+                        eta(np.asarray(m.folds[0].moments.frame.basis), truth),
+                        eta(model.polynomial_.basis, truth),
+                        eta_at(last, 4, truth),
+                        eta_at(last, 6, truth),
+                        1 - r2(labels, model.predict(fresh)),
+                    )
+                )
+            cells = " | ".join(f"{value:.4f}" for value in np.median(found, axis=0))
+            print(f"| {setting} | {n:,} | {cells} |", flush=True)
+    ingredients(settings, seeds)
+
+
+def ingredients(settings: list[Setting], seeds: int) -> None:
+    """Print R² as the ingredients are added one by one."""
+    from implicitmoments.fitting.activation.hypothesis import fit_polynomial  # noqa: PLC0415
+    from implicitmoments.fitting.rows import LabelledRows  # noqa: PLC0415
+
+    def plain(setting: Setting, X: Floats, y: Floats, reduce: bool) -> Callable[[Floats], Floats]:
+        activation = setting.activation
+        m = implicit_moments(
+            ActivationSumProblem(X, y, activation),
+            n_components=setting.k,
+            order=4,
+            reduce_weights=reduce,
+        )
+        orders = [t for t in range(5) if activation.coefficient(t)]
+        return lambda x: sum(activation.coefficient(t) * m.hermite(x, t) for t in orders)
+
+    def fitted(
+        setting: Setting, X: Floats, y: Floats, rounds: int, degrees: list[int]
+    ) -> Callable[[Floats], Floats]:
+        rows = LabelledRows(ActivationSumProblem(X, y, setting.activation))
+        return fit_polynomial(rows, setting.k, degrees, rounds=rounds)
+
+    steps: dict[str, Callable[[Setting, Floats, Floats], Callable[[Floats], Floats]]] = {
+        "moments, degree 4": partial(plain, reduce=False),
+        "+ lower orders removed": partial(plain, reduce=True),
+        "+ least squares": partial(fitted, rounds=0, degrees=[4]),
+        "+ span sharpened": partial(fitted, rounds=3, degrees=[4]),
+        "+ degree by cross-validation": partial(fitted, rounds=3, degrees=[1, 2, 4, 6, 8, 10]),
+        "+ refined": lambda s, X, y: next(ours(s, True))(X, y),
+    }
+    print("\n| setting | rows | " + " | ".join(steps) + " |")
+    print("|---|---|" + "---|" * len(steps))
+    for setting in settings:
+        for n in (3_000, 30_000):
+            cells = []
+            for make in steps.values():
+                scores = []
+                for seed in range(seeds):
+                    X, y, fresh, labels, _ = setting.draw(n, seed)
+                    scores.append(r2(labels, make(setting, X, y)(fresh)))
+                cells.append(f"{np.median(scores):.4f}")
+            print(f"| {setting} | {n:,} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["targets", "peers", "subspace"])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 3_000, 10_000, 30_000])
+    parser.add_argument("--only", help="settings whose name holds this text")
+    parser.add_argument("--plot", help="write a figure to this file")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if given.what == "targets":
+        targets(given.seeds)
+    elif given.what == "peers":
+        peers(given.seeds, given.sizes, given.plot, given.only)
+    else:
+        subspace(given.seeds)
+
+
+if __name__ == "__main__":
+    main()
