@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.backends import Floats
 from implicitmoments.samples import CallableSource, RowDraws, blocks
 
-__all__ = ["SphericalSpan", "find_span", "near_rows", "span_source"]
+__all__ = ["SphericalSpan", "find_span", "flat_directions", "near_rows", "span_source"]
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -128,12 +128,15 @@ def flat_directions(span: SphericalSpan, n: int) -> float | None:
     return smallest if smallest < SHRUNK * usual else None
 
 
-def near_rows(X: Floats, sample_weight: Floats | None = None) -> Mask:
+def near_rows(
+    X: Floats, sample_weight: Floats | None = None, *, times: float | None = None
+) -> Mask:
     """Tell rows from outliers that would own every high moment.
 
-    By the distance from the median, against its own median and spread. The bound lets one row in
-    a hundred data sets of this size go that is none; where more than a hundredth of the
-    rows pass it, they are no outliers, and all rows are kept.
+    By the distance from the median, against its own median and spread: the bound takes one row in
+    about a hundred data sets of this size for an outlier that is none. With ``times`` the bound is
+    so many times the median distance instead, for components that lie apart. Where more than a
+    hundredth of the rows pass it, they are no outliers, and all rows are kept.
     """
     counted = np.ones(len(X), dtype=bool) if sample_weight is None else sample_weight > 0
     some = X[counted][:: max(1, int(np.sum(counted)) // PROBED)]
@@ -141,7 +144,8 @@ def near_rows(X: Floats, sample_weight: Floats | None = None) -> Mask:
     usual = np.linalg.norm(some - center, axis=1)
     middle = float(np.median(usual))
     spread = 1.4826 * float(np.median(np.abs(usual - middle)))  # of a normal, its deviation
-    most = middle + 1.2 * math.sqrt(2.0 * math.log(100.0 * len(X))) * max(spread, 0.1 * middle)
+    reach = 1.2 * math.sqrt(2.0 * math.log(100.0 * len(X)))
+    most = middle + reach * max(spread, 0.1 * middle) if times is None else times * middle
     near = np.empty(len(X), dtype=bool)
     for rows in blocks(range(len(X)), BLOCK_ROWS):
         apart = np.linalg.norm(X[rows.start : rows.stop] - center, axis=1)

@@ -1,6 +1,7 @@
 """Estimators with the manners of scikit-learn. Thin: what they compute is in ``fitting``."""
 
+from implicitmoments.learners.clustering import SphericalMixtureClusterer
 from implicitmoments.learners.mixture_density import SphericalMixtureDensity
 from implicitmoments.learners.warnings import AssumptionWarning
 
-__all__ = ["AssumptionWarning", "SphericalMixtureDensity"]
+__all__ = ["AssumptionWarning", "SphericalMixtureClusterer", "SphericalMixtureDensity"]

@@ -44,10 +44,11 @@ class SphericalMixtureDensity(DensityMixin, BaseEstimator):
     variance : float, optional
         The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
         the covariance, which takes ``n_components <= n_features``.
-    degree : int, "auto" or "cv"
+    degree : int, "cv" or "auto"
         Orders that are kept. ``"auto"``: as many as the tail bound of the theorem asks for at
-        ``epsilon`` and the measured radius of the means. ``"cv"``: the even degree, at most two
-        above that, with the largest likelihood of rows left out, in three folds.
+        ``epsilon`` and the measured radius of the means, whether or not the rows can tell them.
+        ``"cv"``: the even degree, at most two above that, with the largest likelihood of rows
+        left out, in three folds, by the closed form.
     epsilon : float
         The total variation distance that is aimed at: half of it for truncation. It also sets
         what clipping may cost, 0.02 of it.
@@ -101,7 +102,7 @@ class SphericalMixtureDensity(DensityMixin, BaseEstimator):
         n_components: int = 2,
         *,
         variance: float | None = None,
-        degree: int | str = "auto",
+        degree: int | str = "cv",
         epsilon: float = 0.05,
         max_degree: int = 12,
         clip: float | str = "auto",
@@ -191,8 +192,6 @@ class SphericalMixtureDensity(DensityMixin, BaseEstimator):
         if isinstance(self.clip, str) and self.clip != "auto":
             raise ValueError(f"clip is a number or 'auto', got {self.clip!r}")
         method = check_method(self.method)
-        if method == "paper" and degree == "cv":
-            raise ValueError("degree='cv' goes with method='closed_form'; give a degree or 'auto'")
         return DensityOptions(
             k=check_whole("n_components", self.n_components, 1),
             variance=check_variance(self.variance),
