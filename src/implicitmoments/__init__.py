@@ -8,13 +8,21 @@ Tensor Estimation and Learning Latent Variable Models*.
 from importlib.metadata import version
 
 from implicitmoments import circuits, datasets, models, moments, projections, samples
+from implicitmoments.learners import (
+    AssumptionWarning,
+    SphericalMixtureClusterer,
+    SphericalMixtureDensity,
+)
 from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
 
 __version__ = version("implicitmoments")
 
 __all__ = [
+    "AssumptionWarning",
     "HermiteProblem",
     "MomentProblem",
+    "SphericalMixtureClusterer",
+    "SphericalMixtureDensity",
     "__version__",
     "circuits",
     "datasets",

@@ -177,7 +177,7 @@ def _warnings(
     said = []
     if stats["outliers"]:
         said.append(
-            f"{stats['outliers']} rows lie more than {FAR:g} times as far from the others as is "
+            f"{stats['outliers']} row(s) lie more than {FAR:g} times as far from the others as is "
             "usual; they were left out of the fit and labelled by the nearest mean"
         )
     flat = flat_directions(span, stats["rows_used"])

@@ -23,9 +23,18 @@ from implicitmoments.moments.closed_form import OVERSAMPLING, even_estimate
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import open_window
+from implicitmoments.projections import hermite_dense
 from implicitmoments.samples import blocks
 
-__all__ = ["Constant", "Expansion", "JointExpansion", "OrderByOrder", "expand"]
+__all__ = [
+    "Constant",
+    "DenseExpansion",
+    "Expansion",
+    "JointExpansion",
+    "OrderByOrder",
+    "expand",
+    "expand_dense",
+]
 
 EVALUATED = 2**21  # numbers made of the points that are evaluated at a time
 
@@ -130,6 +139,34 @@ class OrderByOrder:
             term = moment.hermite(coordinates, n_draws=self.n_draws, random_state=self.seed)
             found += term / math.sqrt(math.factorial(moment.order))
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class DenseExpansion:
+    """The dense twin: tensors written down, for small degrees and few coordinates.
+
+    Attributes
+    ----------
+    degree : int
+    tensors : tuple of arrays (p, …, p)
+        :math:`T_t` for t = 0, …, degree.
+    """
+
+    degree: int
+    tensors: tuple[Floats, ...]
+
+    def __call__(self, coordinates: Floats) -> Floats:
+        """Evaluate at rows of coordinates (n, p)."""
+        found = np.zeros(len(coordinates))
+        for t, tensor in enumerate(self.tensors):
+            found += hermite_dense(coordinates, t).reshape(len(coordinates), -1) @ tensor.ravel()
+        return found
+
+
+def expand_dense(coordinates: Floats, degree: int) -> DenseExpansion:
+    """Average :math:`T_t = E[H_t(x)]` (Lemma 4.17) over rows of coordinates (n, p)."""
+    tensors = (np.mean(hermite_dense(coordinates, t), axis=0) for t in range(degree + 1))
+    return DenseExpansion(degree, tuple(map(np.asarray, tensors)))
 
 
 def expand(

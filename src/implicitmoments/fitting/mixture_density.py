@@ -1,4 +1,4 @@
-"""Density estimation with bounded means: the algorithm of Theorem 4.16, from rows to hypothesis."""
+"""Density estimation with bounded means, from rows to hypothesis (Theorem 4.16)."""
 
 from __future__ import annotations
 
@@ -76,16 +76,8 @@ def fit_density(
         sample_weight = None if sample_weight is None else sample_weight[near]
     span = find_span(X, how.k, how.variance, sample_weight)
     degree, scores = _choose_degree(X, span, sample_weight, how)
-    expansion = expand(
-        X,
-        span,
-        how.k,
-        degree,
-        sample_weight=sample_weight,
-        method=how.method,
-        n_draws=how.n_draws,
-        seed=how.seed,
-    )
+    options: dict[str, Any] = {"method": how.method, "n_draws": how.n_draws, "seed": how.seed}
+    expansion = expand(X, span, how.k, degree, sample_weight=sample_weight, **options)
     ratios = evaluate_rows(expansion, span, X)
     loss = CLIP_LOSS * how.epsilon
     clip = choose_clip(ratios, sample_weight, loss) if how.clip is None else how.clip
@@ -138,7 +130,7 @@ def _warnings(
     n = float(np.sum(counts)) ** 2 / float(np.sum(counts**2))  # rows that count
     if stats["outliers"]:
         said.append(
-            f"{stats['outliers']} rows lie so far from the others that they would own every "
+            f"{stats['outliers']} row(s) lie so far from the others that they would own every "
             "high moment, and were left out; remove or check them"
         )
     flat = flat_directions(span, round(n))

@@ -42,7 +42,7 @@ HALF = 0.5  # of the pairs of one component lie below their median
 
 @dataclass(frozen=True, eq=False)
 class PairwiseTest:
-    """A test of pairs of rows: below the threshold they are of one component.
+    r"""A test of pairs of rows: below the threshold they are of one component.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class PairwiseTest:
     merge_rate : float
         Estimated part of the pairs of two components that are not.
     same_rate : float
-        Estimated part of pairs of one component among all, :math:`\\sum_i w_i^2`.
+        Estimated part of pairs of one component among all, :math:`\sum_i w_i^2`.
     n_draws : int
         Auxiliary draws a pair, for moments by the paper's algorithm.
     """
@@ -119,7 +119,7 @@ def choose_test(
     n_draws: int = 100,
     seed: int = 0,
 ) -> PairwiseTest:
-    """Choose the order and the threshold with the smallest sum of error rates.
+    r"""Choose the order and the threshold with the smallest sum of error rates.
 
     The part of pairs of one component is the part of all pairs below the median of such pairs,
     doubled, as for p-values (Storey 2002). Pairs of two components there make it too large, so
@@ -130,25 +130,22 @@ def choose_test(
     moments : mapping of int to moments
         By order.
     differences : array of shape (n, p)
-        :math:`(x - x')/\\sqrt 2` for random pairs of rows.
+        :math:`(x - x')/\sqrt 2` for random pairs of rows.
     n_draws, seed : int
     """
-    null = np.random.default_rng(seed).standard_normal(differences.shape)
+    if not moments:
+        raise ValueError("there is no order to choose from; give moments of at least one")
+    null = np.asarray(np.random.default_rng(seed).standard_normal(differences.shape))
     seen, known = (
         {t: np.sort(_statistic(m, points, n_draws)) for t, m in moments.items()}
         for points in (differences, null)
     )
     same_rate = min(_part_below(seen[t], float(np.quantile(known[t], HALF))) for t in moments)
     same_rate = min(max(same_rate / HALF, 1.0 / len(differences)), 1.0)
-    best: tuple[float, float, float, int] | None = None
-    for t in moments:
-        threshold, split, merge = _threshold(seen[t], known[t], same_rate)
-        if best is None or split + merge < best[1] + best[2]:
-            best = (threshold, split, merge, t)
-    if best is None:
-        raise ValueError("no order was given to choose from")
-    threshold, split, merge, t = best
-    return PairwiseTest(t, moments[t], threshold, split, merge, same_rate, n_draws)
+    found = {t: _threshold(seen[t], known[t], same_rate) for t in moments}
+    best = min(found, key=lambda t: found[t][1] + found[t][2])
+    threshold, split, merge = found[best]
+    return PairwiseTest(best, moments[best], threshold, split, merge, same_rate, n_draws)
 
 
 def _threshold(seen: Floats, known: Floats, same_rate: float) -> tuple[float, float, float]:

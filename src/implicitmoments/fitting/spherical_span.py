@@ -100,29 +100,39 @@ def find_span(
     values, vectors = (a[..., ::-1] for a in np.linalg.eigh(covariance / total))
     p = min(k - 1, d)
     if variance is None:
-        variance = _noise_variance(values, p, k)
-    return SphericalSpan(center, variance, np.ascontiguousarray(vectors[:, :p].T), values / variance)
+        variance = _noise_variance(values, p, k, n)
+    return SphericalSpan(
+        center, variance, np.ascontiguousarray(vectors[:, :p].T), values / variance
+    )
 
 
-def _noise_variance(values: Floats, p: int, k: int) -> float:
+def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
+    """Average the eigenvalues off the span.
+
+    Without those of constant and dependent columns, which are 0; where there are fewer rows than
+    features others are 0 too, and count.
+    """
     d = len(values)
     if p == d:
         raise ValueError(
             f"variance=None is estimated from directions without means, and n_components={k} may "
             f"take up all of n_features={d}; give variance=..., or n_components of at most {d}"
         )
-    estimate = float(np.mean(values[p:]))
-    if not estimate > SMALLEST_VARIANCE * max(float(values[0]), np.finfo(np.float64).tiny):
+    least = SMALLEST_VARIANCE * max(float(values[0]), np.finfo(np.float64).tiny)
+    off = values[p:]
+    varying = off[off > least] if n > d else off
+    estimate = float(np.mean(varying)) if len(varying) else 0.0
+    if not estimate > least:
         raise ValueError(
-            f"the rows do not vary off {p} of {d} directions, so that the noise variance cannot be "
-            "estimated; remove constant or dependent columns, or give variance=..."
+            f"the rows do not vary off {p} of {d} directions, so that the noise variance cannot "
+            "be estimated; remove constant or dependent columns, or give variance=..."
         )
     return estimate
 
 
 def flat_directions(span: SphericalSpan, n: int) -> float | None:
     """Return the smallest variance over that of the noise, where it is too small to be noise."""
-    smallest = float(span.spectrum[-1])
+    smallest = max(0.0, float(span.spectrum[-1]))
     # the least eigenvalue of the covariance of n standard normal rows is about (1 − √(d/n))²
     usual = max(0.0, 1.0 - math.sqrt(len(span.spectrum) / n)) ** 2
     return smallest if smallest < SHRUNK * usual else None

@@ -102,7 +102,12 @@ class SphericalMixtureClusterer(ClusterMixin, BaseEstimator):
         self.n_draws = n_draws
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SphericalMixtureClusterer:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 (scikit-learn passes it)
+        sample_weight: Any = None,
+    ) -> SphericalMixtureClusterer:
         """Cluster the rows.
 
         Parameters

@@ -97,7 +97,7 @@ class SphericalMixtureDensity(DensityMixin, BaseEstimator):
     (100, 5)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
         self,
         n_components: int = 2,
         *,
@@ -124,7 +124,12 @@ class SphericalMixtureDensity(DensityMixin, BaseEstimator):
         self.max_proposals = max_proposals
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SphericalMixtureDensity:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 (scikit-learn passes it)
+        sample_weight: Any = None,
+    ) -> SphericalMixtureDensity:
         """Estimate the density.
 
         Parameters

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.backends import Floats
 
-__all__ = ["check_method", "check_number", "check_rows", "check_whole"]
+__all__ = ["check_method", "check_number", "check_rows", "check_variance", "check_whole"]
 
 
 def check_rows(
@@ -26,8 +26,6 @@ def check_rows(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
         counted = int(np.sum(weights > 0))
-        if counted == 0:
-            raise ValueError("sample_weight is zero for every row; give some row a weight")
     if counted < max(2, n_components):
         raise ValueError(
             f"n_components={n_components} and n_samples={counted} rows with a weight: expected at "
@@ -40,14 +38,15 @@ def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> in
     """Return a whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} is a whole number, got {value!r}")
-    if not least <= value <= most:
+    number = int(value)
+    if not least <= number <= most:
         upper = "" if most == math.inf else f" and at most {most}"
         raise ValueError(f"{name} is at least {least}{upper}, got {value}")
-    return int(value)
+    return number
 
 
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> float:
-    """Return a finite number above ``least``, or equal to it where that is not 0."""
+    """Return a finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is a number, got {value!r}")
     number = float(value)
