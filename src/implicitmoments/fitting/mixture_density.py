@@ -144,10 +144,10 @@ def _warnings(
     if distance > FAR_OFF + CHANCE / math.sqrt(n) or negative > NEGATIVE:
         said.append(
             f"the density is at least {distance:.2f} from the rows in total variation, and its "
-            f"expansion is negative at {negative:.1%} of them: means of norm "
-            f"{stats['radius']:.1f} (in units of the noise; √log k is "
-            f"{math.sqrt(math.log(max(how.k, 2))):.1f}) are too long for degree "
-            f"{stats['degree']}, or the mixture is not spherical; use more rows and a larger "
-            "max_degree, or SphericalMixture or SphericalMixtureClusterer"
+            f"expansion of degree {stats['degree']} is negative at {negative:.1%} of them: the "
+            f"means are too long (norm {stats['radius']:.1f} in units of the noise, √log k is "
+            f"{math.sqrt(math.log(max(how.k, 2))):.1f}), the rows too few for the degree, or the "
+            "mixture is not spherical; use more rows, degree='cv' and a larger max_degree, or "
+            "SphericalMixture or SphericalMixtureClusterer"
         )
     return said
