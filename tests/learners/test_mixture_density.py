@@ -195,8 +195,10 @@ def test_parameters_are_checked(options, error, message):
 def test_fewer_rows_than_components_are_refused():
     with pytest.raises(ValueError, match=r"n_components=9 and n_samples=5"):
         SphericalMixtureDensity(9).fit(rows(5))
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match=r"non-zero|n_samples=0"):
         SphericalMixtureDensity(2).fit(rows(5), sample_weight=np.zeros(5))
+    with pytest.raises(ValueError, match="negative entries"):
+        SphericalMixtureDensity(2).fit(rows(5), sample_weight=[1, 1, -1, 1, 1])
 
 
 def test_the_sampler_gives_up_after_its_cap():

@@ -22,10 +22,10 @@ def check_rows(
     weights: Floats | None = None
     counted = len(rows)
     if sample_weight is not None:
-        weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
-        )
-        counted = int(np.sum(weights > 0))
+        checked: Floats = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        if np.any(checked < 0):
+            raise ValueError("sample_weight has negative entries; weights are 0 or more")
+        weights, counted = checked, int(np.sum(checked > 0))
     if counted < max(2, n_components):
         raise ValueError(
             f"n_components={n_components} and n_samples={counted} rows with a weight: expected at "
