@@ -34,6 +34,12 @@ def test_rows_like_no_other_take_no_cluster(rng):
     assert adjusted_rand_score(labels, found[:m]) > 0.99
 
 
+def test_small_clusters_are_kept_before_large_ones_are_broken(rng):
+    for _ in range(5):
+        same, labels = noisy_graph(rng, [50, 50, 50, 50, 4], 0.05, 0.01)
+        assert adjusted_rand_score(labels, cluster_graph(same, 5)) > 0.99
+
+
 def test_labels_have_no_gaps(rng):
     same, _ = noisy_graph(rng, [50, 50], 0.0, 0.0)
     found = cluster_graph(same, 4)

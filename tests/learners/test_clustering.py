@@ -76,7 +76,7 @@ def test_options(options):
     model = SphericalMixtureClusterer(4, random_state=0, **options).fit(X)
     assert adjusted_rand_score(truth.labels, model.labels_) > 0.99
     assert model.order_ == options.get("order", model.order_)
-    assert model.stats_["n_landmarks"] == options.get("n_landmarks", 200)
+    assert model.stats_["n_landmarks"] == options.get("n_landmarks", 400)
 
 
 def test_the_paper_is_there_for_comparison():

@@ -26,6 +26,15 @@ def test_it_is_as_good_as_the_rule_of_bayes(k, separation, seed):
     assert adjusted_rand_score(truth.labels, shuffled) < bound
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rare_components_are_found(seed):
+    X, truth = make_spherical_mixture(
+        20_000, 6, 20, radius=8.0, separation=8.0, weights=[1] * 5 + [0.1], random_state=seed
+    )
+    model = SphericalMixtureClusterer(6, random_state=seed).fit(X)
+    assert np.min(np.linalg.norm(model.means_ - truth.vectors[5], axis=1)) < 0.6
+
+
 def test_means_are_as_good_as_averages_of_the_true_clusters():
     X, truth = make_spherical_mixture(20_000, 6, 20, radius=8.0, separation=10.0, random_state=0)
     model = SphericalMixtureClusterer(6, random_state=0).fit(X)

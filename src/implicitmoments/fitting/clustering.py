@@ -31,7 +31,7 @@ __all__ = ["ClusterFit", "ClusterOptions", "fit_clusters"]
 Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 LANDMARKS = 40  # rows a component that are tested with one another
-FEWEST_LANDMARKS = 200
+FEWEST_LANDMARKS = 400
 FAR = 10.0  # times the usual distance from the median, and a row is an outlier
 UNSURE = 0.2  # sum of the error rates from which the test is not to be trusted
 DOUBTFUL = 0.05  # part of the rows that the rule of Bayes would put wrong

@@ -17,6 +17,7 @@ Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 ROUNDS = 20
 STRAYS = 20  # one row in so many may be left outside of the clusters at first
+FEWEST = 3  # rows like no other do not agree by threes
 
 
 def cluster_graph(same: Graph, k: int) -> Labels:
@@ -58,9 +59,10 @@ def _dissimilarity(same: Graph) -> Floats:
 
 
 def _largest_clusters(tree: Floats, m: int, k: int) -> Labels:
-    """Cut the tree where the k-th largest cluster is largest; −1 for rows outside of the k.
+    """Cut the tree into k clusters and some strays, whose label is −1.
 
-    Rows like no other stay alone until the end, and would use up clusters.
+    Rows like no other stay alone until the end, and would use up clusters: the first cut is taken
+    whose k-th largest cluster has a few rows. Later ones would break large clusters before small.
     """
     best, chosen = -1, np.zeros(m, dtype=np.int64)
     for n_clusters in range(k, min(m, k + max(5, m // STRAYS)) + 1):
@@ -73,6 +75,8 @@ def _largest_clusters(tree: Floats, m: int, k: int) -> Labels:
             places = np.full(len(sizes), -1)
             places[largest] = np.arange(len(largest))
             chosen = places[cut]
+        if best >= FEWEST:
+            break
     return _as_labels(chosen)
 
 

@@ -47,7 +47,7 @@ class SphericalMixtureClusterer(ClusterMixin, BaseEstimator):
         The even order t of the test. ``"auto"``: that of 2, 4 and 6 with the smallest estimated
         error rates, as far as they are affordable.
     n_landmarks : int or "auto"
-        Rows that are tested with one another; 40 a component, and at least 200, by default.
+        Rows that are tested with one another; 40 a component, and at least 400, by default.
     method : {"closed_form", "paper"}
         ``"paper"`` estimates the moment by algorithm Implicit-Moment-Estimation and evaluates it
         with auxiliary draws: for comparison, it is slower and takes far more rows.
