@@ -8,7 +8,12 @@ Tensor Estimation and Learning Latent Variable Models*.
 from importlib.metadata import version
 
 from implicitmoments import circuits, datasets, models, moments, projections, samples
-from implicitmoments.learners import ActivationSumRegressor, AssumptionWarning
+from implicitmoments.learners import (
+    ActivationSumRegressor,
+    AssumptionWarning,
+    SphericalMixtureClusterer,
+    SphericalMixtureDensity,
+)
 from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
 
 __version__ = version("implicitmoments")
@@ -18,6 +23,8 @@ __all__ = [
     "AssumptionWarning",
     "HermiteProblem",
     "MomentProblem",
+    "SphericalMixtureClusterer",
+    "SphericalMixtureDensity",
     "__version__",
     "circuits",
     "datasets",

@@ -53,3 +53,12 @@ def test_mixtures_are_measured_from_their_centre_in_units_of_their_noise():
     moved = SphericalMixtureProblem(5 + 3 * X, variance=9.0, center=[5.0, 5.0, 5.0])
     plain = SphericalMixtureProblem(X)
     np.testing.assert_allclose(second_moment(moved, 1000)[0], second_moment(plain, 1000)[0])
+
+
+def test_differences_count_as_often_as_both_of_their_rows(rng):
+    X, counts = rng.normal(size=(41, 3)), rng.integers(0, 3, 41).astype(float)
+    problem = PairwiseDifferenceProblem(X, sample_weight=counts)
+    found = problem.multiplicity(range(20), X)
+    products = counts[0:40:2] * counts[1:40:2]
+    np.testing.assert_allclose(found, products)
+    assert PairwiseDifferenceProblem(X).multiplicity(range(20), X) is None

@@ -1,6 +1,13 @@
 """Estimators with the manners of scikit-learn. Thin: what they compute is in ``fitting``."""
 
 from implicitmoments.learners.activation import ActivationSumRegressor
+from implicitmoments.learners.clustering import SphericalMixtureClusterer
+from implicitmoments.learners.mixture_density import SphericalMixtureDensity
 from implicitmoments.learners.warnings import AssumptionWarning
 
-__all__ = ["ActivationSumRegressor", "AssumptionWarning"]
+__all__ = [
+    "ActivationSumRegressor",
+    "AssumptionWarning",
+    "SphericalMixtureClusterer",
+    "SphericalMixtureDensity",
+]

@@ -73,7 +73,15 @@ class PairwiseDifferenceProblem(HermiteProblem):
     ----------
     points : array of shape (n_samples, n_features), Source, or callable
         Rows of the mixture; rows 2i and 2i + 1 make one difference.
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts; a difference counts as often as the product says.
     """
 
-    def __init__(self, points: Array | Source) -> None:
-        super().__init__(DifferenceSource(as_source(points)))
+    def __init__(self, points: Array | Source, *, sample_weight: Array | None = None) -> None:
+        differences = DifferenceSource(as_source(points))
+        counts = None
+        if sample_weight is not None:
+            weights = as_real_array(sample_weight, "sample_weight", 1)
+            last = 2 * (int(weights.shape[0]) // 2)
+            counts = weights[0:last:2] * weights[1:last:2]
+        super().__init__(differences, sample_weight=counts)

@@ -1,0 +1,178 @@
+"""Clustering by the test of pairs, beside EM and k-means, and the test beside distances.
+
+Run: python benchmarks/clustering.py clusters [--seeds 5]
+     python benchmarks/clustering.py errors [--plot docs/figures/clustering.svg]
+
+Means at least ``separation`` apart in 20 features. The adjusted Rand index is taken against the
+true components, beside that of the rule of Bayes with the true means. Error rates of tests are
+the mean of both kinds, on pairs of one and of two components, at the best threshold for
+distances and at the chosen one for ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.fitting.pairwise_test import (
+    choose_test,
+    difference_moments,
+    random_differences,
+)
+from implicitmoments.fitting.spherical_span import find_span
+from spherical_peers import Floats, Labels, Spherical, peers, versions
+
+D, N = 20, 50_000
+SETTINGS = [(6, 10.0), (10, 10.0), (6, 6.0), (10, 6.0), (30, 8.0)]
+SEPARATIONS = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0)
+ORDERS = (2, 4, 6)
+N_PAIRS = 40_000
+
+
+def data(n: int, k: int, separation: float, seed: int) -> tuple[Floats, Spherical, Labels]:
+    """Return rows, the truth and labels; at the least radius that has room for the means."""
+    for factor in (0.72, 0.8, 0.9, 1.0, 1.2, 1.5):
+        try:
+            X, truth = make_spherical_mixture(
+                n, k, D, radius=factor * separation, separation=separation, random_state=seed
+            )
+        except ValueError:  # no room
+            continue
+        return X, Spherical(truth.weights, truth.vectors, np.ones(k)), np.asarray(truth.labels)
+    raise ValueError(f"{k} means {separation} apart do not fit")
+
+
+def cluster_table(n_seeds: int, n: int, without: list[str]) -> None:
+    """Print adjusted Rand indices and seconds, ours and others'."""
+    print(f"d = {D}, N = {n:,}, {n_seeds} seeds; {versions()}")
+    print("| k | separation | method | adjusted Rand index | worst over Bayes | seconds |")
+    print("|---" * 6 + "|")
+    for k, separation in SETTINGS:
+        found: dict[str, list[tuple[float, float, float]]] = {}
+        for seed in range(n_seeds):
+            X, truth, labels = data(n, k, separation, seed)
+            best = adjusted_rand_score(labels, truth.predict(X))
+            found.setdefault("rule of Bayes", []).append((best, 1.0, 0.0))
+            clock = perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AssumptionWarning)
+                model = SphericalMixtureClusterer(
+                    k, variance=1.0 if k > D else None, random_state=seed
+                ).fit(X)
+            seconds = perf_counter() - clock
+            index = adjusted_rand_score(labels, model.labels_)
+            found.setdefault("SphericalMixtureClusterer", []).append(
+                (index, index / best, seconds)
+            )
+            for name, fit in peers(without).items():
+                other = fit(X, k, seed)
+                index = adjusted_rand_score(labels, other.predict(X))
+                found.setdefault(name, []).append((index, index / best, other.seconds))
+        for name, rows in found.items():
+            indices, ratios, taken = (list(c) for c in zip(*rows, strict=True))
+            print(
+                f"| {k} | {separation:g} | {name} | {np.mean(indices):.4f} "
+                f"({min(indices):.4f}–{max(indices):.4f}) | {min(ratios):.4f} "
+                f"| {np.median(taken):.2f} |",
+                flush=True,
+            )
+
+
+def best_error(values: Floats, same: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
+    """Return the least mean of both error rates over all thresholds; small values are "same"."""
+    order = np.argsort(values)
+    told = np.concatenate([[0], np.cumsum(same[order])]) / np.sum(same)
+    merged = np.concatenate([[0], np.cumsum(~same[order])]) / np.sum(~same)
+    return float(np.min(1.0 - told + merged) / 2)
+
+
+def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
+    """Return the error rates of tests of pairs on one data set."""
+    X, _, labels = data(N, k, separation, seed)
+    rng = np.random.default_rng(seed)
+    i, j = rng.integers(N, size=(2, N_PAIRS))
+    same = labels[i] == labels[j]
+    span = find_span(X, k, None)
+    left, right = span.coordinates(X[i]), span.coordinates(X[j])
+    moments = {t: difference_moments(X, span, k, t, seed=seed) for t in ORDERS}
+    test = choose_test(moments, random_differences(X, span, None, seed), seed=seed)
+    told = test.same(left, right)
+    rates = {
+        "distance": best_error(np.linalg.norm(X[i] - X[j], axis=1), same),
+        "distance in the span": best_error(np.linalg.norm(left - right, axis=1), same),
+        "pairwise test": float(np.mean(~told[same]) + np.mean(told[~same])) / 2,
+        "said by the test": (test.split_rate + test.merge_rate) / 2,
+    }
+    for t in ORDERS:
+        statistic = np.asarray(moments[t].hermite((left - right) / np.sqrt(2)))
+        rates[f"order {t}, best threshold"] = best_error(statistic, same)
+    return rates
+
+
+def error_table(n_seeds: int, plot: Path | None) -> None:
+    """Print error rates against separation and k; draw them where a path is given."""
+    drawn: dict[int, dict[str, list[float]]] = {}
+    for k in (6, 10):
+        curves: dict[str, list[float]] = {}
+        for separation in SEPARATIONS:
+            runs = [error_rates(k, separation, seed) for seed in range(n_seeds)]
+            for name in runs[0]:
+                curves.setdefault(name, []).append(float(np.mean([run[name] for run in runs])))
+            if separation == SEPARATIONS[0] and k == 6:
+                print("| k | separation | " + " | ".join(curves) + " |")
+                print("|---" * (len(curves) + 2) + "|")
+            cells = " | ".join(f"{values[-1]:.4f}" for values in curves.values())
+            print(f"| {k} | {separation:g} | {cells} |", flush=True)
+        drawn[k] = curves
+    if plot is not None:
+        draw(drawn, plot)
+
+
+def draw(drawn: dict[int, dict[str, list[float]]], path: Path) -> None:
+    """Draw error rates against the separation, one panel a k."""
+    import matplotlib as mpl  # noqa: PLC0415 (an extra)
+
+    mpl.use("svg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    shown = ["distance", "distance in the span", "pairwise test", "said by the test"]
+    styles = ["C1--", "C1-", "C0-", "C0:"]
+    figure, panels = plt.subplots(1, len(drawn), figsize=(9, 3.6), sharey=True)
+    for panel, (k, curves) in zip(panels, drawn.items(), strict=True):
+        for name, style in zip(shown, styles, strict=True):
+            values = np.maximum(curves[name], 1e-4)
+            panel.semilogy(SEPARATIONS, values, style, marker=".", label=name)
+        panel.set_title(f"k = {k}")
+        panel.set_xlabel("least distance of two means / noise")
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("error rate of a test of a pair")
+    panels[0].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", choices=["clusters", "errors"])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=N)
+    parser.add_argument("--without", nargs="*", default=[], help="peers left out, by name")
+    parser.add_argument("--plot", type=Path)
+    arguments = parser.parse_args()
+    if arguments.table == "clusters":
+        cluster_table(arguments.seeds, arguments.rows, arguments.without)
+    else:
+        error_table(arguments.seeds, arguments.plot)
+
+
+if __name__ == "__main__":
+    main()

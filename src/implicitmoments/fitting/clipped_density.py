@@ -1,0 +1,184 @@
+"""A density that is a clipped polynomial times a Gaussian: normalised, checked and sampled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.hermite_expansion import Expansion
+from implicitmoments.fitting.rejection import Accepted, rejection_sample
+from implicitmoments.fitting.spherical_span import BLOCK_ROWS, SphericalSpan
+from implicitmoments.samples import RowDraws, Stream, blocks
+
+__all__ = ["ClippedDensity", "Probe", "choose_clip", "evaluate_rows", "probe_gaussian"]
+
+REPLICATES = 8  # independent scramblings, whose spread is the standard error
+COMPLEMENT = (Stream.ROWS, 2)  # stream of the coordinates off the span
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Quasi-random points of the span, with the expansion at them.
+
+    Attributes
+    ----------
+    ratios : array of shape (n_replicates, n_points)
+        The expansion.
+    weights : array of shape (n_replicates, n_points)
+        Density of G over that of the points: ``mean(weights * f)`` is the mean of f under G.
+    """
+
+    ratios: Floats
+    weights: Floats
+
+    def mass(self, floor: float, clip: float) -> tuple[float, float]:
+        """Return the mean of the clipped ratio under G, and its standard error."""
+        means = np.mean(np.clip(self.ratios, floor, clip) * self.weights, axis=1)
+        return float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(len(means)))
+
+    def distance(self, ratios: Floats, counts: Floats | None, floor: float, clip: float) -> float:
+        """Compare how the expansion is distributed over rows and under the hypothesis.
+
+        The largest difference of the two distribution functions of the expansion. Sets
+        {expansion ≤ t} are events, so that up to chance it bounds from below the total variation
+        distance of the hypothesis from the truth.
+        """
+        values = np.ravel(self.ratios)
+        mass = np.ravel(np.clip(self.ratios, floor, clip) * self.weights)
+        order = np.argsort(values, kind="stable")
+        below = np.cumsum(mass[order]) / np.sum(mass)
+        rows = np.argsort(ratios, kind="stable")
+        weight = np.ones(len(ratios)) if counts is None else counts[rows]
+        cumulated = np.concatenate([[0.0], np.cumsum(weight) / np.sum(weight)])
+        observed = cumulated[np.searchsorted(ratios[rows], values[order], side="right")]
+        last = np.append(np.diff(values[order]) > 0, True)  # equal values are one event
+        return float(np.max(np.abs(below - observed)[last]))
+
+
+def probe_gaussian(
+    expansion: Expansion, spectrum: Floats, *, seed: int, n_points: int = 2**13
+) -> Probe:
+    """Evaluate an expansion at scrambled Sobol points of N(0, diag(spectrum)).
+
+    A Gaussian as wide as the rows sees where the mixture is; under G those places are rare.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    spectrum : array of shape (p,)
+        Variances of the rows along the coordinates; those below 1 count as 1.
+    seed : int
+    n_points : int
+        Of each replicate; a power of two.
+    """
+    p = len(spectrum)
+    if p == 0:
+        return Probe(np.ones((2, 1)), np.ones((2, 1)))
+    widths = np.sqrt(np.maximum(spectrum, 1.0))
+    ratios, weights = [], []
+    for child in np.random.SeedSequence(seed).spawn(REPLICATES):
+        rng = np.random.default_rng(child)
+        uniform = qmc.Sobol(p, rng=rng).random(n_points)
+        standard = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
+        points = standard * widths
+        log_weights = (np.sum(standard**2, axis=1) - np.sum(points**2, axis=1)) / 2
+        ratios.append(expansion(points))
+        weights.append(np.exp(log_weights) * np.prod(widths))
+    return Probe(np.stack(ratios), np.stack(weights))
+
+
+def evaluate_rows(expansion: Expansion, span: SphericalSpan, X: Floats) -> Floats:
+    """Evaluate an expansion at rows, block by block."""
+    found = np.empty(len(X))
+    for rows in blocks(range(len(X)), BLOCK_ROWS):
+        part = slice(rows.start, rows.stop)
+        found[part] = expansion(span.coordinates(X[part]))
+    return found
+
+
+def choose_clip(ratios: Floats, counts: Floats | None, loss: float) -> float:
+    r"""Return the least A whose clipping costs at most ``loss`` in total variation.
+
+    The proof of Theorem 4.16 asks that :math:`E_G[(F/G - A)_+]` be small, and takes a polynomial
+    in :math:`k/\varepsilon` for A. Over rows of F the same number is :math:`E_F[(1 - A G/F)_+]`,
+    which is averaged here; the chance to accept a proposal is 1/A.
+
+    Parameters
+    ----------
+    ratios : array of shape (n,)
+        The expansion at the rows.
+    counts : array of shape (n,), optional
+        How often each row counts.
+    loss : float
+    """
+    order = np.argsort(-ratios, kind="stable")
+    high = np.maximum(ratios[order], np.finfo(np.float64).tiny)
+    weight = np.ones(len(high)) if counts is None else counts[order]
+    weight = weight / np.sum(weight)
+    mass, inverse = np.cumsum(weight), np.cumsum(weight / high)
+    # the loss at A = high[j] is mass[j] − A · inverse[j], and grows with j
+    j = int(np.searchsorted(mass - high * inverse, loss))
+    if j == 0:
+        return max(1.0, float(high[0]))
+    # between high[j] and high[j − 1] it is mass[j − 1] − A · inverse[j − 1]
+    return max(1.0, float((mass[j - 1] - loss) / inverse[j - 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedDensity:
+    r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped.
+
+    Attributes
+    ----------
+    span : SphericalSpan
+    expansion : Expansion
+    floor, clip : float
+        R' lies between them. The paper has a floor of 0.
+    mass : float
+        Z, the integral of R' G.
+    """
+
+    span: SphericalSpan
+    expansion: Expansion
+    floor: float
+    clip: float
+    mass: float
+
+    def ratio(self, coordinates: Floats) -> Floats:
+        """Return R' at coordinates (n, p)."""
+        clipped: Floats = np.clip(self.expansion(coordinates), self.floor, self.clip)
+        return clipped
+
+    def log_density(self, X: Floats) -> Floats:
+        """Return the logarithm of the density at rows (n, d); −∞ where R' is 0."""
+        d, variance = X.shape[1], self.span.variance
+        constant = -d / 2 * math.log(2 * math.pi * variance) - math.log(self.mass)
+        found = np.empty(len(X))
+        for rows in blocks(range(len(X)), BLOCK_ROWS):
+            part = slice(rows.start, rows.stop)
+            squared = np.sum((X[part] - self.span.center) ** 2, axis=1) / variance
+            with np.errstate(divide="ignore"):
+                logs = np.log(self.ratio(self.span.coordinates(X[part])))
+            found[part] = logs - squared / 2 + constant
+        return found
+
+    def sample(self, n_samples: int, *, seed: int, max_proposals: int) -> Accepted:
+        """Draw rows by rejection on the span, and add Gaussian noise off it."""
+        span = self.span
+        accepted = rejection_sample(
+            lambda rng: rng.normal(span.p),
+            self.ratio,
+            self.clip,
+            n_samples,
+            seed=seed,
+            max_proposals=max_proposals,
+        )
+        noise = RowDraws(seed, range(n_samples), COMPLEMENT).normal(len(span.center))
+        noise -= (noise @ span.basis.T) @ span.basis
+        points = span.restore(accepted.points) + span.sigma * noise
+        return Accepted(points, accepted.n_proposals, accepted.acceptance_rate)

@@ -1,0 +1,153 @@
+"""Density estimation with bounded means, from rows to hypothesis (Theorem 4.16)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.clipped_density import (
+    ClippedDensity,
+    choose_clip,
+    evaluate_rows,
+    probe_gaussian,
+)
+from implicitmoments.fitting.degree import cross_validated_scores, degree_for, truncation_error
+from implicitmoments.fitting.hermite_expansion import expand
+from implicitmoments.fitting.spherical_span import (
+    SphericalSpan,
+    find_span,
+    flat_directions,
+    near_rows,
+)
+
+__all__ = ["DensityOptions", "fit_density"]
+
+CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
+FAR_OFF = 0.05  # total variation from which the hypothesis is said to be wrong
+NEGATIVE = 0.01  # and the part of the rows at which the expansion is negative
+CHANCE = 2.0  # the distance of two distribution functions passes this / √n once in 1,500
+
+
+@dataclass(frozen=True)
+class DensityOptions:
+    """How a density is fitted.
+
+    Attributes
+    ----------
+    k : int
+    variance : float or None
+    degree : int, "auto" or "cv"
+    epsilon : float
+    max_degree : int
+    clip : float or None
+        None to choose it from the rows.
+    floor : float
+    method : str
+    n_draws, seed : int
+    """
+
+    k: int
+    variance: float | None
+    degree: int | str
+    epsilon: float
+    max_degree: int
+    clip: float | None
+    floor: float
+    method: str
+    n_draws: int
+    seed: int
+
+
+def fit_density(
+    X: Floats, sample_weight: Floats | None, how: DensityOptions
+) -> tuple[ClippedDensity, dict[str, Any]]:
+    """Return the hypothesis, and what was measured on the way.
+
+    ``stats["warnings"]`` holds sentences about what does not look like the assumptions.
+    """
+    near = near_rows(X, sample_weight)
+    n_far = int(np.sum(~near))
+    if n_far:
+        X = X[near]
+        sample_weight = None if sample_weight is None else sample_weight[near]
+    span = find_span(X, how.k, how.variance, sample_weight)
+    degree, scores = _choose_degree(X, span, sample_weight, how)
+    options: dict[str, Any] = {"method": how.method, "n_draws": how.n_draws, "seed": how.seed}
+    expansion = expand(X, span, how.k, degree, sample_weight=sample_weight, **options)
+    ratios = evaluate_rows(expansion, span, X)
+    loss = CLIP_LOSS * how.epsilon
+    clip = choose_clip(ratios, sample_weight, loss) if how.clip is None else how.clip
+    clip = max(clip, how.floor)
+    probe = probe_gaussian(expansion, span.spectrum[: span.p], seed=how.seed)
+    mass, error = probe.mass(how.floor, clip)
+    counts = np.ones(len(X)) if sample_weight is None else sample_weight
+    stats: dict[str, Any] = {
+        "method": how.method,
+        "degree": degree,
+        "radius": math.sqrt(span.squared_radius),
+        "truncation_error": truncation_error(span.squared_radius, degree),
+        "normalizer_error": error,
+        "negative_rows": float(np.average(ratios < 0, weights=counts)),
+        "distance": probe.distance(ratios, sample_weight, how.floor, clip),
+        "rows_used": len(X),
+        "outliers": n_far,
+        "scores": scores,
+    }
+    stats["warnings"] = _warnings(stats, span, counts, how)
+    return ClippedDensity(span, expansion, how.floor, clip, mass), stats
+
+
+def _choose_degree(
+    X: Floats, span: SphericalSpan, sample_weight: Floats | None, how: DensityOptions
+) -> tuple[int, dict[int, float]]:
+    if isinstance(how.degree, int):
+        return how.degree, {}
+    enough = degree_for(span.squared_radius, how.epsilon, how.max_degree)
+    if how.degree == "auto" or span.p == 0:
+        return enough, {}
+    degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
+    scores = cross_validated_scores(
+        X,
+        how.k,
+        how.variance,
+        degrees,
+        sample_weight=sample_weight,
+        loss=CLIP_LOSS * how.epsilon,
+        seed=how.seed,
+    )
+    by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
+    return degrees[int(np.argmax(scores))], by_degree
+
+
+def _warnings(
+    stats: dict[str, Any], span: SphericalSpan, counts: Floats, how: DensityOptions
+) -> list[str]:
+    said = []
+    n = float(np.sum(counts)) ** 2 / float(np.sum(counts**2))  # rows that count
+    if stats["outliers"]:
+        said.append(
+            f"{stats['outliers']} row(s) lie so far from the others that they would own every "
+            "high moment, and were left out; remove or check them"
+        )
+    flat = flat_directions(span, round(n))
+    if flat is not None:
+        said.append(
+            f"the rows have {flat:.2g} of the noise variance {span.variance:.3g} along some "
+            "direction; remove constant or dependent columns, scale the columns alike, or give "
+            "another variance"
+        )
+    distance, negative = stats["distance"], stats["negative_rows"]
+    if distance > FAR_OFF + CHANCE / math.sqrt(n) or negative > NEGATIVE:
+        said.append(
+            f"the density is at least {distance:.2f} from the rows in total variation, and its "
+            f"expansion of degree {stats['degree']} is negative at {negative:.1%} of them: the "
+            f"means are too long (norm {stats['radius']:.1f} in units of the noise, √log k is "
+            f"{math.sqrt(math.log(max(how.k, 2))):.1f}), the rows too few for the degree, or the "
+            "mixture is not spherical; use more rows, degree='cv' and a larger max_degree, or "
+            "SphericalMixture or SphericalMixtureClusterer"
+        )
+    return said

@@ -1,0 +1,168 @@
+"""Clusters of spherical mixtures whose means lie apart (Theorem 4.19)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from implicitmoments.fitting.clustering import ClusterOptions, fit_clusters
+from implicitmoments.fitting.nearest_mean import assign
+from implicitmoments.learners.spherical_input import (
+    check_method,
+    check_rows,
+    check_variance,
+    check_whole,
+)
+from implicitmoments.learners.warnings import AssumptionWarning
+from implicitmoments.samples import RandomState, as_seed
+
+__all__ = ["SphericalMixtureClusterer"]
+
+HIGHEST_ORDER = 20
+FEWEST_ROWS = 4  # two differences, one in each half
+
+
+class SphericalMixtureClusterer(ClusterMixin, BaseEstimator):
+    r"""Means, weights and labels of a spherical mixture, by a test of pairs of rows.
+
+    For :math:`\sum_i w_i N(\mu_i, \sigma^2 I)` with means at least a constant times
+    :math:`\sigma\sqrt{\log k}` apart. Theorem 4.19: rows are reduced to the span of the means, and
+    two of them are told to be of one component when
+    :math:`\langle H_t((x - x')/\sqrt 2), M_t \rangle` is small, with :math:`M_t` the moment of
+    differences of means. Some rows, the landmarks, are tested with one another; clusters of the
+    graph of tests give means, and every row goes to the component that is likeliest under them.
+
+    Parameters
+    ----------
+    n_components : int
+        The number k of components.
+    variance : float, optional
+        The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
+        the covariance, which takes ``n_components <= n_features``.
+    order : int or "auto"
+        The even order t of the test. ``"auto"``: that of 2, 4 and 6 with the smallest estimated
+        error rates, as far as they are affordable.
+    n_landmarks : int or "auto"
+        Rows that are tested with one another; 40 a component, and at least 400, by default.
+    method : {"closed_form", "paper"}
+        ``"paper"`` estimates the moment by algorithm Implicit-Moment-Estimation and evaluates it
+        with auxiliary draws: for comparison, it is slower and takes far more rows.
+    n_draws : int
+        Auxiliary draws of ``method="paper"`` for each pair.
+    random_state : int, generator or None
+        Of the pairs and landmarks.
+
+    Attributes
+    ----------
+    labels_ : array of int of shape (n_samples,)
+    means_ : array of shape (n_clusters, n_features)
+        Means of the rows in each cluster; fewer than ``n_components`` where no more were found.
+    weights_ : array of shape (n_clusters,)
+    variance_ : float
+    order_ : int or None
+        The order of the test; None for one component.
+    threshold_ : float or None
+        Pairs with a smaller statistic are of one component.
+    stats_ : dict
+        ``split_rate`` and ``merge_rate``, the estimated errors of the test on pairs of one and of
+        two components; ``same_rate``, the part of pairs of one; ``separation``, the least distance
+        of two means in units of :math:`\sigma`; ``doubt``, the part of the rows that would be put
+        wrong if the means were known; ``within_variance``, the largest variance in a cluster over
+        that of the noise; ``outliers``; ``n_landmarks``; ``warnings``.
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> X, truth = make_spherical_mixture(5_000, 4, 8, radius=8.0, separation=8.0, random_state=0)
+    >>> model = SphericalMixtureClusterer(n_components=4, random_state=0).fit(X)
+    >>> model.means_.shape
+    (4, 8)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        variance: float | None = None,
+        order: int | str = "auto",
+        n_landmarks: int | str = "auto",
+        method: str = "closed_form",
+        n_draws: int = 100,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_components = n_components
+        self.variance = variance
+        self.order = order
+        self.n_landmarks = n_landmarks
+        self.method = method
+        self.n_draws = n_draws
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 (scikit-learn passes it)
+        sample_weight: Any = None,
+    ) -> SphericalMixtureClusterer:
+        """Cluster the rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : None
+            Ignored; for pipelines.
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts.
+        """
+        how = self._options()
+        rows, weights = check_rows(self, X, sample_weight, how.k)
+        if how.k > 1 and len(rows) < FEWEST_ROWS:
+            raise ValueError(
+                f"n_samples={len(rows)}: the moments of differences take at least "
+                f"{FEWEST_ROWS} rows; use more rows"
+            )
+        found = fit_clusters(rows, weights, how)
+        self.labels_ = found.labels
+        self.means_, self.weights_ = found.means, found.weights
+        self.variance_ = found.variance
+        self.order_ = None if found.test is None else found.test.order
+        self.threshold_ = None if found.test is None else found.test.threshold
+        self.stats_ = found.stats
+        for sentence in found.stats["warnings"]:
+            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return for each row the component that is likeliest under the means and weights."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        return assign(rows, self.means_, self.weights_, self.variance_).labels
+
+    def _options(self) -> ClusterOptions:
+        """Check the parameters."""
+        for name in ("order", "n_landmarks"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value != "auto":
+                raise ValueError(f"{name} is a whole number or 'auto', got {value!r}")
+        order = None
+        if not isinstance(self.order, str):
+            order = check_whole("order", self.order, 2, HIGHEST_ORDER)
+            if order % 2:
+                raise ValueError(f"order is even, got {order}: odd moments of differences are 0")
+        k = check_whole("n_components", self.n_components, 1)
+        landmarks = None
+        if not isinstance(self.n_landmarks, str):
+            landmarks = check_whole("n_landmarks", self.n_landmarks, max(k, 2))
+        return ClusterOptions(
+            k=k,
+            variance=check_variance(self.variance),
+            order=order,
+            n_landmarks=landmarks,
+            method=check_method(self.method),
+            n_draws=check_whole("n_draws", self.n_draws, 1),
+            seed=as_seed(self.random_state),
+        )

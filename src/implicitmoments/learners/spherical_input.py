@@ -1,0 +1,73 @@
+"""Checks that the estimators of spherical mixtures share."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from implicitmoments.backends import Floats
+
+__all__ = ["check_method", "check_number", "check_rows", "check_variance", "check_whole"]
+
+
+def check_rows(
+    estimator: Any, X: Any, sample_weight: Any, n_components: int
+) -> tuple[Floats, Floats | None]:
+    """Return rows in double precision and their weights, or say what is wrong with them."""
+    rows: Floats = validate_data(estimator, X, dtype=np.float64, ensure_min_samples=2)
+    weights: Floats | None = None
+    counted = len(rows)
+    if sample_weight is not None:
+        checked: Floats = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        if np.any(checked < 0):
+            raise ValueError("sample_weight has negative entries; weights are 0 or more")
+        weights, counted = checked, int(np.sum(checked > 0))
+    if counted < max(2, n_components):
+        raise ValueError(
+            f"n_components={n_components} and n_samples={counted} rows with a weight: expected at "
+            "least one row a component, and two in all; use more rows or fewer components"
+        )
+    return rows, weights
+
+
+def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
+    """Return a whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} is a whole number, got {value!r}")
+    number = int(value)
+    if not least <= number <= most:
+        upper = "" if most == math.inf else f" and at most {most}"
+        raise ValueError(f"{name} is at least {least}{upper}, got {value}")
+    return number
+
+
+def check_number(name: str, value: Any, least: float, most: float = math.inf) -> float:
+    """Return a finite number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} is a number, got {value!r}")
+    number = float(value)
+    if not (math.isfinite(number) and least <= number <= most):
+        upper = "" if most == math.inf else f" and at most {most:g}"
+        raise ValueError(f"{name} is a finite number of at least {least:g}{upper}, got {value}")
+    return number
+
+
+def check_variance(variance: Any) -> float | None:
+    """Return a positive number, or None for one that is to be estimated."""
+    if variance is None:
+        return None
+    number = check_number("variance", variance, 0.0)
+    if number == 0:
+        raise ValueError("variance is a positive number or None, got 0")
+    return number
+
+
+def check_method(method: Any) -> str:
+    """Return the name of a method."""
+    if method not in ("closed_form", "paper"):
+        raise ValueError(f"method is 'closed_form' or 'paper', got {method!r}")
+    return str(method)
