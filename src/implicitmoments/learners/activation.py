@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from implicitmoments.backends import Array, Floats, check_positive
 from implicitmoments.fitting.activation.conditions import (
-    Conditions,
+    HIGHEST_DEGREE,
     check_conditions,
     degree_for,
     largest_degree,
@@ -23,6 +25,7 @@ from implicitmoments.fitting.activation.hypothesis import (
     fit_paper_polynomial,
     fit_polynomial,
 )
+from implicitmoments.fitting.activation.network import Network
 from implicitmoments.fitting.activation.refine import Refined, refine
 from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
 from implicitmoments.fitting.rows import LabelledRows
@@ -63,8 +66,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         ``degree="epsilon"``, the error that truncation may leave is half of it.
     refine : bool
         Read directions and weights off the moments and polish them by Gauss-Newton steps on the
-        model itself. Predictions are then those of the network, unless the polynomial does
-        better on rows held out.
+        model itself. Predictions are then those of the network, unless the polynomial is
+        expected to do better on new rows.
     method : {"closed_form", "paper"}
         How moments are estimated; ``"paper"`` is the paper's algorithm, with fresh rows and
         auxiliary noise in every step.
@@ -89,8 +92,11 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         Directions that act on x, or on x less its mean where inputs were whitened; the heaviest
         first. Only after refinement.
     weights_ : array of shape (n_components_,)
-    direction_errors_ : array of shape (n_components_,)
-        Standard error of each direction as a length; NaN for one that is not identified.
+    direction_errors_, weight_errors_ : array of shape (n_components_,)
+        Standard errors: of directions as angles in radians, in standardised coordinates. NaN
+        for a direction that is not identified.
+    network_ : Network
+        Weights and directions in standardised coordinates. Only after refinement.
     n_components_ : int
     n_iter_ : int
         Steps of the polish on all rows.
@@ -156,14 +162,18 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         sample_weight : array of shape (n_samples,), optional
             How often each row counts.
         """
-        X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, dtype=np.float64)
-        activation, conditions, degrees = self._check_parameters()
+        X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=4, dtype=np.float64)
+        activation, degrees = self._check_parameters()
         counts = None
         if sample_weight is not None:
             counts = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
             keep = counts > 0
             X, y, counts = X[keep], y[keep], counts[keep]
+            # numbers of rows are compared with numbers of unknowns: weights that were scaled to
+            # sum to 1 would seem to be no rows at all
+            counts = counts * max(1.0, len(counts) / float(counts.sum()))
         whitening = self._standardise(X, counts)
+        self.activation_, self.whitening_ = activation, whitening
         problem = ActivationSumProblem(X, y, activation, whitening=whitening, sample_weight=counts)
         rows = LabelledRows(problem, self.block_rows)
         seed = as_seed(self.random_state)
@@ -184,8 +194,14 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
                 max_iter=self.max_iter,
                 tol=self.tol,
             )
-        self.activation_, self.conditions_, self.whitening_ = activation, conditions, whitening
         self._store(fitted, refined, k, problem)
+        if refined is not None and not refined.converged:
+            warnings.warn(
+                f"the polish did not converge in max_iter={self.max_iter} steps; raise max_iter "
+                "or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def predict(self, X: Array) -> Floats:
@@ -197,40 +213,42 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        hypothesis = self.polynomial_ if self._network is None else self._network
         predicted = np.empty(len(X))
         for rows in blocks(range(len(X)), self.block_rows or PREDICTED_ROWS):
             x = X[rows.start : rows.stop]
             if self.whitening_ is not None:
                 x = self.whitening_.apply({"x": x})["x"]
-            predicted[rows.start : rows.stop] = hypothesis(x)
+            predicted[rows.start : rows.stop] = self._hypothesis(x)
         return predicted
 
-    def _check_parameters(self) -> tuple[Activation, Conditions, list[int]]:
+    def _check_parameters(self) -> tuple[Activation, list[int]]:
         """Check what was typed, and return the degrees to be tried."""
         if self.method not in ("closed_form", "paper"):
             raise ValueError(f"method is 'closed_form' or 'paper', got {self.method!r}")
         if self.whiten not in (True, False, "auto"):
             raise ValueError(f"whiten is True, False or 'auto', got {self.whiten!r}")
-        if not (np.isfinite(self.epsilon) and self.epsilon > 0):
-            raise ValueError(f"epsilon is a positive number, got {self.epsilon}")
+        if self.refine not in (True, False):
+            raise ValueError(f"refine is True or False, got {self.refine!r}")
+        for name, least in (("epsilon", np.finfo(float).tiny), ("tol", 0.0)):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not least <= float(value) < np.inf:
+                kind = "a positive number" if least else "0 or more"
+                raise ValueError(f"{name} is {kind}, got {value!r}")
         if self.n_components != "auto":
             if isinstance(self.n_components, str):
                 raise ValueError(
                     f"n_components is a whole number or 'auto', got {self.n_components!r}"
                 )
             check_positive("n_components", self.n_components)
-        for name in ("n_starts", "max_iter"):
+        for name in ("n_starts", "max_iter", *(["block_rows"] if self.block_rows else [])):
             check_positive(name, getattr(self, name))
-        if not self.tol >= 0:
-            raise ValueError(f"tol is 0 or more, got {self.tol}")
         activation = as_activation(self.activation)
         degrees = self._degrees(activation)
         conditions = check_conditions(activation, max(degrees), self.method)
         if conditions.warning is not None:
             warnings.warn(conditions.warning, AssumptionWarning, stacklevel=3)
         present = [n for n in degrees if activation.coefficient(n) != 0]
-        return activation, conditions, present or [max(degrees)]
+        return activation, present or [max(degrees)]
 
     def _degrees(self, activation: Activation) -> list[int]:
         if self.degree == "cv":
@@ -247,6 +265,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         if isinstance(self.degree, str):
             raise ValueError(f"degree is a whole number, 'cv' or 'epsilon', got {self.degree!r}")
         check_positive("degree", self.degree)
+        if self.degree > HIGHEST_DEGREE:
+            raise ValueError(f"degree is at most {HIGHEST_DEGREE}, got {self.degree}")
         return [int(self.degree)]
 
     def _standardise(self, X: Floats, counts: Floats | None) -> Whitening | None:
@@ -257,14 +277,13 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         words = tested.words(getattr(self, "feature_names_in_", None))
         if words is not None:
             warnings.warn(
-                f"the inputs are clearly not Gaussian: {words}. The moments are then biased; "
-                "transform the columns (sklearn.preprocessing.QuantileTransformer with "
-                "output_distribution='normal'), or rely on refine=True, which fits the model to "
-                "the rows as they are",
+                f"the inputs are clearly not Gaussian: {words}. The moments are then biased; keep "
+                "refine=True, which fits the model to the rows as they are, with whiten=False if "
+                "the activation acts on the inputs as given",
                 AssumptionWarning,
                 stacklevel=3,
             )
-        if self.whiten is False:
+        if not self.whiten:
             return None
         mass = float(len(X)) if counts is None else float(counts.sum())
         if self.whiten == "auto" and looks_standard(whitening, mass):
@@ -290,13 +309,24 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         k: int,
         problem: ActivationSumProblem,
     ) -> None:
-        self.polynomial_, self.degree_, self.n_components_ = fitted, fitted.polynomial.degree, k
-        self._network = None
+        self.polynomial_, self.n_components_ = fitted, k
+        self.degree_ = max(1, fitted.polynomial.degree)
+        self.conditions_ = check_conditions(self.activation_, self.degree_, self.method)
+        self._hypothesis: FittedPolynomial | Network = fitted
+        for name in ("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"):
+            if hasattr(self, name):  # of an earlier fit, with refinement
+                delattr(self, name)
         reasons: list[str] = []
+        if self.whitening_ is not None and self.whiten == "auto":
+            reasons.append(
+                "the inputs were standardised: the activation is taken to act on v · z, z of mean "
+                "0 and covariance I; whiten=False takes it to act on the inputs as given"
+            )
         self.stats_: dict[str, Any] = {
             "method": self.method,
             "n_rows": problem.n_rows,
-            "held_out_error": fitted.error,
+            "held_out_error": float(fitted.error),
+            "polynomial_error": float(fitted.expected_error(problem.mass)),
             "turns": fitted.turns,
             "whitened": self.whitening_ is not None,
             "hypothesis": "polynomial",
@@ -305,8 +335,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         if fitted.choice is not None:
             choice = fitted.choice
             self.stats_ |= {
-                "error_by_degree": choice.by_degree,
-                "plain_error": choice.plain_error,
+                "error_by_degree": {n: float(error) for n, error in choice.by_degree.items()},
+                "plain_error": None if choice.plain_error is None else float(choice.plain_error),
                 "width": choice.width,
                 "ridge": choice.ridge,
             }
@@ -317,25 +347,24 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
             return
         network = refined.network
         self.directions_ = problem.original_vectors(network.directions)
-        self.weights_, self.direction_errors_ = network.weights, refined.errors
+        self.network_, self.weights_ = network, network.weights
+        self.direction_errors_, self.weight_errors_ = refined.errors, refined.weight_errors
         self.n_iter_ = max(1, len(refined.history) - 1)
         self.n_components_ = len(network.weights)
         reasons.extend(refined.reasons)
-        # an unbiased mean square beside one on rows held out
-        n = problem.mass
-        unseen = refined.loss * n / max(n - network.n_unknowns, 1)
         self.stats_ |= {
-            "network_error": unseen,
+            "network_error": float(refined.expected_error),
             "loss_history": refined.history,
             "converged": refined.converged,
             "n_starts": refined.n_starts,
             "decoded": refined.decoded,
         }
-        if not unseen > fitted.error:
-            self._network = network
+        if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
+            self._hypothesis = network
             self.stats_["hypothesis"] = "network"
         else:
             reasons.append(
-                "the polynomial predicts rows held out better than the network: the labels may "
-                "not be a positive sum of this activation, or there are too few rows"
+                "the polynomial is expected to predict new rows better than the network: the "
+                "labels may not be a positive sum of this activation (an intercept is none), or "
+                "there are too few rows for its unknowns"
             )

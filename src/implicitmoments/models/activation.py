@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import numpy as np
 from scipy.special import ndtr
@@ -63,6 +64,9 @@ class Activation:
     def __call__(self, u: Array) -> Array:
         """Apply the function."""
         return self.function(u)
+
+    def __repr__(self) -> str:
+        return f"<activation {self.name}>"
 
     def slope(self, u: Array) -> Array:
         """Apply the derivative."""
@@ -207,6 +211,9 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
                 f"{', '.join(map(repr, NAMED))}, cosine(frequency, phase) or a function of arrays"
             )
         return NAMED[given]()
+    for make in NAMED.values():
+        if given is cast(object, make):  # relu for relu()
+            return make()
     if callable(given):
         return from_function(given)
     raise TypeError(

@@ -119,7 +119,13 @@ def _panels(
 
 
 def _values(function: Callable[[Array], Array], u: Floats, name: str) -> Floats:
-    values = np.asarray(function(u), dtype=np.float64)
+    try:
+        values = np.asarray(function(u), dtype=np.float64)
+    except Exception as reason:
+        raise ValueError(
+            f"{name} cannot be applied to an array ({reason}); it is applied entry by entry, try "
+            "numpy.vectorize"
+        ) from reason
     if values.shape != u.shape:
         raise ValueError(
             f"{name} gave an array of shape {values.shape} for {len(u)} numbers; it is applied "

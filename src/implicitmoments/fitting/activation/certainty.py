@@ -14,6 +14,7 @@ from implicitmoments.fitting.rows import LabelledRows
 __all__ = ["Certainty", "measure_certainty"]
 
 SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding alone
+TINY = float(np.finfo(np.float64).tiny) ** 0.5
 LOOSE = 1e7  # mean curvature over that of the loosest moves of one direction
 
 
@@ -41,27 +42,27 @@ def measure_certainty(rows: LabelledRows, network: Network, loss: float) -> Cert
         unknown = np.full(k, np.nan)
         return Certainty(unknown, unknown, np.zeros(k, dtype=bool))
     gram, _ = normal_equations(rows, network)
-    # in units in which every unknown has curvature 1
-    root = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(gram / np.outer(root, root))
+    # in units in which every unknown has curvature 1; weights and directions have their own
+    curvatures = np.diag(gram)
+    floors = [
+        SMALLEST_CURVATURE * max(float(part.max()), TINY)
+        for part in (curvatures[:k], curvatures[k:])
+    ]
+    still = curvatures <= np.repeat(floors, (k, k * d))
+    root = np.where(still, 1.0, np.sqrt(np.maximum(curvatures, TINY)))
+    scaled = gram / np.outer(root, root)
+    scaled[still, :] = scaled[:, still] = 0.0
+    values, vectors = np.linalg.eigh(scaled)
     inverse = (vectors**2) @ (1 / np.maximum(values, SMALLEST_CURVATURE))
     n = sum(float(block.counts.sum()) for block in rows.blocks(1))
     variance = loss / max(n - network.n_unknowns, 1.0)
-    spread = (inverse / root**2)[k:].reshape(k, d).sum(axis=1)
-    # of the d moves the one along the direction itself is no error
-    own = np.array([1 / max(float(v @ gram_of @ v), 1e-300) for v, gram_of in _own(gram, network)])
-    loose = inverse[k:].reshape(k, d).max(axis=1) > LOOSE
+    by_move = (inverse / root**2)[k:].reshape(k, d)
+    # of the d moves the one along the direction itself, of mean curvature, is no error
+    own = 1 / np.maximum(curvatures[k:].reshape(k, d).mean(axis=1), TINY)
+    loose = (inverse[k:].reshape(k, d).max(axis=1) > LOOSE) | still[k:].reshape(k, d).any(axis=1)
+    own = np.where(loose, 0.0, own)
     return Certainty(
         np.sqrt(variance * (inverse / root**2)[:k]),
-        np.sqrt(variance * np.maximum(spread - own, 0.0)),
+        np.sqrt(variance * np.maximum(by_move.sum(axis=1) - own, 0.0)),
         loose,
     )
-
-
-def _own(gram: Floats, network: Network) -> list[tuple[Floats, Floats]]:
-    """Pair each direction with the block of the matrix that is its own."""
-    k, d = network.directions.shape
-    starts = [k + i * d for i in range(k)]
-    return [
-        (v, gram[a : a + d, a : a + d]) for v, a in zip(network.directions, starts, strict=True)
-    ]

@@ -48,7 +48,7 @@ def degree_for(activation: Activation, epsilon: float) -> int:
     raise ValueError(
         f"epsilon={epsilon:g} asks for a degree above {HIGHEST_DEGREE} with {activation.name} "
         f"(its tail there is {activation.tail(HIGHEST_DEGREE):.2g}, wanted below "
-        f"{epsilon**2 / 4:.2g}); use a larger epsilon, or refine=True, which is not a polynomial"
+        f"{epsilon**2 / 4:.2g}); use a larger epsilon, or degree='cv'"
     )
 
 
@@ -71,13 +71,18 @@ def check_conditions(activation: Activation, degree: int, method: str) -> Condit
     missing = _missing(activation, degree, method)
     if missing:
         possible = largest_degree(activation, method, degree)
-        hint = f"use degree={possible}" if possible else "no degree will do"
+        need = f"a hypothesis of degree {degree} needs the moment of that order to find a subspace"
+        hint = f"use degree={possible}"
+        if missing[0] == 2:
+            need, hint = (
+                "the first subspace is found from the moment of that order",
+                "no degree helps",
+            )
         if method == "paper":
             hint += ", or method='closed_form', which needs half the orders"
         raise ValueError(
-            f"the Hermite coefficient of order {missing[0]} of {activation.name} is zero, and a "
-            f"hypothesis of degree {degree} needs the moment of that order to find a subspace "
-            f"(Theorem 4.7); {hint}"
+            f"the Hermite coefficient of order {missing[0]} of {activation.name} is zero, and "
+            f"{need} (Theorem 4.7); {hint}"
         )
     used = range(1, max(_needed(degree, method), default=1) + 1)
     sizes = [abs(activation.coefficient(t)) for t in used]

@@ -67,6 +67,15 @@ class FittedPolynomial:
     fold: Fold | None = None
     turns: tuple[float, ...] = ()
 
+    def expected_error(self, n: float) -> float:
+        """Estimate the mean squared error on new rows.
+
+        Rows held out did not see the coefficients, but did see the span: it has p (d − p)
+        unknowns, and each takes twice its share of the noise.
+        """
+        p, d = (int(size) for size in self.basis.shape)
+        return self.error * (1 + 2 * p * (d - p) / n)
+
     def __call__(self, x: Array) -> Array:
         """Evaluate within the range of the labels."""
         return self.labels.clip(self.polynomial(x))

@@ -76,6 +76,11 @@ class Polished:
     history: tuple[float, ...]
     converged: bool
 
+    def expected_error(self, n: float) -> float:
+        """Estimate the mean squared error on new rows by Akaike's final prediction error."""
+        unknowns = self.network.n_unknowns
+        return self.loss * (n + unknowns) / (n - unknowns) if n > unknowns else math.inf
+
 
 def polish(
     rows: LabelledRows, start: Network, *, max_iter: int = 100, tol: float = 1e-5
@@ -105,7 +110,7 @@ def polish(
         gram, right = normal_equations(rows, network)
         tried, lower = network, loss
         for _ in range(TRIES):
-            tried = network.moved(_step(gram, right, damping))
+            tried = network.moved(_step(gram, right, damping, len(network.weights)))
             lower = _loss(rows, tried)[0]
             if lower < loss:
                 break
@@ -175,9 +180,11 @@ def block_width(directions: Floats) -> int:
     return int(sum(directions.shape))
 
 
-def _step(gram: Floats, right: Floats, damping: float) -> Floats:
+def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
     scale = np.diag(gram)
-    damped = gram + damping * np.diag(scale + 1e-12 * scale.max())
+    # weights and directions have units of their own
+    floor = np.concatenate([np.full(k, scale[:k].max()), np.full(len(scale) - k, scale[k:].max())])
+    damped = gram + damping * np.diag(scale + 1e-12 * floor)
     try:
         return np.asarray(np.linalg.solve(damped, right), dtype=np.float64)
     except np.linalg.LinAlgError:

@@ -46,7 +46,7 @@ class Polynomial:
         """Evaluate at points (n, d); no randomness."""
         orders = [a + b for a, b in self.tensors.forms]
         answers = self.tensors.hermite(self.tensors.frame.points(x), orders)
-        return sum(answers.values())
+        return sum(answers.values(), namespace_of(x).zeros_like(x[:, 0]))
 
     def gradient(self, x: Array) -> Array:
         r"""Return the gradient in the coordinates of the frame, (n, p).
@@ -143,13 +143,14 @@ class Features:
         return xp.concat(columns, axis=1)
 
     def forms(self, coefficients: Floats) -> Mapping[tuple[int, int], Array]:
-        """Return the compressed tensors of a combination of features."""
+        """Return the compressed tensors of a combination of features, where they are not zero."""
         forms = {split: np.zeros(tuple(map(self.chain.dim, split))) for split in self.splits}
         for (a, b, i, j), value in zip(self.pairs, coefficients, strict=True):
             forms[a, b] += value * self._unit(a, b, i, j)
         return {
             (a, b): move_like(form / self.frame.scale ** (a + b), self.chain.noise)
             for (a, b), form in forms.items()
+            if form.any()
         }
 
     def polynomial(self, coefficients: Floats) -> Polynomial:

@@ -41,8 +41,9 @@ class Refined:
         In the coordinates of the points, the heaviest component first.
     loss : float
         Mean squared error on the rows.
-    errors : array of shape (k,)
-        Standard error of each direction, as a length; NaN where it is not known.
+    errors, weight_errors : array of shape (k,)
+        Standard errors of the directions, as angles, and of the weights; NaN where a direction
+        is not identified.
     reasons : tuple of str
         Which directions are not identified, and why.
     history : tuple of float
@@ -51,16 +52,20 @@ class Refined:
         Starts that were tried.
     decoded : int
         Components that the moments told apart by themselves.
+    expected_error : float
+        Estimated mean squared error on new rows.
     """
 
     network: Network
     loss: float
     errors: Floats
+    weight_errors: Floats
     reasons: tuple[str, ...]
     history: tuple[float, ...]
     converged: bool
     n_starts: int
     decoded: int
+    expected_error: float
 
 
 def refine(  # noqa: PLR0913 (keyword-only, each documented)
@@ -132,11 +137,13 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         _in_order(best.network, order),
         best.loss,
         np.where(certainty.loose, np.nan, certainty.direction_errors)[order],
+        np.where(certainty.loose, np.nan, certainty.weight_errors)[order],
         _reasons(best.network.activation, certainty.loose[order], certainty.direction_errors),
         best.history,
         best.converged,
         tried,
         decoded,
+        best.expected_error(rows.mass),
     )
 
 
@@ -249,6 +256,11 @@ def _in_order(network: Network, order: np.ndarray[Any, np.dtype[np.intp]]) -> Ne
     return replace(network, weights=network.weights[order], directions=directions)
 
 
+def _is_flat(activation: Activation) -> bool:
+    u = np.linspace(-3.0, 3.0, 601) + 1e-3
+    return bool(np.mean(np.abs(activation.slope(u)) > 0) < 0.05)
+
+
 def _is_even(activation: Activation) -> bool:
     return all(activation.coefficient(t) == 0 for t in range(1, 20, 2))
 
@@ -261,9 +273,14 @@ def _reasons(
         places = ", ".join(map(str, np.flatnonzero(loose)))
         subject = "directions {} are" if loose.sum() > 1 else "direction {} is"
         reasons.append(
-            f"{subject.format(places)} not identified: the sum does not change when they turn, as "
-            "when two are equal, there are more than the truth has, or the activation is a "
-            "polynomial; predictions do not suffer"
+            f"{subject.format(places)} not identified: the fit does not change with a turn, as "
+            "when two directions are equal, a weight is zero, there are more components than the "
+            "truth has, or the activation is a polynomial"
+        )
+    if _is_flat(activation):
+        reasons.append(
+            f"{activation.name} is constant but for jumps, so that no step can turn a direction: "
+            "they are as the moments gave them"
         )
     if np.isnan(errors).any():
         reasons.append("there are too many unknowns to compute errors of the directions")
