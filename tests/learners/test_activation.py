@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -326,3 +327,63 @@ def test_many_unknowns_go_by_gradients():
     reached = polish(rows, Network(np.full(3, 0.3), near, relu()), max_iter=50)
     assert reached.loss < 1e-3 * reached.history[0]
     assert np.all(np.diff(reached.history) <= 1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_scale_of_labels_does_not_matter(scale):
+    X, y, fresh, _ = _data(3_000)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, scale * y)
+    assert 1 - model.score(fresh[0], scale * fresh[1]) < 1e-12
+
+
+def test_weights_that_sum_to_one_are_not_one_row():
+    X, y, _, _ = _data(3_000, noise=0.3)
+    even = np.full(len(X), 1 / len(X))
+    model = ActivationSumRegressor(random_state=0).fit(X, y, sample_weight=even)
+    assert model.n_components_ == K
+
+
+def test_a_second_fit_leaves_nothing_of_the_first():
+    X, y, _, _ = _data(1_000)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
+    model.set_params(refine=False).fit(X, y)
+    assert not hasattr(model, "directions_")
+    assert not hasattr(model, "network_")
+
+
+def test_fewer_rows_than_unknowns_keep_the_polynomial():
+    X, y, _, _ = _data(10)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
+    assert model.stats_["hypothesis"] == "polynomial"
+
+
+@pytest.mark.parametrize("labels", [lambda y: -y, lambda y: 0 * y, lambda y: y + 5])
+def test_labels_that_no_positive_sum_makes(labels):
+    X, y, fresh, _ = _data(3_000)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, labels(y))
+    assert np.isfinite(model.predict(fresh[0])).all()
+    assert model.stats_["reasons"]
+
+
+def test_steps_cannot_be_turned_and_a_reason_says_so():
+    X, y, _, _ = _data(2_000)
+    model = ActivationSumRegressor(lambda u: (u > 0.3) * 1.0, K, random_state=0).fit(X, y)
+    assert any("constant but for jumps" in reason for reason in model.stats_["reasons"])
+
+
+def test_a_polish_cut_short_is_told():
+    X, y, _, _ = _data(2_000, noise=0.3)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        ActivationSumRegressor("relu", K, max_iter=1, tol=0.0, random_state=0).fit(X, y)
+
+
+def test_a_factory_stands_for_what_it_makes():
+    X, y, _, _ = _data(1_000)
+    assert ActivationSumRegressor(relu, K, refine=False).fit(X, y).activation_.name == "relu"
+
+
+def test_degree_and_conditions_are_those_in_use():
+    X, y, _, _ = _data(300, noise=0.5)
+    model = ActivationSumRegressor("relu", K, refine=False).fit(X, y)
+    errors = model.stats_["error_by_degree"]
+    assert model.degree_ == min(errors, key=errors.get) == model.conditions_.degree
