@@ -80,7 +80,10 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
     max_iter : int
         Steps of the polish.
     tol : float
-        The polish ends when a step lowers the error by less than this part of it.
+        The polish ends when a step lowers the mean squared error by less than this part of what
+        fitting k d numbers takes away by chance: a step of ``tol * k * d / n_samples`` of it.
+        Labels without noise are fitted to rounding nevertheless, since every step then takes
+        away most of what is left.
     random_state : int, RandomState or None
         Of the starts, and of the auxiliary draws of ``method="paper"``.
     block_rows : int, optional
@@ -133,7 +136,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         whiten: bool | str = "auto",
         n_starts: int = 3,
         max_iter: int = 100,
-        tol: float = 1e-5,
+        tol: float = 1e-3,
         random_state: Any = None,
         block_rows: int | None = None,
     ) -> None:

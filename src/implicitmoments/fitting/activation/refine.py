@@ -24,6 +24,7 @@ __all__ = ["Refined", "refine"]
 FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
 QUICK_STEPS, QUICK_TOL = 8, 1e-3
+MOST_BY_CHANCE = 0.5  # unknowns a row, for directions to be polished off the span
 MOST_TRIALS = 3  # times as many starts, while the network fits worse than the polynomial
 # Components that may be nothing or one: within so many standard errors, so light, or so near.
 DOUBTFUL, LIGHT, NEAR = 3.0, 0.1, 0.2
@@ -78,7 +79,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     prune: bool = True,
     seed: int = 0,
     max_iter: int = 100,
-    tol: float = 1e-5,
+    tol: float = 1e-3,
 ) -> Refined:
     """Fit the network itself.
 
@@ -100,8 +101,11 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     prune : bool
         Leave out or merge components while the Bayesian information criterion falls.
     seed : int
-    max_iter, tol : int and float
-        Of the polish.
+    max_iter : int
+        Steps of the polish on all rows.
+    tol : float
+        The polish ends when a step lowers the error by less than this part of what fitting so
+        many unknowns takes away by chance, k d over the number of rows.
     """
     problem = rows.problem
     if not isinstance(problem, ActivationSumProblem):
@@ -112,7 +116,11 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     )
     some = spread.held()
     starts = _starts(inside, k, seed)
-    polish_all = partial(_polish_in_stages, rows, max_iter=max_iter, tol=tol)
+    # fitting k d numbers takes that part of the noise away; what tol is of it does not matter
+    by_chance = k * problem.n_features / rows.mass
+    if by_chance > MOST_BY_CHANCE:  # the span is all that so few rows can tell
+        max_iter = 0
+    polish_all = partial(_polish_in_stages, rows, max_iter=max_iter, tol=tol * by_chance)
     best: Polished | None = None
     tried, decoded = 0, 0
     for _ in range(MOST_TRIALS):
@@ -130,7 +138,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     if best is None:
         raise ValueError("no start")
     certainty = measure_certainty(rows, best.network, best.loss)
-    if prune:
+    if prune and max_iter:
         best, certainty = _pruned(rows, best, certainty, polish_all)
     order = np.argsort(-best.network.weights, kind="stable")
     return Refined(
@@ -140,7 +148,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         np.where(certainty.loose, np.nan, certainty.weight_errors)[order],
         _reasons(best.network.activation, certainty.loose[order], certainty.direction_errors),
         best.history,
-        best.converged,
+        best.converged or not max_iter,
         tried,
         decoded,
         best.expected_error(rows.mass),
@@ -157,7 +165,7 @@ def _polish_in_stages(
     """Polish on some of the rows while far away, then on all."""
     some = rows.about(max(FEWEST_ROWS, ROWS_PER_UNKNOWN * (start.n_unknowns + len(start.weights))))
     near = start
-    if some.stride > 1:
+    if some.stride > 1 and max_iter:
         near = polish(some.held(), start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
     return polish(rows, near, max_iter=max_iter, tol=tol)
 
