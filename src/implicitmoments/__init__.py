@@ -8,6 +8,7 @@ Tensor Estimation and Learning Latent Variable Models*.
 from importlib.metadata import version
 
 from implicitmoments import circuits, datasets, models, moments, projections, samples
+from implicitmoments.learners import SphericalMixture
 from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
 
 __version__ = version("implicitmoments")
@@ -15,6 +16,7 @@ __version__ = version("implicitmoments")
 __all__ = [
     "HermiteProblem",
     "MomentProblem",
+    "SphericalMixture",
     "__version__",
     "circuits",
     "datasets",
