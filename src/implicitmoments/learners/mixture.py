@@ -14,6 +14,7 @@ from implicitmoments.fitting.spherical.choose_k import fit_auto
 from implicitmoments.fitting.spherical.em import VarianceModel
 from implicitmoments.fitting.spherical.fit import Search, fit_mixture
 from implicitmoments.fitting.spherical.likelihood import Mixture
+from implicitmoments.fitting.spherical.outliers import leave_out
 from implicitmoments.fitting.spherical.rows import Rows, count_rows, place_rows
 from implicitmoments.fitting.spherical.stream import Stream, begin_stream, continue_stream
 from implicitmoments.learners.spherical import Integers, SphericalAnswers
@@ -57,6 +58,9 @@ class SphericalMixture(SphericalAnswers):
         EM stops when the mean log-likelihood of a row rises by less.
     max_components : int
         The most components that ``"auto"`` tries.
+    drop_outliers : bool
+        Leave out rows that lie far from the bulk and have too few neighbours to be a component;
+        the likelihood would spend a component on each. ``stats_["outliers"]`` counts them.
     random_state : int, generator or None
         Of samples of rows, of scattered starts and of :meth:`sample`.
     block_rows : int, optional
@@ -104,6 +108,7 @@ class SphericalMixture(SphericalAnswers):
         max_iter: int = 200,
         tol: float = 1e-7,
         max_components: int = 50,
+        drop_outliers: bool = True,
         random_state: RandomState = None,
         block_rows: int | None = None,
     ) -> None:
@@ -115,6 +120,7 @@ class SphericalMixture(SphericalAnswers):
         self.max_iter = max_iter
         self.tol = tol
         self.max_components = max_components
+        self.drop_outliers = drop_outliers
         self.random_state = random_state
         self.block_rows = block_rows
 
@@ -164,7 +170,7 @@ class SphericalMixture(SphericalAnswers):
         X, counts = check_rows(self, X, sample_weight, reset=not begun)
         if begun and self._stream is not None:
             rng = np.random.default_rng(as_seed(self.random_state))
-            rows = Rows(X, counts, *self._placing, self.block_rows)
+            rows, _ = self._without_outliers(Rows(X, counts, *self._placing, self.block_rows))
             self._stream = continue_stream(self._stream, rows, self._model(rows.scale), rng)
             self._store_stream(rows)
         else:
@@ -193,6 +199,7 @@ class SphericalMixture(SphericalAnswers):
         model = self._model(rows.scale)
         search = Search(self.order, self.n_repairs, self.max_iter, self.tol)
         rng = np.random.default_rng(as_seed(self.random_state))
+        rows, n_out = self._without_outliers(rows)
         if self.n_components == "auto":
             found = fit_auto(rows, min(self.max_components, rows.n), model, search, rng)
         else:
@@ -202,7 +209,10 @@ class SphericalMixture(SphericalAnswers):
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
         self.lower_bound_ = float(polished.history[-1]) - rows.d * math.log(rows.scale)
         self.components_read_ = found.start.components
-        self.stats_ = {**found.stats, "messages": found.start.words}
+        words = found.start.words
+        if n_out:
+            words = (*words, f"{n_out} rows lie far from all others and were left out of the fit")
+        self.stats_ = {**found.stats, "outliers": n_out, "messages": words}
         if not polished.converged:
             warnings.warn(
                 f"EM did not converge in max_iter={self.max_iter} iterations; raise max_iter, or "
@@ -211,6 +221,10 @@ class SphericalMixture(SphericalAnswers):
                 stacklevel=3,
             )
         return mixture
+
+    def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
+        most = self.max_components if self.n_components == "auto" else int(self.n_components)
+        return leave_out(rows, most) if self.drop_outliers else (rows, 0)
 
     def _store(self, mixture: Mixture, rows: Rows) -> Mixture:
         """Store parameters from the heaviest component down; return them as they were fitted."""

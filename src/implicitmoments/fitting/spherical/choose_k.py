@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -87,6 +88,8 @@ def fit_auto(
             else:
                 misses += 1
     stats |= {"spectral_components": spectral, "sample_bic": dict(sorted(bics.items()))}
+    if mixture.k != spectral:  # what was said of another number of components
+        start = replace(start, words=())
     return finish(rows, mixture, model, search, start, stats)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from implicitmoments.backends import Floats
 from implicitmoments.fitting.spherical.em import VarianceModel
 from implicitmoments.fitting.spherical.likelihood import Mixture
+from implicitmoments.fitting.spherical.outliers import far_limit, radii
 from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.variance import guess_variance
 from implicitmoments.models import SphericalMixtureProblem
@@ -21,7 +22,6 @@ __all__ = ["Reading", "read_moments", "trim"]
 FEW_ROWS, ROWS_A_COMPONENT = 20_000, 300  # for a first look at the moments
 MANY_ROWS = 200_000  # for a second, where the first could not tell components apart
 CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one look is enough
-MIDDLE, OUTER, REACH = 0.5, 0.9, 3.0  # quantiles of distances, and how far beyond is far
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start
 
 
@@ -78,14 +78,9 @@ def read_moments(
 
 
 def trim(sample: Rows) -> tuple[Rows, int]:
-    """Leave out rows so far out that they would rule sixth moments; return how many.
-
-    Far is three times as far beyond the ninth decile of distances from the centre as that is
-    beyond the median: of Gaussian rows fewer than one in 100,000.
-    """
-    radius = np.linalg.norm(sample.X, axis=1)
-    middle, outer = np.quantile(radius, [MIDDLE, OUTER])
-    near = radius <= outer + REACH * (outer - middle)
+    """Leave out rows so far out that they would rule sixth moments; return how many."""
+    radius = radii(sample)
+    near = radius <= far_limit(radius)
     if near.all():
         return sample, 0
     return sample.take(np.flatnonzero(near)), int(np.sum(~near))
@@ -94,7 +89,8 @@ def trim(sample: Rows) -> tuple[Rows, int]:
 def _decode(kept: Rows, k: int, model: VarianceModel, order: int | None, seed: int) -> Reading:
     numbers: dict[str, Any] = {"moment_rows": kept.n}
     if kept.n < max(k, 2):
-        return Reading(None, None, (f"{kept.n} rows for {k} components",), numbers)
+        words = f"there are {kept.n} distinct rows for {k} components: moments say nothing"
+        return Reading(None, None, (words,), numbers)
     variance, how = (model.known, "known") if model.known else guess_variance(kept, k)
     variance = max(variance, model.floor)
     numbers |= {"first_variance": variance, "first_variance_from": how}
@@ -103,7 +99,7 @@ def _decode(kept: Rows, k: int, model: VarianceModel, order: int | None, seed: i
         view = whole_view(problem, block_rows=kept.block_rows)
         found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as reason:
-        return Reading(None, None, (str(reason),), numbers)
+        return Reading(None, None, (f"the moments cannot be used: {reason}",), numbers)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
     if not np.isfinite(found.guesses).all():
         return Reading(None, found, found.reasons, numbers)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from implicitmoments.fitting.spherical.em import VarianceModel, polish
+from implicitmoments.fitting.spherical.em import VarianceModel, maximise, polish
 from implicitmoments.fitting.spherical.from_moments import read_moments
 from implicitmoments.fitting.spherical.likelihood import Mixture, gather
 from implicitmoments.fitting.spherical.rows import Rows
@@ -69,6 +69,8 @@ def choose_start(
         Moments of orders 2r and 3r are decoded for r = ``order``.
     rng : Generator
     """
+    if k == 1:
+        return Start(_one_component(sample, model), "moments", None, (), {"start": "moments"})
     reading = read_moments(rows, k, model, order, rng)
     starts = {"scattered": scattered_mixture(sample, k, model, rng)}
     if reading.mixture is not None:
@@ -82,6 +84,12 @@ def choose_start(
     words = reading.words if best == "moments" else (*reading.words, FALLEN_BACK)
     numbers = reading.numbers | {"start": best, "start_log_likelihood": levels}
     return Start(settled[best], best, reading.components, words, numbers)
+
+
+def _one_component(sample: Rows, model: VarianceModel) -> Mixture:
+    """Return the mean: one component is nothing to be told apart."""
+    one = Mixture(np.ones(1), np.zeros((1, sample.d)), np.ones(1))
+    return maximise(gather(sample, one), one, model)
 
 
 def scattered_mixture(
