@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.backends import Floats
 from implicitmoments.fitting.spherical.choose_k import fit_auto
-from implicitmoments.fitting.spherical.em import VarianceModel
+from implicitmoments.fitting.spherical.em import VarianceModel, polish
 from implicitmoments.fitting.spherical.fit import Search, fit_mixture
 from implicitmoments.fitting.spherical.likelihood import Mixture
 from implicitmoments.fitting.spherical.outliers import leave_out
@@ -24,8 +24,9 @@ from implicitmoments.samples import RandomState, as_seed
 __all__ = ["SphericalMixture"]
 
 FLOOR = 1e-6  # least variance, relative to the square of a typical distance from the centre
-HELD = 2_000  # rows that partial_fit holds before it fixes its frame, at the least
-HELD_A_COMPONENT = 200
+HELD = 20_000  # rows that partial_fit holds before it fixes its frame, at the least
+HELD_A_COMPONENT = 400
+REFIT = 1.5  # held rows are fitted anew when there are so many times as many
 
 
 class SphericalMixture(SphericalAnswers):
@@ -146,17 +147,18 @@ class SphericalMixture(SphericalAnswers):
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Take in further rows without keeping them.
+        """Take in further rows.
 
-        The first rows, 200 a component and 2,000 at the least, are held and fitted as by
-        :meth:`fit`. They fix the number of components and a frame. From then on only sums are
-        kept: those of the moments up to order 6 in that frame, and those of EM. Each piece is
-        taken in by a few EM steps; whenever the rows have doubled, the moments of all rows are
-        read again, and win if they lead to a likelier mixture.
+        The first rows, 400 a component and 20,000 at the least, are held and fitted as by
+        :meth:`fit`; they fix the number of components and a frame. From then on sums are kept,
+        those of the moments up to order 6 in that frame and those of EM, and a sample of as many
+        rows as were held. Each piece is taken in by a few EM steps. Whenever the rows have
+        doubled, the moments of all rows are read again and repairs are tried; what is likelier
+        on the sample wins.
 
-        Sums of EM are taken at the mixture of their time, so the result depends on the order and
-        size of the pieces, the less the more rows the first ones hold. Each piece should be
-        drawn at random from all rows: pieces sorted by component lead astray.
+        Sums of EM are taken at the mixture of their time, so the result depends a little on the
+        order and size of the pieces. Each piece should be drawn at random from all rows: pieces
+        sorted by component lead astray.
 
         Parameters
         ----------
@@ -169,10 +171,12 @@ class SphericalMixture(SphericalAnswers):
         begun = hasattr(self, "_stream")
         X, counts = check_rows(self, X, sample_weight, reset=not begun)
         if begun and self._stream is not None:
-            rng = np.random.default_rng(as_seed(self.random_state))
-            rows, _ = self._without_outliers(Rows(X, counts, *self._placing, self.block_rows))
-            self._stream = continue_stream(self._stream, rows, self._model(rows.scale), rng)
-            self._store_stream(rows)
+            rng = np.random.default_rng((as_seed(self.random_state), self._stream.n_seen))
+            rows, n_out = self._without_outliers(Rows(X, counts, *self._placing, self.block_rows))
+            model = self._model(rows.scale)
+            self._stream = continue_stream(self._stream, rows, model, self.n_repairs, rng)
+            self.stats_["outliers"] += n_out
+            self._store_stream(self._stream, rows)
         else:
             self._hold(X, counts, self._held if begun else None)
         return self
@@ -186,13 +190,31 @@ class SphericalMixture(SphericalAnswers):
             X = np.vstack([held.X, X])
             counts = None if counts is None or before is None else np.append(before, counts)
         rows = place_rows(X, counts, self.block_rows)
+        enough = rows.n >= HELD
+        if held is None or enough or rows.n >= REFIT * self._fitted:
+            mixture, self._fitted = self._fit_rows(rows), rows.n
+        else:
+            mixture = self._polish_rows(rows)
         self._stream, self._held = None, rows
-        mixture = self._fit_rows(rows)
+        self.stats_["rows_seen"] = rows.total
         if rows.n >= max(HELD, HELD_A_COMPONENT * mixture.k):
             self._placing = rows.center, rows.scale
-            self._stream = begin_stream(rows.take(np.arange(rows.n)), mixture)
+            kept, _ = self._without_outliers(rows)
+            there = np.arange(rows.n) if kept.sample_weight is None else kept.sample_weight > 0
+            self._stream = begin_stream(kept.take(there), mixture)
             self._held = None
-        self.stats_["rows_seen"] = rows.total
+
+    def _polish_rows(self, rows: Rows) -> Mixture:
+        """Let EM settle the mixture on rows of which a part was fitted before."""
+        k = self.n_components_
+        center = np.zeros(rows.d) if rows.center is None else rows.center
+        own = Mixture(self.weights_, self.means_, np.array(np.broadcast_to(self.variance_, k)))
+        start = own.moved(-center / rows.scale, 1 / rows.scale)
+        kept, _ = self._without_outliers(rows)
+        polished = polish(kept, start, self._model(rows.scale), self.max_iter, self.tol)
+        self.converged_, self.n_iter_ = polished.converged, polished.n_iter
+        self.lower_bound_ = float(polished.history[-1]) - rows.d * math.log(rows.scale)
+        return self._store(polished.mixture, rows)
 
     def _fit_rows(self, rows: Rows) -> Mixture:
         """Fit rows at hand; store what was found in the user's units."""
@@ -237,14 +259,11 @@ class SphericalMixture(SphericalAnswers):
         self.variance_ = float(own.variances[0]) if shared else own.variances
         return ordered
 
-    def _store_stream(self, rows: Rows) -> None:
-        stream = self._stream
-        if stream is None:
-            raise RuntimeError("a stream is stored after it has begun")
+    def _store_stream(self, stream: Stream, rows: Rows) -> None:
         self._store(stream.mixture, rows)
         mean = stream.sums.log_likelihood / stream.sums.total
         self.lower_bound_ = float(mean) - rows.d * math.log(rows.scale)
-        self.stats_ |= {"rows_seen": stream.sums.total, "rereadings": stream.rereadings}
+        self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
 
     def _model(self, scale: float) -> VarianceModel:
         known = None if self.variance is None else self.variance / scale**2

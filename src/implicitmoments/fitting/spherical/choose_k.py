@@ -36,7 +36,8 @@ def bic(sample: Rows, mixture: Mixture, model: VarianceModel) -> float:
 def spectral_rank(sample: Rows, most: int, model: VarianceModel) -> int:
     """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
     kept, _ = trim(sample)
-    most = min(most, kept.n // 2)
+    room = kept.d * (kept.d + 1) // 2
+    most = min(most, kept.n // 2, room // 2)  # what is left over shows the noise
     if most < 2:
         return 1
     variance = max(model.known or guess_variance(kept, most)[0], model.floor)
@@ -72,8 +73,16 @@ def fit_auto(
     most = min(most, len(np.unique(sample.X, axis=0)))
     spectral = spectral_rank(sample, most, model)
     mixture, start, stats = fit_sample(rows, sample, spectral, model, search, rng)
-    best = bic(sample, mixture, model)
+    best, rung = bic(sample, mixture, model), spectral
     bics = {spectral: best}
+    while rung < most:  # growth by one stops at the first bend, so look beyond it
+        rung = min(2 * rung, most)
+        other, beginning, measured = fit_sample(rows, sample, rung, model, search, rng)
+        bics[rung] = bic(sample, other, model)
+        if bics[rung] < best:
+            mixture, start, stats, best = other, beginning, measured, bics[rung]
+        elif spectral > 1:
+            break
     for step in (_shrink, _grow):
         misses, current = 0, mixture
         while misses < MISSES:
@@ -88,7 +97,7 @@ def fit_auto(
             else:
                 misses += 1
     stats |= {"spectral_components": spectral, "sample_bic": dict(sorted(bics.items()))}
-    if mixture.k != spectral:  # what was said of another number of components
+    if mixture.k != start.mixture.k:  # what was said of another number of components
         start = replace(start, words=())
     return finish(rows, mixture, model, search, start, stats)
 

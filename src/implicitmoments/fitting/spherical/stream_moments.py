@@ -27,8 +27,10 @@ from implicitmoments.moments.decode.triples import cube_sum, fill_cube, symmetri
 
 __all__ = ["MomentSums", "begin_sums"]
 
-MOST_FEATURES = 60  # that moments of order 4 are taken over
+BLOCK = 2_048  # rows
+MOST_FEATURES = 50  # that moments of order 4 are taken over
 OVERSAMPLING = 2
+FAR_OUT = 30.0  # lengths: products of four coordinates are then up to 1e6
 HEIGHT = 0.8  # of the constant coordinate, in lengths of the means
 SMALLEST = 1e-9  # eigenvalue of M_4 relative to the largest
 
@@ -65,14 +67,15 @@ class MomentSums:
     def add(self, rows: Rows) -> MomentSums:
         """Return the sums with further rows."""
         total, S, Q, cube = self.total, self.S, self.Q, self.cube
-        for x, times in rows.blocks(len(self.Q)):
-            y = _lift(x.astype(np.float64), self.basis, self.center, self.length)
+        for x, times in replace(rows, block_rows=rows.block_rows or BLOCK).blocks():
+            y = _lift(x, self.basis, self.center, self.length)
             counts = np.ones(len(y)) if times is None else times.astype(np.float64)
             n = float(counts.sum())
             if n == 0:
                 continue
             s, q = raw_moments(y, counts / n)
-            cubes = fill_cube(cube_sum(squares(y) @ self.directions, counts))
+            along = squares(y) @ self.directions.astype(y.dtype)
+            cubes = fill_cube(cube_sum(along, counts.astype(y.dtype))).astype(np.float64)
             total, S, Q, cube = total + n, S + n * s, Q + n * q, cube + cubes
         return replace(self, total=total, S=S, Q=Q, cube=cube)
 
@@ -134,7 +137,7 @@ def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
     center = times @ x
     covariance = ((x - center) * times[:, None]).T @ (x - center)
     values, vectors = np.linalg.eigh(covariance)
-    kept = min(rows.d, max(OVERSAMPLING * k, 2), MOST_FEATURES)
+    kept = min(rows.d, k, MOST_FEATURES)
     basis = np.ascontiguousarray(vectors[:, ::-1][:, :kept].T)
     spread = float(np.sum(np.maximum(values[::-1][:kept] - variance, 0.0)))
     length = math.sqrt(max(spread, variance))
@@ -148,6 +151,7 @@ def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
 
 
 def _lift(x: Floats, basis: Floats, center: Floats, length: float) -> Floats:
-    """Return (height, basis (x − centre) / length)."""
+    """Return (height, basis (x − centre) / length), in float32 unless rows lie far out."""
     moved = (x - center) @ basis.T / length
-    return np.hstack([np.full((len(x), 1), HEIGHT), moved])
+    dtype = np.float32 if np.abs(moved).max() < FAR_OUT else np.float64
+    return np.hstack([np.full((len(x), 1), HEIGHT), moved]).astype(dtype)
