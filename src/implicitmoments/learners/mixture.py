@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.spherical.choose_k import fit_auto
 from implicitmoments.fitting.spherical.em import VarianceModel, polish
-from implicitmoments.fitting.spherical.fit import Search, fit_mixture
+from implicitmoments.fitting.spherical.fit import Search
 from implicitmoments.fitting.spherical.likelihood import Mixture
 from implicitmoments.fitting.spherical.outliers import leave_out
 from implicitmoments.fitting.spherical.rows import Rows, count_rows, place_rows
+from implicitmoments.fitting.spherical.scales import fit_by_scale
 from implicitmoments.fitting.spherical.stream import Stream, begin_stream, continue_stream
 from implicitmoments.learners.spherical import Integers, SphericalAnswers
 from implicitmoments.learners.spherical_checks import check_parameters, check_rows
@@ -139,6 +139,7 @@ class SphericalMixture(SphericalAnswers):
         X, counts = count_rows(*check_rows(self, X, sample_weight, reset=True))
         self._stream: Stream | None = None
         self._held: Rows | None = None
+        self._fitted = 0
         self._fit_rows(place_rows(X, counts, self.block_rows))
         return self
 
@@ -213,7 +214,7 @@ class SphericalMixture(SphericalAnswers):
         kept, _ = self._without_outliers(rows)
         polished = polish(kept, start, self._model(rows.scale), self.max_iter, self.tol)
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
-        self.lower_bound_ = float(polished.history[-1]) - rows.d * math.log(rows.scale)
+        self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         return self._store(polished.mixture, rows)
 
     def _fit_rows(self, rows: Rows) -> Mixture:
@@ -222,14 +223,13 @@ class SphericalMixture(SphericalAnswers):
         search = Search(self.order, self.n_repairs, self.max_iter, self.tol)
         rng = np.random.default_rng(as_seed(self.random_state))
         rows, n_out = self._without_outliers(rows)
-        if self.n_components == "auto":
-            found = fit_auto(rows, min(self.max_components, rows.n), model, search, rng)
-        else:
-            found = fit_mixture(rows, int(self.n_components), model, search, rng)
+        k = None if self.n_components == "auto" else int(self.n_components)
+        most = min(self.max_components, rows.n)
+        found = fit_by_scale(rows, k, most, model, search, rng)
         polished = found.polished
         mixture = self._store(polished.mixture, rows)
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
-        self.lower_bound_ = float(polished.history[-1]) - rows.d * math.log(rows.scale)
+        self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         self.components_read_ = found.start.components
         words = found.start.words
         if n_out:

@@ -17,7 +17,7 @@ from implicitmoments.fitting.spherical.variance import guess_variance
 from implicitmoments.models import SphericalMixtureProblem
 from implicitmoments.moments import implicit_moments
 
-__all__ = ["bic", "fit_auto", "spectral_rank"]
+__all__ = ["bic", "fit_auto", "grow", "shrink", "spectral_rank"]
 
 ABOVE = 1.25  # floors that make an eigenvalue a component
 ROWS_A_COMPONENT, FEWEST_ROWS = 200, 20_000  # in the sample on which numbers are compared
@@ -83,7 +83,7 @@ def fit_auto(
             mixture, start, stats, best = other, beginning, measured, bics[rung]
         elif spectral > 1:
             break
-    for step in (_shrink, _grow):
+    for step in (shrink, grow):
         misses, current = 0, mixture
         while misses < MISSES:
             changed = step(sample, current, model, rng)
@@ -102,11 +102,11 @@ def fit_auto(
     return finish(rows, mixture, model, search, start, stats)
 
 
-def _shrink(
+def shrink(
     sample: Rows,
     mixture: Mixture,
     model: VarianceModel,
-    rng: np.random.Generator,  # noqa: ARG001 (the signature of _grow)
+    rng: np.random.Generator,  # noqa: ARG001 (the signature of grow)
 ) -> Mixture | None:
     """Merge the two components that lose least."""
     if mixture.k == 1:
@@ -117,7 +117,7 @@ def _shrink(
     return polish(sample, merged(mixture, i, int(partners[i])), model, SETTLING, SETTLED).mixture
 
 
-def _grow(
+def grow(
     sample: Rows, mixture: Mixture, model: VarianceModel, rng: np.random.Generator
 ) -> Mixture | None:
     """Add the component that gains most after EM, of a few that promise most."""

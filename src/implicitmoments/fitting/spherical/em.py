@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
 from implicitmoments.fitting.spherical.likelihood import Mixture, Sums, gather
 from implicitmoments.fitting.spherical.rows import Rows
 
@@ -51,19 +50,16 @@ class Polished:
     Attributes
     ----------
     mixture : Mixture
-    history : array
-        Mean log-likelihood of the mixture before each iteration.
+    level : float
+        Mean log-likelihood of a row.
+    n_iter : int
     converged : bool
     """
 
     mixture: Mixture
-    history: Floats
+    level: float
+    n_iter: int
     converged: bool
-
-    @property
-    def n_iter(self) -> int:
-        """Number of iterations."""
-        return len(self.history)
 
 
 def maximise(sums: Sums, before: Mixture, model: VarianceModel) -> Mixture:
@@ -108,7 +104,7 @@ def polish(
         elif len(trail) == 3:
             leap = _extrapolate(trail, model)
             if rise < tol and leap is None:
-                return Polished(trail[-1], np.array(history), True)
+                return Polished(trail[-1], history[-1], len(history), True)
             if leap is not None and len(history) < max_iter:
                 ahead = gather(rows, leap)
                 reached = ahead.log_likelihood / ahead.total
@@ -116,9 +112,9 @@ def polish(
                     history.append(reached)
                     trail.append(maximise(ahead, leap, model))
             if rise < tol and history[-1] - level < tol:
-                return Polished(trail[-1], np.array(history), True)
+                return Polished(trail[-1], history[-1], len(history), True)
             trail = trail[-1:]
-    return Polished(trail[-1], np.array(history), False)
+    return Polished(trail[-1], history[-1], len(history), False)
 
 
 def _extrapolate(trail: list[Mixture], model: VarianceModel) -> Mixture | None:

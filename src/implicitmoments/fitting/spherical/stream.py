@@ -66,8 +66,9 @@ def continue_stream(
     """Take in further rows.
 
     Stepwise EM (Cappé and Moulines 2009): the sums of this piece follow the mixture for a few
-    steps, those of earlier pieces stay as they were and slowly lose weight. Whenever the rows have doubled, the moments
-    of all rows are read again and repairs are tried, both judged on the sample.
+    steps, those of earlier pieces stay as they were and slowly lose weight. Whenever the rows
+    have doubled, the moments of all rows are read again and repairs are tried, both judged on
+    the sample.
     """
     mixture, sums, level = stream.mixture, stream.sums, -np.inf
     if rows.total == 0:
