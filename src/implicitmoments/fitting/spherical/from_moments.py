@@ -96,8 +96,10 @@ def _decode(kept: Rows, k: int, model: VarianceModel, order: int | None, seed: i
     numbers |= {"first_variance": variance, "first_variance_from": how}
     problem = SphericalMixtureProblem(kept.X, variance=variance, sample_weight=kept.sample_weight)
     try:
-        view = whole_view(problem, block_rows=kept.block_rows)
-        found = find_components(view, k, order, seed)
+        # rows of rank zero and the like divide by nothing; what comes of it is not finite
+        with np.errstate(all="ignore"):
+            view = whole_view(problem, block_rows=kept.block_rows)
+            found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as reason:
         return Reading(None, None, (f"the moments cannot be used: {reason}",), numbers)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
