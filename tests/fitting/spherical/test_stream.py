@@ -15,7 +15,7 @@ MODEL = VarianceModel()
 
 @pytest.fixture(scope="module")
 def data():
-    X, truth = make_spherical_mixture(N, K, D, radius=9.0, separation=7.0, random_state=0)
+    X, truth = make_spherical_mixture(N, K, D, radius=30.0, separation=20.0, random_state=0)
     return X, truth.vectors
 
 
@@ -51,7 +51,7 @@ def test_a_wrong_beginning_is_corrected_when_rows_double(data, n_repairs):
     """With repairs, and by the moments alone."""
     X, means = data
     wrong = means.copy()
-    wrong[0] = wrong[1] + 0.3
+    wrong[0], wrong[1] = (means[0] + means[1]) / 2, means[2] + 0.3  # one for two, two for one
     stream = begun(X, wrong, 4_000)
     assert nearest(stream.mixture.means, means) > 3
     rng = np.random.default_rng(0)

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.fitting.spherical.em import Polished, VarianceModel, polish
+from implicitmoments.fitting.spherical.from_moments import read_moments
 from implicitmoments.fitting.spherical.likelihood import Mixture
-from implicitmoments.fitting.spherical.repair import repair
+from implicitmoments.fitting.spherical.repair import Repaired, repair
 from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.start import Start, choose_start
 
 __all__ = ["Fit", "Search", "finish", "fit_mixture", "fit_sample"]
 
 ROWS_A_COMPONENT = 400  # in the sample that is searched
+ROWS_IF_UNCLEAR = 2_000  # what moments leave open takes more rows to tell
 FEWEST_ROWS = 8_000
+FAINT, MORE_ROWS = 0.25, 4  # below 0.25/k a weight has four times the rows searched again
 SETTLING, SETTLED = 60, 1e-5
 
 
@@ -66,8 +69,7 @@ def fit_mixture(
     Moments find where the components are; EM and repairs on a sample of the rows judge and
     complete them; EM on all rows makes them exact.
     """
-    sample = rows.sample(max(FEWEST_ROWS, ROWS_A_COMPONENT * k), rng)
-    mixture, start, stats = fit_sample(rows, sample, k, model, search, rng)
+    mixture, start, stats = fit_sample(rows, None, k, model, search, rng)
     return finish(rows, mixture, model, search, start, stats)
 
 
@@ -87,25 +89,46 @@ def finish(
 
 def fit_sample(
     rows: Rows,
-    sample: Rows,
+    sample: Rows | None,
     k: int,
     model: VarianceModel,
     search: Search,
     rng: np.random.Generator,
 ) -> tuple[Mixture, Start, dict[str, Any]]:
-    """Start from moments and repair, on a sample of the rows."""
+    """Start from moments and repair, on a sample of the rows.
+
+    On the one given, or else on one that is larger where the moments are unclear.
+    """
     clock = perf_counter()
-    start = choose_start(rows, sample, k, model, search.order, rng)
+    reading = read_moments(rows, k, model, search.order, rng) if k > 1 else None
+    few = sample or rows.sample(max(FEWEST_ROWS, ROWS_A_COMPONENT * k), rng)
+    start = choose_start(few, k, reading, model, rng)
     begun = perf_counter()
-    stats = {**start.numbers, "sample_rows": sample.n, "seconds_start": begun - clock}
+    stats = {**start.numbers, "seconds_start": begun - clock}
     if search.n_repairs == 0:
         return start.mixture, start, stats
-    settled = polish(sample, start.mixture, model, SETTLING, SETTLED).mixture
-    repaired = repair(sample, settled, model, search.n_repairs, rng)
+    mixture = start.mixture
+    if sample is None and reading is not None and not reading.clear:
+        sample = rows.sample(max(FEWEST_ROWS, ROWS_IF_UNCLEAR * k), rng)
+        if reading.mixture is not None and start.kind == "moments":
+            mixture = reading.mixture  # EM on few rows may have led it astray
+    sample = sample or few
+    repaired = [_settle(sample, mixture, model, search, rng)]
+    if repaired[0].mixture.weights.min() < FAINT / k and sample.n < rows.n:
+        # few rows in a tail may look like a component, until there are more rows
+        sample = rows.sample(MORE_ROWS * sample.n, rng)
+        repaired.append(_settle(sample, repaired[0].mixture, model, search, rng))
     stats |= {
-        "repairs": repaired.accepted,
-        "repairs_tried": repaired.tried,
-        "repair_gain": repaired.gain / sample.total,
+        "sample_rows": sample.n,
+        "repairs": sum(one.accepted for one in repaired),
+        "repairs_tried": sum(one.tried for one in repaired),
         "seconds_search": perf_counter() - begun,
     }
-    return repaired.mixture, start, stats
+    return repaired[-1].mixture, start, stats
+
+
+def _settle(
+    sample: Rows, mixture: Mixture, model: VarianceModel, search: Search, rng: np.random.Generator
+) -> Repaired:
+    settled = polish(sample, mixture, model, SETTLING, SETTLED).mixture
+    return repair(sample, settled, model, search.n_repairs, rng)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from implicitmoments.fitting.spherical.em import VarianceModel, maximise, polish
-from implicitmoments.fitting.spherical.from_moments import read_moments
+from implicitmoments.fitting.spherical.from_moments import Reading
 from implicitmoments.fitting.spherical.likelihood import Mixture, gather
 from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.moments.decode import Components
@@ -48,30 +48,26 @@ class Start:
 
 
 def choose_start(
-    rows: Rows,
     sample: Rows,
     k: int,
+    reading: Reading | None,
     model: VarianceModel,
-    order: int | None,
     rng: np.random.Generator,
 ) -> Start:
     """Let EM settle a start from moments and one from scattered rows; return the likelier.
 
     Parameters
     ----------
-    rows : Rows
-        All rows, from which moments take as many as they need.
     sample : Rows
         Rows on which the starts are compared.
     k : int
+    reading : Reading or None
+        What the moments say; None for one component, which is the mean.
     model : VarianceModel
-    order : int or None
-        Moments of orders 2r and 3r are decoded for r = ``order``.
     rng : Generator
     """
-    if k == 1:
+    if reading is None:
         return Start(_one_component(sample, model), "moments", None, (), {"start": "moments"})
-    reading = read_moments(rows, k, model, order, rng)
     starts = {"scattered": scattered_mixture(sample, k, model, rng)}
     if reading.mixture is not None:
         starts["moments"] = reading.mixture
