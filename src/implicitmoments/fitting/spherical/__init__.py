@@ -1,0 +1,1 @@
+"""Mixtures of spherical Gaussians: start from moments, search, polish."""

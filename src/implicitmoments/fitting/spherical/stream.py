@@ -1,0 +1,135 @@
+"""Rows in pieces: add to the moments and to the sums of EM, and let likelihood judge between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.spherical.em import VarianceModel, maximise, polish
+from implicitmoments.fitting.spherical.likelihood import Mixture, Sums, gather
+from implicitmoments.fitting.spherical.repair import repair
+from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.stream_moments import MomentSums, begin_sums
+
+__all__ = ["Stream", "begin_stream", "continue_stream"]
+
+# A piece that is a share s of all rows weighs s to this power. At 1 old sums never fade, and
+# overlapping components lag behind; at 0.7 the last pieces rule, and separate ones are noisy.
+FORGETTING = 0.85
+STEPS = 5  # of EM in which a piece is taken in
+STILL = 1e-7  # rise of the mean log-likelihood of a piece at which fewer are enough
+SETTLING, SETTLED = 40, 1e-5
+CLEARLY = 10.0  # log-likelihood of the sample by which another mixture must win
+LATER = 2.0  # the moments are read again when there are so many times the rows of last time
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """All that is kept of the rows seen.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    sums : Sums
+        Of EM, each piece at the mixture of its time.
+    moments : MomentSums
+    sample : Rows
+        Some of the rows, each with the same chance; as many as there were to begin with.
+    n_seen : int
+    read_at : float
+        Rows at which the moments were last read.
+    corrections : int
+        Times that moments or repairs led to a clearly likelier mixture than EM had.
+    """
+
+    mixture: Mixture
+    sums: Sums
+    moments: MomentSums
+    sample: Rows
+    n_seen: int
+    read_at: float
+    corrections: int = 0
+
+
+def begin_stream(rows: Rows, mixture: Mixture) -> Stream:
+    """Begin with rows, held as they are read, to which a mixture has been fitted."""
+    sums = gather(rows, mixture)
+    moments = begin_sums(rows, mixture.k, mixture.pooled)
+    return Stream(mixture, sums, moments, rows, rows.n, sums.total)
+
+
+def continue_stream(
+    stream: Stream, rows: Rows, model: VarianceModel, n_repairs: int, rng: np.random.Generator
+) -> Stream:
+    """Take in further rows.
+
+    Stepwise EM (Cappé and Moulines 2009): the sums of this piece follow the mixture for a few
+    steps, those of earlier pieces stay as they were and slowly lose weight. Whenever the rows
+    have doubled, the moments of all rows are read again and repairs are tried, both judged on
+    the sample.
+    """
+    mixture, sums, level = stream.mixture, stream.sums, -np.inf
+    if rows.total == 0:
+        return stream
+    total = stream.sums.total + rows.total
+    share = (rows.total / total) ** FORGETTING
+    earlier = stream.sums.times((1 - share) * total / stream.sums.total)
+    for _ in range(STEPS):
+        piece = gather(rows, mixture)
+        sums = earlier + piece.times(share * total / piece.total)
+        mixture = maximise(sums, mixture, model)
+        before, level = level, piece.log_likelihood / piece.total
+        if level - before < STILL:
+            break
+    grown = replace(
+        stream,
+        mixture=mixture,
+        sums=sums,
+        moments=stream.moments.add(rows),
+        sample=_mixed(stream.sample, rows, stream.n_seen, rng),
+        n_seen=stream.n_seen + rows.n,
+    )
+    if sums.total < LATER * stream.read_at:
+        return grown
+    return _look_again(grown, model, n_repairs, rng)
+
+
+def _mixed(sample: Rows, rows: Rows, n_seen: int, rng: np.random.Generator) -> Rows:
+    """Let rows into the sample, so that every row seen has the same chance to be in it."""
+    n = sample.n
+    places = rng.integers(n_seen + np.arange(1, rows.n + 1))  # below n: the place it takes
+    (entering,) = np.nonzero(places < n)
+    if len(entering) == 0:
+        return sample
+    x = rows.take(entering)
+    X: Floats = sample.X.astype(np.result_type(x.dtype, sample.dtype))
+    X[places[entering]] = x.X
+    counts = sample.sample_weight
+    if counts is not None or x.sample_weight is not None:
+        counts = np.ones(n) if counts is None else counts.copy()
+        counts[places[entering]] = 1.0 if x.sample_weight is None else x.sample_weight
+    return replace(sample, X=X, sample_weight=counts, dtype=X.dtype.type)
+
+
+def _look_again(
+    stream: Stream, model: VarianceModel, n_repairs: int, rng: np.random.Generator
+) -> Stream:
+    """Compare the mixture with what the moments of all rows and repairs make of it."""
+    stream, sample = replace(stream, read_at=stream.sums.total), stream.sample
+    k, seed = stream.mixture.k, int(rng.integers(2**31))
+    settled = [polish(sample, stream.mixture, model, SETTLING, SETTLED).mixture]
+    read = stream.moments.read(k, stream.mixture.pooled, seed)
+    if read is not None:
+        settled.append(polish(sample, read, model, SETTLING, SETTLED).mixture)
+    levels = [gather(sample, m).log_likelihood for m in settled]
+    best = settled[int(np.argmax(levels))]
+    if n_repairs:
+        best = repair(sample, best, model, n_repairs, rng).mixture
+    found = gather(sample, best)
+    if found.log_likelihood - levels[0] < CLEARLY:
+        return stream
+    # the sample stands for all rows until further ones come
+    sums = found.times(stream.sums.total / found.total)
+    return replace(stream, mixture=best, sums=sums, corrections=stream.corrections + 1)

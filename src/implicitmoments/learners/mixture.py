@@ -1,0 +1,270 @@
+"""Mixtures of spherical Gaussians, found by their moments and polished by EM."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.spherical.em import VarianceModel, polish
+from implicitmoments.fitting.spherical.fit import Search
+from implicitmoments.fitting.spherical.likelihood import Mixture
+from implicitmoments.fitting.spherical.outliers import leave_out
+from implicitmoments.fitting.spherical.rows import Rows, count_rows, place_rows
+from implicitmoments.fitting.spherical.scales import fit_by_scale
+from implicitmoments.fitting.spherical.stream import Stream, begin_stream, continue_stream
+from implicitmoments.learners.spherical import Integers, SphericalAnswers
+from implicitmoments.learners.spherical_checks import check_parameters, check_rows
+from implicitmoments.samples import RandomState, as_seed
+
+__all__ = ["SphericalMixture"]
+
+FLOOR = 1e-6  # least variance, relative to the square of a typical distance from the centre
+HELD = 20_000  # rows that partial_fit holds before it fixes its frame, at the least
+HELD_A_COMPONENT = 400
+REFIT = 1.5  # held rows are fitted anew when there are so many times as many
+
+
+class SphericalMixture(SphericalAnswers):
+    r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
+
+    The means are read off implicit moments of orders 4 and 6 (Theorem 4.19's setting, by
+    orthogonal decomposition), also when there are more components than features. EM and repairs
+    that the likelihood judges complete what the moments leave open; a start from scattered rows
+    (k-means++) competes, so that the fit falls back to it where the moments do not separate the
+    components. EM on all rows ends the fit.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        ``"auto"`` begins with the number of eigenvalues of the moment of order 4 above its
+        noise, and adds and merges components while the Bayesian information criterion falls.
+    variance : float, optional
+        The variance of every component where it is known; estimated by default.
+    variance_type : {"shared", "separate"}
+        One variance for all components, or one each. Moments and the first search share one
+        either way.
+    order : int, optional
+        Read components off moments of orders 2r and 3r for r = ``order``, 1, 2 or 3; chosen by
+        the number of components and features by default.
+    n_repairs : int
+        The most repairs that are tried; 0 for none.
+    max_iter : int
+        The most EM iterations over all rows.
+    tol : float
+        EM stops when the mean log-likelihood of a row rises by less.
+    max_components : int
+        The most components that ``"auto"`` tries.
+    drop_outliers : bool
+        Leave out rows that lie far from the bulk and have too few neighbours to be a component;
+        the likelihood would spend a component on each. ``stats_["outliers"]`` counts them.
+    random_state : int, generator or None
+        Of samples of rows, of scattered starts and of :meth:`sample`.
+    block_rows : int, optional
+        Rows that are worked on at a time.
+
+    Attributes
+    ----------
+    weights_ : array of shape (k,)
+        Sorted from the largest down.
+    means_ : array of shape (k, n_features)
+    variance_ : float, or array of shape (k,) if separate
+    n_components_ : int
+    converged_ : bool
+    n_iter_ : int
+        EM iterations over all rows.
+    lower_bound_ : float
+        Mean log-likelihood of a row.
+    components_read_ : Components or None
+        What was read off the moments, in standardised coordinates; see
+        :meth:`implicitmoments.moments.ImplicitMoments.components`.
+    stats_ : dict
+        What was measured, and under ``"messages"`` words for the user: ``"start"`` says whether
+        the fit began from ``"moments"`` or from ``"scattered"`` rows.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, truth = im.datasets.make_spherical_mixture(
+    ...     5_000, 8, 5, radius=5.0, separation=4.0, random_state=0
+    ... )
+    >>> model = im.SphericalMixture(8, random_state=0).fit(X)
+    >>> model.means_.shape, round(model.variance_, 1)
+    ((8, 5), 1.0)
+    """
+
+    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
+        self,
+        n_components: int | str = 2,
+        *,
+        variance: float | None = None,
+        variance_type: str = "shared",
+        order: int | None = None,
+        n_repairs: int = 20,
+        max_iter: int = 200,
+        tol: float = 1e-7,
+        max_components: int = 50,
+        drop_outliers: bool = True,
+        random_state: RandomState = None,
+        block_rows: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.variance = variance
+        self.variance_type = variance_type
+        self.order = order
+        self.n_repairs = n_repairs
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_components = max_components
+        self.drop_outliers = drop_outliers
+        self.random_state = random_state
+        self.block_rows = block_rows
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts. Weights with a mean below 1 are scaled to a mean of 1.
+        """
+        check_parameters(self)
+        X, counts = count_rows(*check_rows(self, X, sample_weight, reset=True))
+        self._stream: Stream | None = None
+        self._held: Rows | None = None
+        self._fitted = 0
+        self._fit_rows(place_rows(X, counts, self.block_rows))
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Integers:
+        """Fit the mixture and return the likeliest component of every row."""
+        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Take in further rows.
+
+        The first rows, 400 a component and 20,000 at the least, are held and fitted as by
+        :meth:`fit`; they fix the number of components and a frame. From then on sums are kept,
+        those of the moments up to order 6 in that frame and those of EM, and a sample of as many
+        rows as were held. Each piece is taken in by a few EM steps. Whenever the rows have
+        doubled, the moments of all rows are read again and repairs are tried; what is likelier
+        on the sample wins.
+
+        Sums of EM are taken at the mixture of their time, so the result depends a little on the
+        order and size of the pieces. Each piece should be drawn at random from all rows: pieces
+        sorted by component lead astray.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts, in the same unit in every call.
+        """
+        check_parameters(self)
+        begun = hasattr(self, "_stream")
+        X, counts = check_rows(self, X, sample_weight, reset=not begun)
+        if begun and self._stream is not None:
+            rng = np.random.default_rng((as_seed(self.random_state), self._stream.n_seen))
+            rows, n_out = self._without_outliers(Rows(X, counts, *self._placing, self.block_rows))
+            model = self._model(rows.scale)
+            self._stream = continue_stream(self._stream, rows, model, self.n_repairs, rng)
+            self.stats_["outliers"] += n_out
+            self._store_stream(self._stream, rows)
+        else:
+            self._hold(X, counts, self._held if begun else None)
+        return self
+
+    def _hold(self, X: Any, counts: Floats | None, held: Rows | None) -> None:
+        """Keep the first rows and fit them; begin a stream when there are enough."""
+        if held is not None:
+            before = held.sample_weight
+            if (counts is None) != (before is None):
+                raise ValueError("give sample_weight in every call of partial_fit or in none")
+            X = np.vstack([held.X, X])
+            counts = None if counts is None or before is None else np.append(before, counts)
+        rows = place_rows(X, counts, self.block_rows)
+        enough = rows.n >= HELD
+        if held is None or enough or rows.n >= REFIT * self._fitted:
+            mixture, self._fitted = self._fit_rows(rows), rows.n
+        else:
+            mixture = self._polish_rows(rows)
+        self._stream, self._held = None, rows
+        self.stats_["rows_seen"] = rows.total
+        if rows.n >= max(HELD, HELD_A_COMPONENT * mixture.k):
+            self._placing = rows.center, rows.scale
+            kept, _ = self._without_outliers(rows)
+            there = np.arange(rows.n) if kept.sample_weight is None else kept.sample_weight > 0
+            self._stream = begin_stream(kept.take(there), mixture)
+            self._held = None
+
+    def _polish_rows(self, rows: Rows) -> Mixture:
+        """Let EM settle the mixture on rows of which a part was fitted before."""
+        k = self.n_components_
+        center = np.zeros(rows.d) if rows.center is None else rows.center
+        own = Mixture(self.weights_, self.means_, np.array(np.broadcast_to(self.variance_, k)))
+        start = own.moved(-center / rows.scale, 1 / rows.scale)
+        kept, _ = self._without_outliers(rows)
+        polished = polish(kept, start, self._model(rows.scale), self.max_iter, self.tol)
+        self.converged_, self.n_iter_ = polished.converged, polished.n_iter
+        self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
+        return self._store(polished.mixture, rows)
+
+    def _fit_rows(self, rows: Rows) -> Mixture:
+        """Fit rows at hand; store what was found in the user's units."""
+        model = self._model(rows.scale)
+        search = Search(self.order, self.n_repairs, self.max_iter, self.tol)
+        rng = np.random.default_rng(as_seed(self.random_state))
+        rows, n_out = self._without_outliers(rows)
+        k = None if self.n_components == "auto" else int(self.n_components)
+        most = min(self.max_components, rows.n)
+        found = fit_by_scale(rows, k, most, model, search, rng)
+        polished = found.polished
+        mixture = self._store(polished.mixture, rows)
+        self.converged_, self.n_iter_ = polished.converged, polished.n_iter
+        self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
+        self.components_read_ = found.start.components
+        words = found.start.words
+        if n_out:
+            words = (*words, f"{n_out} rows lie far from all others and were left out of the fit")
+        self.stats_ = {**found.stats, "outliers": n_out, "messages": words}
+        if not polished.converged:
+            warnings.warn(
+                f"EM did not converge in max_iter={self.max_iter} iterations; raise max_iter, or "
+                "tol if fewer digits do",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return mixture
+
+    def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
+        most = self.max_components if self.n_components == "auto" else int(self.n_components)
+        return leave_out(rows, most) if self.drop_outliers else (rows, 0)
+
+    def _store(self, mixture: Mixture, rows: Rows) -> Mixture:
+        """Store parameters from the heaviest component down; return them as they were fitted."""
+        order = np.argsort(-mixture.weights, kind="stable")
+        ordered = Mixture(mixture.weights[order], mixture.means[order], mixture.variances[order])
+        center = np.zeros(rows.d) if rows.center is None else rows.center
+        own = ordered.moved(center, rows.scale)
+        self.weights_, self.means_, self.n_components_ = own.weights, own.means, own.k
+        shared = self.variance_type == "shared" or self.variance is not None
+        self.variance_ = float(own.variances[0]) if shared else own.variances
+        return ordered
+
+    def _store_stream(self, stream: Stream, rows: Rows) -> None:
+        self._store(stream.mixture, rows)
+        mean = stream.sums.log_likelihood / stream.sums.total
+        self.lower_bound_ = float(mean) - rows.d * math.log(rows.scale)
+        self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
+
+    def _model(self, scale: float) -> VarianceModel:
+        known = None if self.variance is None else self.variance / scale**2
+        return VarianceModel(known, self.variance_type == "shared", FLOOR)

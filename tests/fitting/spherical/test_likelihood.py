@@ -1,0 +1,154 @@
+"""Densities, responsibilities and sums against SciPy and against formulas written out."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from implicitmoments.fitting.spherical.em import VarianceModel, maximise, polish
+from implicitmoments.fitting.spherical.likelihood import (
+    Mixture,
+    gather,
+    log_densities,
+    log_joint,
+    responsibilities,
+)
+from implicitmoments.fitting.spherical.rows import Rows, count_rows, place_rows
+
+K, D, N = 3, 4, 200
+
+
+@pytest.fixture
+def mixture():
+    rng = np.random.default_rng(0)
+    return Mixture(np.array([0.2, 0.3, 0.5]), rng.normal(size=(K, D)), np.array([0.5, 1.0, 2.0]))
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(1)
+    counts = rng.integers(0, 4, size=N).astype(float)
+    return Rows(rng.normal(size=(N, D)), counts, None, 1.0, block_rows=37)
+
+
+def dense_joint(X, mixture):
+    columns = [
+        np.log(w) + multivariate_normal(m, v * np.eye(D)).logpdf(X)
+        for w, m, v in zip(mixture.weights, mixture.means, mixture.variances, strict=True)
+    ]
+    return np.column_stack(columns)
+
+
+def test_log_joint_is_that_of_scipy(rows, mixture):
+    np.testing.assert_allclose(log_joint(rows.X, mixture), dense_joint(rows.X, mixture))
+
+
+def test_densities_and_shares_come_from_the_joint(rows, mixture):
+    joint = np.exp(dense_joint(rows.X, mixture))
+    shares, densities = responsibilities(rows, mixture)
+    np.testing.assert_allclose(np.exp(densities), joint.sum(axis=1))
+    np.testing.assert_allclose(shares, joint / joint.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(log_densities(rows, mixture), densities)
+
+
+def test_sums_are_weighted_sums_over_rows_whatever_the_blocks(rows, mixture):
+    shares, densities = responsibilities(rows, mixture)
+    weighted = shares * rows.sample_weight[:, None]
+    sums = gather(rows, mixture)
+    np.testing.assert_allclose(sums.counts, weighted.sum(axis=0))
+    np.testing.assert_allclose(sums.points, weighted.T @ rows.X)
+    np.testing.assert_allclose(sums.squares, weighted.T @ np.sum(rows.X**2, axis=1))
+    assert sums.log_likelihood == pytest.approx(densities @ rows.sample_weight)
+    assert sums.total == rows.sample_weight.sum()
+
+
+def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
+    first, second = rows.X[:80], rows.X[80:]
+    counts = rows.sample_weight
+    halves = gather(Rows(first, counts[:80], None, 1.0), mixture) + gather(
+        Rows(second, counts[80:], None, 1.0), mixture
+    )
+    whole = gather(rows, mixture)
+    np.testing.assert_allclose(halves.points, whole.points)
+    assert halves.log_likelihood == pytest.approx(whole.log_likelihood)
+    np.testing.assert_allclose(whole.times(2.0).counts, 2 * whole.counts)
+
+
+def test_a_row_of_weight_two_is_a_row_that_is_there_twice(rows, mixture):
+    repeated = Rows(np.repeat(rows.X, rows.sample_weight.astype(int), axis=0), None, None, 1.0)
+    np.testing.assert_allclose(gather(rows, mixture).points, gather(repeated, mixture).points)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_no_parameter_near_the_maximum_is_likelier(rows, mixture, shared):
+    """The M-step maximises the expected log-likelihood of the complete data."""
+    model = VarianceModel(shared=shared)
+    shares = responsibilities(rows, mixture)[0] * rows.sample_weight[:, None]
+    best = maximise(gather(rows, mixture), mixture, model)
+
+    def complete(m):
+        return float(np.sum(shares * log_joint(rows.X, m)))
+
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        factor = np.exp(0.01 * rng.normal(size=1 if shared else K))
+        weights = best.weights * np.exp(0.01 * rng.normal(size=K))
+        moved = Mixture(
+            weights / weights.sum(),
+            best.means + 0.01 * rng.normal(size=(K, D)),
+            best.variances * factor,
+        )
+        assert complete(moved) < complete(best)
+
+
+@pytest.mark.parametrize(
+    "model", [VarianceModel(), VarianceModel(shared=False), VarianceModel(known=0.7)]
+)
+def test_em_never_falls_and_stops(rows, mixture, model):
+    levels = [polish(rows, mixture, model, n, 0.0).level for n in (1, 3, 6, 12, 24)]
+    assert all(b >= a - 1e-12 for a, b in pairwise(levels))
+    done = polish(rows, mixture, model, 2_000, 1e-9)
+    assert done.converged
+    if model.known is not None:
+        np.testing.assert_array_equal(done.mixture.variances, 0.7)
+
+
+def test_extrapolation_reaches_where_plain_em_goes_in_fewer_iterations():
+    rng = np.random.default_rng(3)
+    X = np.concatenate([rng.normal(-0.8, 1, (400, 1)), rng.normal(0.8, 1, (400, 1))])
+    rows, model = Rows(X, None, None, 1.0), VarianceModel(known=1.0)
+    start = mixture = Mixture(np.array([0.5, 0.5]), np.array([[-2.0], [2.5]]), np.ones(2))
+    for _ in range(3_000):
+        mixture = maximise(gather(rows, mixture), mixture, model)
+    fast = polish(rows, start, model, 200, 1e-12)
+    assert fast.n_iter < 150
+    np.testing.assert_allclose(fast.mixture.means, mixture.means, atol=1e-3)
+
+
+def test_an_empty_component_stays_where_it_is(rows):
+    far = Mixture(np.array([0.5, 0.5]), np.array([[0.0] * D, [1e3] * D]), np.ones(2))
+    settled = polish(rows, far, VarianceModel(), 10, 1e-6).mixture
+    np.testing.assert_array_equal(settled.means[1], far.means[1])
+    assert settled.weights[1] < 1e-9
+
+
+def test_rows_are_placed_by_medians():
+    rng = np.random.default_rng(4)
+    X = 3 * rng.normal(size=(1_000, 5)) + 100
+    plain = place_rows(X, None)
+    X[0] = 1e12
+    wild = place_rows(X, None)
+    assert wild.scale == pytest.approx(plain.scale, rel=0.02)
+    np.testing.assert_allclose(wild.center, plain.center, atol=0.05)
+    assert place_rows(np.full((5, 2), 7.0), None).scale == 7.0
+
+
+def test_equal_rows_are_counted():
+    X = np.array([[1.0], [0.0], [1.0], [2.0]])
+    distinct, counts = count_rows(X, np.array([1.0, 2.0, 3.0, 0.0]))
+    np.testing.assert_array_equal(distinct, [[0.0], [1.0]])
+    np.testing.assert_array_equal(counts, [2.0, 4.0])
+    assert count_rows(X[1:], None)[1] is None
+    scaled = count_rows(X, np.full(4, 1e-6))[1]
+    np.testing.assert_allclose(scaled, [1.0, 2.0, 1.0])

@@ -1,0 +1,95 @@
+"""Rows in pieces end near one fit of all rows."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import implicitmoments as im
+from implicitmoments.datasets import make_spherical_mixture
+
+K, D, N = 8, 5, 60_000
+
+
+def farthest(found, means):
+    apart = np.linalg.norm(found[:, None] - means[None], axis=2)
+    rows, columns = linear_sum_assignment(apart)
+    return apart[rows, columns].max()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_spherical_mixture(N, K, D, radius=4.0, separation=3.0, random_state=0)
+
+
+def in_pieces(X, size, sample_weight=None, **options):
+    model = im.SphericalMixture(K, random_state=0, **options)
+    for first in range(0, len(X), size):
+        counts = None if sample_weight is None else sample_weight[first : first + size]
+        model.partial_fit(X[first : first + size], sample_weight=counts)
+    return model
+
+
+@pytest.mark.parametrize("size", [4_000, 15_000])
+def test_pieces_end_near_one_fit(data, size):
+    X, truth = data
+    whole = im.SphericalMixture(K, random_state=0).fit(X)
+    pieces = in_pieces(X, size)
+    # a mean has a standard error of about √(d k / N) = 0.026 as a length
+    assert farthest(pieces.means_, whole.means_) < 0.03
+    assert farthest(pieces.means_, truth.vectors) < farthest(whole.means_, truth.vectors) + 0.03
+    assert pieces.variance_ == pytest.approx(whole.variance_, abs=0.005)
+    assert pieces.score(X) > whole.score(X) - 1e-3
+    assert pieces.stats_["rows_seen"] == N
+    # and not where the first 20,000 rows alone would have left it
+    early = im.SphericalMixture(K, random_state=0).fit(X[:20_000])
+    assert pieces.score(X) > early.score(X)
+
+
+def test_order_of_pieces_matters_little(data):
+    X, _ = data
+    forth, back = in_pieces(X, 10_000), in_pieces(X[::-1], 10_000)
+    assert farthest(forth.means_, back.means_) < 0.04
+
+
+def test_weighted_pieces(data):
+    X, truth = data
+    counts = (truth.labels != 0).astype(float)
+    model = im.SphericalMixture(K - 1, random_state=0)
+    for first in range(0, N, 20_000):
+        rows = slice(first, first + 20_000)
+        model.partial_fit(X[rows], sample_weight=counts[rows])
+    assert farthest(model.means_, truth.vectors[1:]) < 0.12
+    assert model.stats_["rows_seen"] == counts.sum()
+
+
+def test_a_component_that_comes_later_is_found():
+    X, truth = make_spherical_mixture(N, K, D, radius=7.0, separation=5.0, random_state=1)
+    late = truth.labels == 0
+    X = np.vstack([X[~late][:20_000], X[late], X[~late][20_000:]])
+    rng = np.random.default_rng(0)
+    X[20_000:] = X[20_000:][rng.permutation(len(X) - 20_000)]
+    model = in_pieces(X, 20_000)
+    assert farthest(model.means_, truth.vectors) < 0.3
+
+
+def test_small_first_pieces_are_held(data):
+    X, truth = data
+    model = in_pieces(X[:3_000], 500)
+    assert model.stats_["rows_seen"] == 3_000
+    assert farthest(model.means_, truth.vectors) < 0.4
+    whole = im.SphericalMixture(K, random_state=0).fit(X[:3_000])
+    assert model.score(X[:3_000]) > whole.score(X[:3_000]) - 0.01
+
+
+def test_fit_forgets_and_bad_pieces_are_refused(data):
+    X, _ = data
+    model = in_pieces(X[:2_000], 1_000)
+    with pytest.raises(ValueError, match="sample_weight in every call"):
+        model.partial_fit(X[:10], sample_weight=np.ones(10))
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:10, :2])
+    model.fit(X[:5_000])
+    again = im.SphericalMixture(K, random_state=0).fit(X[:5_000])
+    np.testing.assert_array_equal(model.means_, again.means_)
+    with pytest.raises(ValueError, match="more than the 3 rows"):
+        im.SphericalMixture(K).partial_fit(X[:3])
