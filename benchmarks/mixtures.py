@@ -10,10 +10,10 @@ different variances, noise of another law, few rows.
 
 Success is every mean within 0.5 of the one matched to it (0.6 at k = 50, d = 100). "nats" is the
 log-likelihood of all rows, outliers included, above that of the true parameters, median over
-seeds. Seconds are
-medians, in one process on the threads that OMP_NUM_THREADS allows. Peers: scikit-learn's
-GaussianMixture (spherical) and KMeans with 1 and 10 starts, pomegranate if it can be imported,
-mclust (model EII, hierarchical start on 2,000 rows) if Rscript has it.
+seeds, which begin at --first. Seconds are medians, in one process on the threads that
+OMP_NUM_THREADS allows. Peers: scikit-learn's GaussianMixture (spherical) and KMeans with 1 and 10
+starts, pomegranate if it can be imported, mclust (model EII, hierarchical start on 2,000 rows) if
+Rscript has it.
 """
 
 from __future__ import annotations
@@ -284,6 +284,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("table", choices=["parameters", "push", "awkward"])
     parser.add_argument("--seeds", type=int, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--settings", help="names of settings, with commas between them")
     parser.add_argument("--peers", help="parts of names of methods, with commas between them")
     arguments = parser.parse_args()
@@ -300,8 +301,11 @@ def main() -> None:
         methods = {n: m for n, m in methods.items() if any(part in n for part in parts)}
     n_seeds = arguments.seeds or {"parameters": 10, "push": 3, "awkward": 5}[arguments.table]
     names = ("implicitmoments", "numpy", "scikit-learn")
-    print(", ".join(f"{name} {version(name)}" for name in names) + f", {n_seeds} seeds\n")
-    table(settings, methods, range(n_seeds))
+    print(
+        ", ".join(f"{name} {version(name)}" for name in names)
+        + f", seeds {arguments.first}–{arguments.first + n_seeds - 1}\n"
+    )
+    table(settings, methods, range(arguments.first, arguments.first + n_seeds))
 
 
 if __name__ == "__main__":
