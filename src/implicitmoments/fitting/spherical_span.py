@@ -71,6 +71,20 @@ class SphericalSpan:
         points: Floats = self.sigma * coordinates @ self.basis + self.center
         return points
 
+    def log_density(self, X: Floats) -> Floats:
+        """Return the logarithm of G = N(center, variance · I) at rows (n, d)."""
+        squared = np.sum((X - self.center) ** 2, axis=1) / self.variance
+        constant = X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
+        logs: Floats = -squared / 2 - constant
+        return logs
+
+    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
+        """Return rows (n, d) with these coordinates, drawn from G otherwise."""
+        noise = rng.normal(len(self.center))
+        noise -= (noise @ self.basis.T) @ self.basis
+        rows: Floats = self.restore(coordinates) + self.sigma * noise
+        return rows
+
 
 def find_span(
     X: Floats, k: int, variance: float | None, sample_weight: Floats | None = None
