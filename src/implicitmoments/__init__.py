@@ -11,6 +11,7 @@ from implicitmoments import circuits, datasets, models, moments, projections, sa
 from implicitmoments.learners import (
     ActivationSumRegressor,
     AssumptionWarning,
+    RegressionMixtureDensity,
     SphericalMixtureClusterer,
     SphericalMixtureDensity,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "AssumptionWarning",
     "HermiteProblem",
     "MomentProblem",
+    "RegressionMixtureDensity",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",
     "__version__",

@@ -48,6 +48,8 @@ class LabelLaw:
         drawn = np.empty((len(x), n_samples))
         step = 2 * REACH / (NODES - 1)
         for part, grid, density in self._densities(x):
+            # a floor of 0 and a polynomial that is negative throughout: G is as good as any
+            density[~np.any(density > 0, axis=1)] = np.exp(-(grid**2) / 2)
             cells = (density[:, 1:] + density[:, :-1]) / 2
             below = np.cumsum(cells, axis=1)
             rows = range(part.start, part.stop)
@@ -68,9 +70,6 @@ class LabelLaw:
         for rows in blocks(range(len(x)), BLOCK_ROWS):
             part = slice(rows.start, rows.stop)
             ratio = np.clip(self.expansion.in_label(x[part]) @ values, self.floor, self.clip)
-            # where the floor is 0 and the polynomial negative throughout, any law is as good
-            empty = ~np.any(ratio > 0, axis=1)
-            ratio[empty] = self.clip
             yield part, grid, ratio * normal
 
 

@@ -54,7 +54,7 @@ def term_factor(a: int, b: int, c: int, excess: float) -> float:
     ``excess`` is :math:`\sigma^2 - 1`.
     """
     j = b + c
-    return math.comb(j, b) * excess**c / (math.factorial(a) * math.factorial(j) * 2**j)
+    return math.comb(j, b) * excess**c / (math.factorial(a) * math.factorial(j) * 2.0**j)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +98,7 @@ class ContractedExpansion:
         return expansion_at(self, coordinates)
 
 
-def contract_moments(
-    moments: BalancedMoments, excess: float, degree: int
-) -> ContractedExpansion:
+def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> ContractedExpansion:
     """Contract moments of orders 0, …, degree exactly, and add them up to T_0, …, T_degree.
 
     Parameters

@@ -58,7 +58,7 @@ def contract_dense(moments: Sequence[Floats], noise: float, degree: int) -> Dens
             moment = moments[a + 2 * b]
             for _ in range(b):
                 moment = np.trace(moment, axis1=-2, axis2=-1)
-            padded = np.pad(moment, [(0, 1)] * a)  # slots of (x, z), 0 along z
+            padded = np.pad(moment, [(0, 1)] * a) if a else moment  # slots of (x, z), 0 along z
             ways = math.factorial(n // 2) // (
                 math.factorial(a) * math.factorial(b) * math.factorial(c)
             )

@@ -21,23 +21,21 @@ from implicitmoments.fitting.clipped_density import (
 from implicitmoments.fitting.degree import Mask, Scorer, held_out_scores, least_degree, score_rows
 from implicitmoments.fitting.label_law import LabelLaw
 from implicitmoments.fitting.regression_contraction import expand_contracted, expand_paper
-from implicitmoments.fitting.regression_expansion import (
-    GradedExpansion,
-    LabelExpansion,
-    expand_labels,
-)
+from implicitmoments.fitting.regression_expansion import LabelExpansion, expand_labels
 from implicitmoments.fitting.regression_frame import (
     RegressionFrame,
     find_frame,
     frame_rows,
     squared_norm,
 )
+from implicitmoments.fitting.regression_regime import describe_fit
 from implicitmoments.fitting.spherical_span import near_rows
 from implicitmoments.samples import blocks
 
 __all__ = ["RegressionDensity", "RegressionOptions", "fit_regression_density", "tail_bound"]
 
 CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
+REACH = 2.0  # rows beyond so many times the usual reach of a Gaussian are outliers
 MOST_ORDERS = 200  # degrees that are looked at for epsilon
 
 
@@ -108,7 +106,8 @@ class RegressionDensity:
             part = slice(rows.start, rows.stop)
             x, _ = self.frame.standard(X[part], np.zeros(len(rows)))
             mass = self.law.mass(x @ self.frame.basis.T) / self.density.mass
-            found[part] = np.log(mass) + self.frame.log_density_of_points(x)
+            with np.errstate(divide="ignore"):
+                found[part] = np.log(mass) + self.frame.log_density_of_points(x)
         return found
 
     def sample_labels(self, X: Floats, n_samples: int, *, seed: int) -> Floats:
@@ -142,8 +141,9 @@ def tail_bound(squared: float, noise: float, degree: int) -> float:
     if np.max(gammas) >= 1:
         return math.inf
     j = np.arange(1, degree // 2 + 1)
-    series = [np.cumprod(np.append(1.0, (2 * j - 1) / (2 * j) * gamma)) for gamma in gammas]
-    kept = float(np.sum(np.convolve(*series)[: degree // 2 + 1]))
+    # (1 − γ² u)^(−1/2), by powers of u
+    first, second = (np.cumprod(np.append(1.0, (2 * j - 1) / (2 * j) * g)) for g in gammas)
+    kept = float(np.sum(np.convolve(first, second)[: degree // 2 + 1]))
     total = 1.0 / math.sqrt(float(np.prod(1 - gammas)))
     return math.sqrt(max(total - kept, 0.0)) / 2
 
@@ -153,7 +153,7 @@ def fit_regression_density(
 ) -> tuple[RegressionDensity, dict[str, Any]]:
     """Return the hypothesis, and what was measured on the way."""
     table = np.column_stack([X, y])
-    near = near_rows(_alike(table), sample_weight)
+    near = near_rows(_alike(table), sample_weight, reach=REACH)
     if not np.all(near):
         table = table[near]
         sample_weight = None if sample_weight is None else sample_weight[near]
@@ -161,6 +161,7 @@ def fit_regression_density(
     share, squared = _noise(table, sample_weight, frame, how)
     bound = partial(tail_bound, squared, share)
     degree, scores = _choose_degree(table, sample_weight, bound, how)
+    enough = least_degree(bound, how.epsilon, MOST_ORDERS)
     expansion = _expand(table, frame, degree, sample_weight, share, how)
     ratios = evaluate_rows(expansion, frame, table)
     loss = CLIP_LOSS * how.epsilon
@@ -172,10 +173,11 @@ def fit_regression_density(
     stats: dict[str, Any] = {
         "method": how.method,
         "degree": expansion.degree,
-        "noise_share": share * how.label_scale**2,
+        "noise": frame.scale * math.sqrt(share),
+        "noise_share": _share(frame, share, how),
         "squared_norm": squared,
         "truncation_error": bound(expansion.degree),
-        "degree_for_epsilon": least_degree(bound, how.epsilon, MOST_ORDERS),
+        "degree_for_epsilon": enough if bound(enough) <= how.epsilon / 2 else None,
         "normalizer_error": error,
         "negative_rows": float(np.average(ratios < 0, weights=counts)),
         "distance": probe.distance(ratios, sample_weight, how.floor, clip),
@@ -185,8 +187,17 @@ def fit_regression_density(
         "outliers": int(np.sum(~near)),
         "scores": scores,
     }
+    stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
+
+
+def _share(frame: RegressionFrame, share: float, how: RegressionOptions) -> float:
+    """Return the variance of the noise over that of the labels about their line."""
+    scale = how.label_scale if how.k > 1 else 1.0
+    if how.noise is None:
+        return share * scale**2
+    return (how.noise * scale / frame.scale) ** 2
 
 
 def _alike(table: Floats) -> Floats:
@@ -198,9 +209,7 @@ def _alike(table: Floats) -> Floats:
     return scaled
 
 
-def _frame(
-    table: Floats, sample_weight: Floats | None, how: RegressionOptions
-) -> RegressionFrame:
+def _frame(table: Floats, sample_weight: Floats | None, how: RegressionOptions) -> RegressionFrame:
     return find_frame(
         table[:, :-1],
         table[:, -1],

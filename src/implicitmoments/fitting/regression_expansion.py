@@ -176,9 +176,7 @@ def expand_labels(
         # below the last order more than k directions are kept: what is lost cannot be regained
         width = min(k if q == last else OVERSAMPLING * k, wide.dim(q))
         chain = chain.extend(np.ascontiguousarray(vectors[:, :width].T @ wide.steps[-1]))
-    splits = [
-        (*split_order((degree - r) // 2), r) for r in range(0, degree + 1, 1 if odd else 2)
-    ]
+    splits = [(*split_order((degree - r) // 2), r) for r in range(0, degree + 1, 1 if odd else 2)]
     return GradedExpansion(degree, chain, _measure(rows, basis, chain, splits))
 
 

@@ -15,6 +15,7 @@ from implicitmoments.samples import ArraySource, Block, CallableSource, RowDraws
 __all__ = ["RegressionFrame", "find_frame", "frame_rows", "squared_norm"]
 
 SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their own
+ROUNDING = 1e-13  # and to their size
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +25,8 @@ class RegressionFrame:
     :math:`x' = (x - m) W` is standard normal, and
     :math:`z = (y - c - b \cdot x') / s` is what the line of least squares leaves of the label,
     in units of s. With :math:`b = \sum_i w_i \beta_i` the rows (x', z) are again a mixture of
-    regressions, with vectors :math:`\beta_i' = (\beta_i - b)/s` of mean zero: they are shorter, and
-    k of them span k − 1 dimensions. For one component nothing is left to learn.
+    regressions, with vectors :math:`\beta_i' = (\beta_i - b)/s` of mean zero: they are shorter,
+    and k of them span k − 1 dimensions. For one component nothing is left to learn.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class RegressionFrame:
         x = (X - self.mean) @ self.whitener
         return x, (y - self.intercept - x @ self.slope) / self.scale
 
-    def labels(self, x: Floats, z: Floats) -> Floats:
+    def labels(self, x: Floats, z: Floats | float) -> Floats:
         """Map z back to labels, for points x' (n, d)."""
         y: Floats = self.intercept + (x @ self.slope) + self.scale * z
         return y
@@ -131,7 +132,7 @@ def find_frame(
     plain = RegressionFrame(mean, whitener, root, np.zeros(d), 0.0, 1.0, np.zeros((0, d)))
     slope, intercept, spread = _line(frame_rows(X, y, plain, sample_weight), centred)
     about = math.sqrt(float(np.average((y - np.average(y, weights=counts)) ** 2, weights=counts)))
-    if not spread > SMALLEST_SPREAD * max(about, np.finfo(np.float64).tiny):
+    if not spread > max(SMALLEST_SPREAD * about, ROUNDING * float(np.max(np.abs(y)))):
         raise ValueError(
             "the labels are constant or lie on one line without noise, so that (x, y) has no "
             "density; use sklearn.linear_model.LinearRegression, or check that y is the label"
