@@ -11,6 +11,7 @@ from implicitmoments import circuits, datasets, models, moments, projections, sa
 from implicitmoments.learners import (
     ActivationSumRegressor,
     AssumptionWarning,
+    RegressionMixtureDensity,
     SphericalMixture,
     SphericalMixtureClusterer,
     SphericalMixtureDensity,
@@ -24,6 +25,7 @@ __all__ = [
     "AssumptionWarning",
     "HermiteProblem",
     "MomentProblem",
+    "RegressionMixtureDensity",
     "SphericalMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,13 +13,43 @@ from scipy.stats import qmc
 from implicitmoments.backends import Floats
 from implicitmoments.fitting.hermite_expansion import Expansion
 from implicitmoments.fitting.rejection import Accepted, rejection_sample
-from implicitmoments.fitting.spherical_span import BLOCK_ROWS, SphericalSpan
 from implicitmoments.samples import RowDraws, Stream, blocks
 
-__all__ = ["ClippedDensity", "Probe", "choose_clip", "evaluate_rows", "probe_gaussian"]
+__all__ = [
+    "ClippedDensity",
+    "Probe",
+    "Reference",
+    "choose_clip",
+    "evaluate_rows",
+    "probe_gaussian",
+]
 
+BLOCK_ROWS = 16_384
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
 COMPLEMENT = (Stream.ROWS, 2)  # stream of the coordinates off the span
+
+
+class Reference(Protocol):
+    """A Gaussian G on rows, and coordinates that are standard normal under it.
+
+    The ratio of the hypothesis to G depends on the coordinates alone.
+    """
+
+    @property
+    def p(self) -> int:
+        """Number of coordinates."""
+
+    def coordinates(self, X: Floats) -> Floats:
+        """Map rows (n, d) to coordinates (n, p)."""
+
+    def log_density(self, X: Floats) -> Floats:
+        """Return the logarithm of G at rows."""
+
+    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
+        """Return rows with these coordinates, drawn from G otherwise."""
+
+
+R = TypeVar("R", bound=Reference)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +123,7 @@ def probe_gaussian(
     return Probe(np.stack(ratios), np.stack(weights))
 
 
-def evaluate_rows(expansion: Expansion, span: SphericalSpan, X: Floats) -> Floats:
+def evaluate_rows(expansion: Expansion, span: Reference, X: Floats) -> Floats:
     """Evaluate an expansion at rows, block by block."""
     found = np.empty(len(X))
     for rows in blocks(range(len(X)), BLOCK_ROWS):
@@ -130,12 +161,13 @@ def choose_clip(ratios: Floats, counts: Floats | None, loss: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedDensity:
+class ClippedDensity(Generic[R]):
     r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped.
 
     Attributes
     ----------
-    span : SphericalSpan
+    span : Reference
+        G, and the coordinates that R' depends on.
     expansion : Expansion
     floor, clip : float
         R' lies between them. The paper has a floor of 0.
@@ -143,7 +175,7 @@ class ClippedDensity:
         Z, the integral of R' G.
     """
 
-    span: SphericalSpan
+    span: R
     expansion: Expansion
     floor: float
     clip: float
@@ -156,19 +188,16 @@ class ClippedDensity:
 
     def log_density(self, X: Floats) -> Floats:
         """Return the logarithm of the density at rows (n, d); −∞ where R' is 0."""
-        d, variance = X.shape[1], self.span.variance
-        constant = -d / 2 * math.log(2 * math.pi * variance) - math.log(self.mass)
         found = np.empty(len(X))
         for rows in blocks(range(len(X)), BLOCK_ROWS):
             part = slice(rows.start, rows.stop)
-            squared = np.sum((X[part] - self.span.center) ** 2, axis=1) / variance
             with np.errstate(divide="ignore"):
                 logs = np.log(self.ratio(self.span.coordinates(X[part])))
-            found[part] = logs - squared / 2 + constant
+            found[part] = logs + self.span.log_density(X[part]) - math.log(self.mass)
         return found
 
     def sample(self, n_samples: int, *, seed: int, max_proposals: int) -> Accepted:
-        """Draw rows by rejection on the span, and add Gaussian noise off it."""
+        """Draw coordinates by rejection, and the rest of the rows from G."""
         span = self.span
         accepted = rejection_sample(
             lambda rng: rng.normal(span.p),
@@ -178,7 +207,6 @@ class ClippedDensity:
             seed=seed,
             max_proposals=max_proposals,
         )
-        noise = RowDraws(seed, range(n_samples), COMPLEMENT).normal(len(span.center))
-        noise -= (noise @ span.basis.T) @ span.basis
-        points = span.restore(accepted.points) + span.sigma * noise
+        rng = RowDraws(seed, range(n_samples), COMPLEMENT)
+        points = span.complete(accepted.points, rng)
         return Accepted(points, accepted.n_proposals, accepted.acceptance_rate)

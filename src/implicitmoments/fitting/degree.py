@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import gammainc
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.clipped_density import choose_clip, evaluate_rows, probe_gaussian
-from implicitmoments.fitting.hermite_expansion import expand
+from implicitmoments.fitting.clipped_density import (
+    Reference,
+    choose_clip,
+    evaluate_rows,
+    probe_gaussian,
+)
+from implicitmoments.fitting.hermite_expansion import Expansion, expand
 from implicitmoments.fitting.spherical_span import find_span
 
-__all__ = ["cross_validated_scores", "degree_for", "truncation_error"]
+__all__ = [
+    "Mask",
+    "Scorer",
+    "cross_validated_scores",
+    "degree_for",
+    "held_out_scores",
+    "least_degree",
+    "score_rows",
+    "truncation_error",
+]
+
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+# ``scorer(degree)`` returns the log-likelihoods of rows left out
+Scorer: TypeAlias = Callable[[int], Floats]
 
 FOLDS = 3
 # ratios below this count as this: one row where a polynomial dips below 0 decides nothing
@@ -31,12 +50,86 @@ def truncation_error(squared_radius: float, degree: int) -> float:
     return math.sqrt(tail) / 2
 
 
-def degree_for(squared_radius: float, epsilon: float, most: int) -> int:
-    """Return the least even degree that leaves at most half of epsilon, or ``most``."""
+def least_degree(bound: Callable[[int], float], epsilon: float, most: int) -> int:
+    """Return the least even degree whose bound is at most half of epsilon, or ``most``."""
     for degree in range(2, most + 1, 2):
-        if truncation_error(squared_radius, degree) <= epsilon / 2:
+        if bound(degree) <= epsilon / 2:
             return degree
     return most
+
+
+def degree_for(squared_radius: float, epsilon: float, most: int) -> int:
+    """Return the least even degree that leaves at most half of epsilon, or ``most``."""
+    return least_degree(lambda degree: truncation_error(squared_radius, degree), epsilon, most)
+
+
+def held_out_scores(
+    fit: Callable[[Mask, Mask], Scorer],
+    counts: Floats,
+    degrees: Sequence[int],
+    *,
+    fewest: int,
+    seed: int,
+) -> Floats:
+    """Return the mean log-likelihood of rows left out, one number a degree.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(kept, left)`` learns from some rows what all degrees share, and returns a function
+        of the degree that gives the log-likelihoods of the rows left out.
+    counts : array of shape (n,)
+        How often each row counts.
+    degrees : sequence of int
+    fewest : int
+        Folds with fewer rows to learn from are passed over.
+    seed : int
+        Of the folds.
+    """
+    fold = np.random.default_rng(seed).permutation(len(counts)) % FOLDS
+    scores, total = np.zeros(len(degrees)), 0.0
+    for i in range(FOLDS):
+        kept, left = fold != i, fold == i
+        held = counts[left]
+        if np.sum(held) == 0 or np.sum(counts[kept] > 0) < fewest:
+            continue
+        scorer = fit(kept, left)
+        scores += [float(held @ scorer(degree)) for degree in degrees]
+        total += float(np.sum(held))
+    return scores / total if total else scores
+
+
+def score_rows(
+    expansion: Expansion,
+    reference: Reference,
+    spectrum: Floats,
+    train: Floats,
+    test: Floats,
+    *,
+    sample_weight: Floats,
+    loss: float,
+    seed: int,
+) -> Floats:
+    """Clip and normalise an expansion on some rows, and return log-likelihoods of others.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    reference : Reference
+    spectrum : array of shape (p,)
+        Variances of the rows along the coordinates.
+    train, test : array of shape (n, d) and (m, d)
+    sample_weight : array of shape (n,)
+    loss : float
+        What clipping may cost, as in :func:`choose_clip`.
+    seed : int
+    """
+    clip = choose_clip(evaluate_rows(expansion, reference, train), sample_weight, loss)
+    probe = probe_gaussian(expansion, spectrum, seed=seed, n_points=2**11)
+    mass, _ = probe.mass(LEAST_RATIO, clip)
+    ratios = np.clip(evaluate_rows(expansion, reference, test), LEAST_RATIO, clip)
+    logs: Floats = np.log(ratios / mass) + reference.log_density(test)
+    return logs
 
 
 def cross_validated_scores(
@@ -49,7 +142,7 @@ def cross_validated_scores(
     loss: float,
     seed: int,
 ) -> Floats:
-    """Return the mean log-likelihood ratio to G of rows left out, one number a degree.
+    """Return the mean log-likelihood of rows left out, one number a degree.
 
     Parameters
     ----------
@@ -64,23 +157,17 @@ def cross_validated_scores(
         Of the folds.
     """
     counts = np.ones(len(X)) if sample_weight is None else sample_weight
-    fold = np.random.default_rng(seed).permutation(len(X)) % FOLDS
-    scores, total = np.zeros(len(degrees)), 0.0
-    for i in range(FOLDS):
-        kept, left = fold != i, fold == i
-        weight, held = counts[kept], counts[left]
-        if np.sum(held) == 0 or np.sum(weight > 0) <= k:
-            continue
-        train, test = X[kept], X[left]
+
+    def fit(kept: Mask, left: Mask) -> Scorer:
+        train, test, weight = X[kept], X[left], counts[kept]
         span = find_span(train, k, variance, weight)
-        base = -np.sum((test - span.center) ** 2, axis=1) / (2 * span.variance)
-        base -= len(span.center) / 2 * math.log(span.variance)
-        for j, degree in enumerate(degrees):
+        spectrum = span.spectrum[: span.p]
+        options: dict[str, Any] = {"sample_weight": weight, "loss": loss, "seed": seed}
+
+        def scorer(degree: int) -> Floats:
             expansion = expand(train, span, k, degree, sample_weight=weight)
-            clip = choose_clip(evaluate_rows(expansion, span, train), weight, loss)
-            probe = probe_gaussian(expansion, span.spectrum[: span.p], seed=seed, n_points=2**11)
-            mass, _ = probe.mass(LEAST_RATIO, clip)
-            ratios = np.clip(evaluate_rows(expansion, span, test), LEAST_RATIO, clip)
-            scores[j] += float(np.sum(held * (np.log(ratios / mass) + base)))
-        total += float(np.sum(held))
-    return scores / total if total else scores
+            return score_rows(expansion, span, spectrum, train, test, **options)
+
+        return scorer
+
+    return held_out_scores(fit, counts, degrees, fewest=k + 1, seed=seed)

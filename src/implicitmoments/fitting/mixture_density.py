@@ -64,7 +64,7 @@ class DensityOptions:
 
 def fit_density(
     X: Floats, sample_weight: Floats | None, how: DensityOptions
-) -> tuple[ClippedDensity, dict[str, Any]]:
+) -> tuple[ClippedDensity[SphericalSpan], dict[str, Any]]:
     """Return the hypothesis, and what was measured on the way.
 
     ``stats["warnings"]`` holds sentences about what does not look like the assumptions.

@@ -71,6 +71,20 @@ class SphericalSpan:
         points: Floats = self.sigma * coordinates @ self.basis + self.center
         return points
 
+    def log_density(self, X: Floats) -> Floats:
+        """Return the logarithm of G = N(center, variance · I) at rows (n, d)."""
+        squared = np.sum((X - self.center) ** 2, axis=1) / self.variance
+        constant = X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
+        logs: Floats = -squared / 2 - constant
+        return logs
+
+    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
+        """Return rows (n, d) with these coordinates, drawn from G otherwise."""
+        noise = rng.normal(len(self.center))
+        noise -= (noise @ self.basis.T) @ self.basis
+        rows: Floats = self.restore(coordinates) + self.sigma * noise
+        return rows
+
 
 def find_span(
     X: Floats, k: int, variance: float | None, sample_weight: Floats | None = None
@@ -139,14 +153,19 @@ def flat_directions(span: SphericalSpan, n: int) -> float | None:
 
 
 def near_rows(
-    X: Floats, sample_weight: Floats | None = None, *, times: float | None = None
+    X: Floats,
+    sample_weight: Floats | None = None,
+    *,
+    times: float | None = None,
+    reach: float = 1.2,
 ) -> Mask:
     """Tell rows from outliers that would own every high moment.
 
     By the distance from the median, against its own median and spread: the bound takes one row in
-    about a hundred data sets of this size for an outlier that is none. With ``times`` the bound is
-    so many times the median distance instead, for components that lie apart. Where more than a
-    hundredth of the rows pass it, they are no outliers, and all rows are kept.
+    about a hundred data sets of this size for an outlier that is none; a larger ``reach`` takes
+    fewer, where columns are correlated. With ``times`` the bound is so many times the median
+    distance instead, for components that lie apart. Where more than a hundredth of the rows pass
+    it, they are no outliers, and all rows are kept.
     """
     counted = np.ones(len(X), dtype=bool) if sample_weight is None else sample_weight > 0
     some = X[counted][:: max(1, int(np.sum(counted)) // PROBED)]
@@ -154,8 +173,10 @@ def near_rows(
     usual = np.linalg.norm(some - center, axis=1)
     middle = float(np.median(usual))
     spread = 1.4826 * float(np.median(np.abs(usual - middle)))  # of a normal, its deviation
-    reach = 1.2 * math.sqrt(2.0 * math.log(100.0 * len(X)))
-    most = middle + reach * max(spread, 0.1 * middle) if times is None else times * middle
+    usually = math.sqrt(2.0 * math.log(100.0 * len(X)))
+    most = (
+        middle + reach * usually * max(spread, 0.1 * middle) if times is None else times * middle
+    )
     near = np.empty(len(X), dtype=bool)
     for rows in blocks(range(len(X)), BLOCK_ROWS):
         apart = np.linalg.norm(X[rows.start : rows.stop] - center, axis=1)

@@ -4,11 +4,13 @@ from implicitmoments.learners.activation import ActivationSumRegressor
 from implicitmoments.learners.clustering import SphericalMixtureClusterer
 from implicitmoments.learners.mixture import SphericalMixture
 from implicitmoments.learners.mixture_density import SphericalMixtureDensity
+from implicitmoments.learners.regression_density import RegressionMixtureDensity
 from implicitmoments.learners.warnings import AssumptionWarning
 
 __all__ = [
     "ActivationSumRegressor",
     "AssumptionWarning",
+    "RegressionMixtureDensity",
     "SphericalMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",

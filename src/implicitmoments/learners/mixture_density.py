@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from implicitmoments.backends import Floats
 from implicitmoments.fitting.clipped_density import ClippedDensity
 from implicitmoments.fitting.mixture_density import DensityOptions, fit_density
+from implicitmoments.fitting.spherical_span import SphericalSpan
 from implicitmoments.learners.spherical_input import (
     check_method,
     check_number,
@@ -143,7 +144,7 @@ class SphericalMixtureDensity(DensityMixin, BaseEstimator):
         how = self._options()
         rows, weights = check_rows(self, X, sample_weight, how.k)
         hypothesis, stats = fit_density(rows, weights, how)
-        self.hypothesis_: ClippedDensity = hypothesis
+        self.hypothesis_: ClippedDensity[SphericalSpan] = hypothesis
         self.center_ = hypothesis.span.center
         self.variance_ = hypothesis.span.variance
         self.degree_ = hypothesis.expansion.degree

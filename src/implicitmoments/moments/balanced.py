@@ -18,7 +18,13 @@ from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import Estimate, Lower, Sums, View, Weights, average
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 
-__all__ = ["BalancedMoments", "measure_moments", "split_order"]
+__all__ = [
+    "BalancedMoments",
+    "assemble_form",
+    "contracted_forms",
+    "measure_moments",
+    "split_order",
+]
 
 
 def split_order(n: int, *, balanced: bool = True) -> tuple[int, int]:
@@ -51,15 +57,7 @@ class BalancedMoments:
     @cached_property
     def dropped(self) -> dict[int, list[Array]]:
         """For each order, its form after 0, 1, … contractions with the noise, times factors."""
-        steps, noise = self.chain.steps, self.chain.noise
-        dropped = {}
-        for (a, b), form in self.forms.items():
-            forms = [form]
-            for n in range(min(a, b)):
-                forms.append(drop(forms[-1], steps[a - n - 1], steps[b - n - 1], noise))
-            pairs = zip(mixed_coefficients(a, b), forms, strict=True)
-            dropped[a + b] = [coefficient * matrix for coefficient, matrix in pairs]
-        return dropped
+        return {a + b: contracted_forms(self.chain, a, b, f) for (a, b), f in self.forms.items()}
 
     def hermite(self, coordinates: Array, orders: Iterable[int]) -> dict[int, Array]:
         r"""Return :math:`\langle H_n(x), M_n \rangle` for rows given in the frame, by order.
@@ -113,6 +111,38 @@ class BalancedMoments:
         return projection
 
 
+def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
+    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
+
+    They are what a query needs: for a symmetric tensor T of order a + b with this form,
+    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
+    """
+    forms = [form]
+    for n in range(min(a, b)):
+        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
+        forms.append(drop(forms[-1], left, right, chain.noise))
+    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
+    return [coefficient * matrix for coefficient, matrix in pairs]
+
+
+def assemble_form(chain: SymmetricChain, means: Sequence[Array], a: int, b: int) -> Array:
+    r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
+
+    Parameters
+    ----------
+    chain : SymmetricChain
+    means : sequence of arrays (k_{a-n}, k_{b-n})
+        The means of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a.
+    a, b : int
+    """
+    coefficients = mixed_coefficients(a, b)
+    total = coefficients[a] * means[a]
+    for j in range(1, a + 1):  # Horner's scheme in the lift
+        lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
+        total = lifted + coefficients[a - j] * means[a - j]
+    return total
+
+
 def measure_moments(
     view: View, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], Estimate]:
@@ -140,12 +170,7 @@ def measure_moments(
 
     def assembled(a: int, b: int) -> Array:
         def build(means: Sums) -> Array:
-            coefficients = mixed_coefficients(a, b)
-            total = coefficients[a] * means[f"{a},{b},{a}"]
-            for j in range(1, a + 1):  # Horner's scheme in the lift
-                lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
-                total = lifted + coefficients[a - j] * means[f"{a},{b},{a - j}"]
-            return total
+            return assemble_form(chain, [means[f"{a},{b},{n}"] for n in range(a + 1)], a, b)
 
         return build
 

@@ -1,0 +1,253 @@
+"""The joint density of a mixture of regressions, beside EM.
+
+Run: python benchmarks/regression_density.py distance   total variation distance from the truth
+     python benchmarks/regression_density.py degrees    the same against the degree and the noise
+     python benchmarks/regression_density.py sampler    two-sample tests of the samplers
+
+Three regressors of one norm in five features and noise of standard deviation 1: "signal" is the
+norm. The total variation distance is E_F[(1 − H/F)_+] over fresh rows of the truth F, with its
+standard error; the spread is that over seeds. EM is the mixture of regressions with a common
+noise, written below: started at the truth it is the best that a fit of the model can do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import warnings
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from scipy import stats
+from scipy.special import logsumexp
+
+import implicitmoments
+from implicitmoments import AssumptionWarning, RegressionMixtureDensity
+from implicitmoments.backends import Floats
+from implicitmoments.datasets import make_regression_mixture
+
+K, D, N = 3, 5, 100_000
+SETTINGS = ((1.0, 8), (0.3, 6))  # signal, degree
+FRESH = 100_000
+DRAWS = 10_000
+
+
+@dataclass(frozen=True)
+class Regressions:
+    """A mixture of regressions on a standard Gaussian design.
+
+    Attributes
+    ----------
+    weights : array of shape (k,)
+    vectors : array of shape (k, d)
+    noise : float
+    """
+
+    weights: Floats
+    vectors: Floats
+    noise: float
+
+    def log_joint(self, X: Floats, y: Floats) -> Floats:
+        """Return the logarithm of weight times density of y for every component, (n, k)."""
+        apart = (y[:, None] - X @ self.vectors.T) / self.noise
+        logs: Floats = np.log(self.weights) - apart**2 / 2 - np.log(self.noise)
+        return logs
+
+    def log_density(self, X: Floats, y: Floats) -> Floats:
+        """Return the logarithm of the density of (x, y)."""
+        constant = (X.shape[1] + 1) / 2 * np.log(2 * np.pi)
+        joint = self.log_joint(X, y)
+        logs: Floats = logsumexp(joint, axis=1) - np.sum(X**2, axis=1) / 2 - constant
+        return logs
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return n rows and labels."""
+        labels = rng.choice(len(self.weights), size=n, p=self.weights)
+        X = rng.normal(size=(n, self.vectors.shape[1]))
+        y = np.sum(X * self.vectors[labels], axis=1) + self.noise * rng.normal(size=n)
+        return X, y
+
+    def wrong(self) -> tuple[Regressions, Regressions]:
+        """Return two other mixtures.
+
+        With regressors reflected at their mean all second moments agree; with one column of the
+        wrong sign, the longest of the mean, they do not.
+        """
+        middle = self.weights @ self.vectors
+        signs = np.ones(len(middle))
+        signs[np.argmax(np.abs(middle))] = -1
+        return (
+            Regressions(self.weights, 2 * middle - self.vectors, self.noise),
+            Regressions(self.weights, self.vectors * signs, self.noise),
+        )
+
+
+def em(X: Floats, y: Floats, start: Regressions, n_iter: int = 200) -> Regressions:
+    """Climb the likelihood from a start."""
+    model, before = start, -np.inf
+    for _ in range(n_iter):
+        joint = model.log_joint(X, y)
+        norm = logsumexp(joint, axis=1)
+        R = np.exp(joint - norm[:, None])
+        vectors = np.stack([np.linalg.solve((X * r[:, None]).T @ X, X.T @ (r * y)) for r in R.T])
+        square = float(np.sum(R * (y[:, None] - X @ vectors.T) ** 2)) / len(y)
+        model = Regressions(R.mean(axis=0), vectors, float(np.sqrt(square)))
+        now = float(norm.mean())
+        if now - before < 1e-8:
+            break
+        before = now
+    return model
+
+
+def random_start(X: Floats, y: Floats, seed: int) -> Regressions:
+    """Return random regressors about the line of least squares."""
+    line = np.linalg.lstsq(X, y, rcond=None)[0]
+    spread = float(np.std(y - X @ line))
+    vectors = line + spread * np.random.default_rng(seed).normal(size=(K, X.shape[1])) / 2
+    return Regressions(np.full(K, 1 / K), vectors, spread)
+
+
+def data(n: int, signal: float, seed: int, noise: float = 1.0) -> tuple[Floats, Floats, Any]:
+    """Return rows, labels and the truth."""
+    X, y, truth = make_regression_mixture(n, K, D, radius=signal, noise=noise, random_state=seed)
+    return X, y, Regressions(truth.weights, truth.vectors, noise)
+
+
+def fitted(X: Floats, y: Floats, **options: Any) -> tuple[RegressionMixtureDensity, float]:
+    """Return a model and the seconds it took."""
+    clock = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)
+        model = RegressionMixtureDensity(K, random_state=0, **options).fit(X, y)
+    return model, perf_counter() - clock
+
+
+def distance(log_hypothesis: Floats, log_truth: Floats) -> tuple[float, float]:
+    """Return the total variation distance at rows of the truth, and its standard error."""
+    short = np.maximum(0.0, 1.0 - np.exp(log_hypothesis - log_truth))
+    return float(short.mean()), float(short.std() / np.sqrt(len(short)))
+
+
+def versions() -> str:
+    """Return what was run."""
+    names = (implicitmoments, np, scipy, sklearn)
+    return f"Python {platform.python_version()}, " + ", ".join(
+        f"{module.__name__} {module.__version__}" for module in names
+    )
+
+
+def distance_table(n_seeds: int, n: int) -> None:
+    """Print distances and seconds of every method, and of EM."""
+    print(f"d = {D}, k = {K}, noise 1, N = {n:,}, {n_seeds} seeds; {versions()}")
+    print("| signal | method | total variation (range) | standard error | seconds |")
+    print("|---" * 5 + "|")
+    paper = {"fit_intercept": False, "whiten": False}
+    for signal, degree in SETTINGS:
+        ways: dict[str, dict[str, Any]] = {
+            f"degree {degree}": {"degree": degree},
+            f"degree {degree}, known design, no intercepts": {"degree": degree, **paper},
+            f"degree {degree}, contracted": {"degree": degree, "method": "contracted", **paper},
+            "degree cv": {"degree": "cv"},
+            "degree 4, paper": {"degree": 4, "method": "paper", "n_draws": 20, **paper},
+        }
+        found: dict[str, list[tuple[float, float, float]]] = {}
+        for seed in range(n_seeds):
+            X, y, truth = data(n, signal, seed)
+            fresh = truth.draw(FRESH, np.random.default_rng(seed))
+            log_truth = truth.log_density(*fresh)
+            for name, options in ways.items():
+                model, seconds = fitted(X, y, **options)
+                tv = distance(model.score_samples(*fresh), log_truth)
+                found.setdefault(name, []).append((*tv, seconds))
+            for name, start in (("truth", truth), ("random", random_start(X, y, seed))):
+                clock = perf_counter()
+                other = em(X, y, start)
+                seconds = perf_counter() - clock
+                tv = distance(other.log_density(*fresh), log_truth)
+                found.setdefault(f"EM from {name} start", []).append((*tv, seconds))
+        for name, results in found.items():
+            values, errors, taken = (list(c) for c in zip(*results, strict=True))
+            spread = f"{min(values):.4f}–{max(values):.4f}"
+            print(
+                f"| {signal} | {name} | {np.mean(values):.4f} ({spread})"
+                f" | {max(errors):.4f} | {np.median(taken):.2f} |",
+                flush=True,
+            )
+
+
+def degree_table(n_seeds: int, n: int) -> None:
+    """Print distances by degree and noise."""
+    columns: list[int | str] = [2, 4, 6, 8, 10, 12, "cv"]
+    print(f"d = {D}, k = {K}, norm 1, N = {n:,}, medians of {n_seeds} seeds; {versions()}")
+    print("| noise | " + " | ".join(f"degree {c}" for c in columns) + " | said at cv |")
+    print("|---" * (len(columns) + 2) + "|")
+    for noise in (2.0, 1.0, 0.7, 0.5, 0.3, 0.1):
+        cells, said = [], 0
+        for degree in columns:
+            values = []
+            for seed in range(n_seeds):
+                X, y, truth = data(n, 1.0, seed, noise)
+                fresh = truth.draw(20_000, np.random.default_rng(seed))
+                model, _ = fitted(X, y, degree=degree)
+                values.append(distance(model.score_samples(*fresh), truth.log_density(*fresh))[0])
+                said += degree == "cv" and bool(model.stats_["warnings"])
+            cells.append(f"{np.median(values):.3f}")
+        print(f"| {noise} | " + " | ".join(cells) + f" | {said} of {n_seeds} |", flush=True)
+
+
+def p_value(
+    one: tuple[Floats, Floats],
+    other: tuple[Floats, Floats],
+    truth: Regressions,
+    wrong: Regressions,
+) -> float:
+    """Compare two samples along what best tells the truth from a wrong mixture."""
+    first, second = (truth.log_density(*Z) - wrong.log_density(*Z) for Z in (one, other))
+    return float(stats.ks_2samp(first, second).pvalue)
+
+
+def sampler_table(n_seeds: int, n: int) -> None:
+    """Print two-sample tests against the truth and against two wrong mixtures."""
+    print(f"{DRAWS:,} draws after a fit to {n:,} rows. Wrong mixtures: regressors reflected at")
+    print(f"their mean, or with one column of the wrong sign. {versions()}")
+    print("| signal | seed | draws | p, truth | p, reflected | p, sign | accepted | seconds |")
+    print("|---" * 8 + "|")
+    for signal, degree in SETTINGS:
+        for seed in range(n_seeds):
+            X, y, truth = data(n, signal, seed)
+            model, _ = fitted(X, y, degree=degree)
+            rng = np.random.default_rng(1_000 + seed)
+            points = truth.draw(DRAWS, rng)[0]
+            for name in ("(x, y)", "y given x"):
+                clock = perf_counter()
+                joint = name == "(x, y)"
+                drawn = model.sample(DRAWS) if joint else (points, model.sample_y(points)[:, 0])
+                seconds = perf_counter() - clock
+                fresh = truth.draw(DRAWS, rng)
+                right = min(p_value(drawn, fresh, truth, wrong) for wrong in truth.wrong())
+                others = [p_value(drawn, w.draw(DRAWS, rng), truth, w) for w in truth.wrong()]
+                rate = f"{model.stats_['acceptance_rate']:.3f}" if joint else ""
+                print(
+                    f"| {signal} | {seed} | {name} | {min(1.0, 2 * right):.2g} "
+                    f"| {others[0]:.2g} | {others[1]:.2g} | {rate} | {seconds:.2f} |",
+                    flush=True,
+                )
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", choices=["distance", "degrees", "sampler"])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=N)
+    arguments = parser.parse_args()
+    tables = {"distance": distance_table, "degrees": degree_table, "sampler": sampler_table}
+    tables[arguments.table](arguments.seeds, arguments.rows)
+
+
+if __name__ == "__main__":
+    main()

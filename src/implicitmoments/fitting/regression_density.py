@@ -1,0 +1,291 @@
+"""Density estimation for mixtures of regressions, from rows to hypothesis (Theorem 4.22)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.clipped_density import (
+    BLOCK_ROWS,
+    ClippedDensity,
+    choose_clip,
+    evaluate_rows,
+    probe_gaussian,
+)
+from implicitmoments.fitting.degree import Mask, Scorer, held_out_scores, least_degree, score_rows
+from implicitmoments.fitting.label_law import LabelLaw
+from implicitmoments.fitting.regression_contraction import expand_contracted, expand_paper
+from implicitmoments.fitting.regression_expansion import LabelExpansion, expand_labels
+from implicitmoments.fitting.regression_frame import (
+    RegressionFrame,
+    find_frame,
+    frame_rows,
+    squared_norm,
+)
+from implicitmoments.fitting.regression_regime import describe_fit
+from implicitmoments.fitting.spherical_span import near_rows
+from implicitmoments.samples import blocks
+
+__all__ = ["RegressionDensity", "RegressionOptions", "fit_regression_density", "tail_bound"]
+
+CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
+REACH = 2.0  # rows beyond so many times the usual reach of a Gaussian are outliers
+MOST_ORDERS = 200  # degrees that are looked at for epsilon
+
+
+@dataclass(frozen=True)
+class RegressionOptions:
+    """How a density of regressions is fitted.
+
+    Attributes
+    ----------
+    k : int
+    noise : float or None
+        Standard deviation of the noise; None to estimate it.
+    fit_intercept, whiten : bool
+    label_scale : float
+    degree : int, "auto" or "cv"
+    epsilon : float
+    max_degree : int
+    clip : float or None
+        None to choose it from the rows.
+    floor : float
+    method : str
+    n_draws, seed : int
+    """
+
+    k: int
+    noise: float | None
+    fit_intercept: bool
+    whiten: bool
+    label_scale: float
+    degree: int | str
+    epsilon: float
+    max_degree: int
+    clip: float | None
+    floor: float
+    method: str
+    n_draws: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionDensity:
+    """The hypothesis, its marginal and its conditional law.
+
+    Attributes
+    ----------
+    density : ClippedDensity
+        Of rows (x, y), labels last.
+    expansion : LabelExpansion
+    """
+
+    density: ClippedDensity[RegressionFrame]
+    expansion: LabelExpansion
+
+    @property
+    def frame(self) -> RegressionFrame:
+        """The coordinates, and G."""
+        return self.density.span
+
+    @property
+    def law(self) -> LabelLaw:
+        """The law of z at a point."""
+        return LabelLaw(self.expansion, self.density.floor, self.density.clip)
+
+    def log_marginal(self, X: Floats) -> Floats:
+        """Return the logarithm of the density of x alone at rows (n, d)."""
+        found = np.empty(len(X))
+        for rows in blocks(range(len(X)), BLOCK_ROWS):
+            part = slice(rows.start, rows.stop)
+            x, _ = self.frame.standard(X[part], np.zeros(len(rows)))
+            mass = self.law.mass(x @ self.frame.basis.T) / self.density.mass
+            with np.errstate(divide="ignore"):
+                found[part] = np.log(mass) + self.frame.log_density_of_points(x)
+        return found
+
+    def sample_labels(self, X: Floats, n_samples: int, *, seed: int) -> Floats:
+        """Draw labels at rows (n, d): an array (n, n_samples)."""
+        x, _ = self.frame.standard(X, np.zeros(len(X)))
+        z = self.law.sample(x @ self.frame.basis.T, n_samples, seed=seed)
+        labels: Floats = self.frame.labels(x, 0.0)[:, None] + self.frame.scale * z
+        return labels
+
+
+def tail_bound(squared: float, noise: float, degree: int) -> float:
+    r"""Bound the total variation distance that the orders above a degree make.
+
+    For a component of covariance I + A, as in the proof of Theorem 4.22, with eigenvalues
+    :math:`\gamma` of A on the plane of :math:`\beta` and the label, :math:`\sum_j \|T_{2j}\|^2 u^j
+    = \prod_\gamma (1 - \gamma^2 u)^{-1/2}`. In L2(G) the tail is the root of what is left of it at
+    u = 1, and the total variation distance is at most half of that. Infinite where some
+    :math:`|\gamma| \ge 1`: the expansion does not converge.
+
+    Parameters
+    ----------
+    squared : float
+        The squared length of :math:`\beta`.
+    noise : float
+        The variance of the noise.
+    degree : int
+    """
+    half = (squared + noise - 1) / 2
+    root = math.sqrt(half**2 + max(squared, 0.0))
+    gammas = np.array([half + root, half - root]) ** 2
+    if np.max(gammas) >= 1:
+        return math.inf
+    j = np.arange(1, degree // 2 + 1)
+    # (1 − γ² u)^(−1/2), by powers of u
+    first, second = (np.cumprod(np.append(1.0, (2 * j - 1) / (2 * j) * g)) for g in gammas)
+    kept = float(np.sum(np.convolve(first, second)[: degree // 2 + 1]))
+    total = 1.0 / math.sqrt(float(np.prod(1 - gammas)))
+    return math.sqrt(max(total - kept, 0.0)) / 2
+
+
+def fit_regression_density(
+    X: Floats, y: Floats, sample_weight: Floats | None, how: RegressionOptions
+) -> tuple[RegressionDensity, dict[str, Any]]:
+    """Return the hypothesis, and what was measured on the way."""
+    table = np.column_stack([X, y])
+    near = near_rows(_alike(table), sample_weight, reach=REACH)
+    if not np.all(near):
+        table = table[near]
+        sample_weight = None if sample_weight is None else sample_weight[near]
+    frame = _frame(table, sample_weight, how)
+    share, squared = _noise(table, sample_weight, frame, how)
+    bound = partial(tail_bound, squared, share)
+    degree, scores = _choose_degree(table, sample_weight, bound, how)
+    enough = least_degree(bound, how.epsilon, MOST_ORDERS)
+    expansion = _expand(table, frame, degree, sample_weight, share, how)
+    ratios = evaluate_rows(expansion, frame, table)
+    loss = CLIP_LOSS * how.epsilon
+    clip = choose_clip(ratios, sample_weight, loss) if how.clip is None else how.clip
+    clip = max(clip, how.floor)
+    probe = probe_gaussian(expansion, np.ones(frame.p), seed=how.seed)
+    mass, error = probe.mass(how.floor, clip)
+    counts = np.ones(len(table)) if sample_weight is None else sample_weight
+    stats: dict[str, Any] = {
+        "method": how.method,
+        "degree": expansion.degree,
+        "noise": frame.scale * math.sqrt(share),
+        "noise_share": _share(frame, share, how),
+        "squared_norm": squared,
+        "truncation_error": bound(expansion.degree),
+        "degree_for_epsilon": enough if bound(enough) <= how.epsilon / 2 else None,
+        "normalizer_error": error,
+        "negative_rows": float(np.average(ratios < 0, weights=counts)),
+        "distance": probe.distance(ratios, sample_weight, how.floor, clip),
+        "n_coefficients": getattr(expansion, "n_coefficients", None),
+        "rows_used": len(table),
+        "rows_counted": float(np.sum(counts)) ** 2 / float(np.sum(counts**2)),
+        "outliers": int(np.sum(~near)),
+        "scores": scores,
+    }
+    stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
+    density = ClippedDensity(frame, expansion, how.floor, clip, mass)
+    return RegressionDensity(density, expansion), stats
+
+
+def _share(frame: RegressionFrame, share: float, how: RegressionOptions) -> float:
+    """Return the variance of the noise over that of the labels about their line."""
+    scale = how.label_scale if how.k > 1 else 1.0
+    if how.noise is None:
+        return share * scale**2
+    return (how.noise * scale / frame.scale) ** 2
+
+
+def _alike(table: Floats) -> Floats:
+    """Scale columns by their usual spread, so that outliers show in any of them."""
+    some = table[:: max(1, len(table) // 20_000)]
+    middle = np.median(some, axis=0)
+    spread = np.median(np.abs(some - middle), axis=0)
+    scaled: Floats = (table - middle) / np.where(spread > 0, spread, 1.0)
+    return scaled
+
+
+def _frame(table: Floats, sample_weight: Floats | None, how: RegressionOptions) -> RegressionFrame:
+    return find_frame(
+        table[:, :-1],
+        table[:, -1],
+        how.k,
+        whiten=how.whiten,
+        centred=not (how.whiten or how.fit_intercept),
+        label_scale=how.label_scale if how.k > 1 else 1.0,
+        sample_weight=sample_weight,
+    )
+
+
+def _noise(
+    table: Floats, sample_weight: Floats | None, frame: RegressionFrame, how: RegressionOptions
+) -> tuple[float, float]:
+    r"""Return the variance of the noise and the mean of :math:`\|\beta'\|^2`, in units of s²."""
+    rows = frame_rows(table[:, :-1], table[:, -1], frame, sample_weight)
+    squared, square = squared_norm(rows)
+    if how.noise is None:
+        share = min(max(square - squared, 0.0), square)
+    else:
+        share = min((how.noise / frame.scale) ** 2, square)
+    return share, square - share
+
+
+def _expand(
+    table: Floats,
+    frame: RegressionFrame,
+    degree: int,
+    sample_weight: Floats | None,
+    share: float,
+    how: RegressionOptions,
+) -> LabelExpansion:
+    rows = frame_rows(table[:, :-1], table[:, -1], frame, sample_weight)
+    if how.method == "closed_form":
+        return expand_labels(rows, frame.basis, how.k, degree, odd=how.fit_intercept)
+    if how.method == "contracted":
+        return expand_contracted(rows, frame.basis, how.k, degree, excess=share - 1)
+    options: dict[str, Any] = {"n_draws": how.n_draws, "seed": how.seed}
+    return expand_paper(rows, frame.basis, how.k, degree, excess=share - 1, **options)
+
+
+def _choose_degree(
+    table: Floats,
+    sample_weight: Floats | None,
+    bound: Callable[[int], float],
+    how: RegressionOptions,
+) -> tuple[int, dict[int, float]]:
+    if isinstance(how.degree, int):
+        return how.degree, {}
+    enough = least_degree(bound, how.epsilon, how.max_degree)
+    if how.degree == "auto" or how.k == 1:
+        return enough, {}
+    degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
+    counts = np.ones(len(table)) if sample_weight is None else sample_weight
+
+    def fit(kept: Mask, left: Mask) -> Scorer:
+        train, weight = table[kept], counts[kept]
+        frame = _frame(train, weight, how)
+        share, _ = _noise(train, weight, frame, how)
+
+        def scorer(degree: int) -> Floats:
+            expansion = _expand(train, frame, degree, weight, share, how)
+            return score_rows(
+                expansion,
+                frame,
+                np.ones(frame.p),
+                train,
+                table[left],
+                sample_weight=weight,
+                loss=CLIP_LOSS * how.epsilon,
+                seed=how.seed,
+            )
+
+        return scorer
+
+    fewest = how.k + table.shape[1]
+    scores = held_out_scores(fit, counts, degrees, fewest=fewest, seed=how.seed)
+    by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
+    return degrees[int(np.argmax(scores))], by_degree

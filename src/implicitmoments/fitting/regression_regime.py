@@ -1,0 +1,92 @@
+"""What a density of regressions has to say about its assumptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
+from implicitmoments.samples import ArraySource, Whitening
+
+__all__ = ["describe_design", "describe_fit"]
+
+FAR_OFF = 0.05  # total variation from which the hypothesis is said to be wrong
+# The bound is over components of one length; mixtures come to about a fifth of it.
+LOOSE = 5.0
+NEGATIVE = 0.01  # the part of the rows at which the expansion is negative
+CHANCE = 2.0  # the distance of two distribution functions passes this / √n once in 1,500
+SLACK = 5.0  # standard errors by which the noise may pass the spread of the labels
+INSTEAD = "use RegressionMixture, which fits the lines themselves"
+
+
+def describe_design(
+    X: Floats,
+    sample_weight: Floats | None,
+    *,
+    whiten: bool,
+    names: Sequence[str] | None = None,
+) -> list[str]:
+    """Return sentences about points that are not from the Gaussian they are taken to be from."""
+    source = ArraySource(X)
+    whitening = Whitening.of(source, sample_weight, reduce=True)
+    said = []
+    words = measure_gaussianity(source, whitening, sample_weight).words(names)
+    if words is not None:
+        said.append(
+            f"the columns of X are clearly not Gaussian: {words}; the moments and the density "
+            "are then biased; transform the columns (sklearn.preprocessing.QuantileTransformer "
+            "with output_distribution='normal'), or " + INSTEAD
+        )
+    n = float(len(X)) if sample_weight is None else float(sample_weight.sum())
+    if not whiten and not looks_standard(whitening, n):
+        said.append(
+            "whiten=False takes X to be from N(0, I), and its mean and covariance are clearly "
+            "others; use whiten=True"
+        )
+    return said
+
+
+def describe_fit(stats: dict[str, Any], noise: float | None, epsilon: float) -> list[str]:
+    """Return sentences about what was measured in a fit."""
+    said = []
+    n = stats["rows_counted"]
+    if stats["outliers"]:
+        said.append(
+            f"{stats['outliers']} row(s) lie so far from the others that they would own every "
+            "high moment, and were left out; remove or check them"
+        )
+    if noise is not None and stats["noise_share"] > 1 + SLACK * math.sqrt(2 / n):
+        said.append(
+            f"noise={noise:.3g} is more than all the spread of y about one line, "
+            f"{noise / math.sqrt(stats['noise_share']):.3g}; check its unit, or give noise=None"
+        )
+    coefficients = stats["n_coefficients"]
+    if coefficients is not None and coefficients > n:
+        said.append(
+            f"{n:.0f} rows for {coefficients} coefficients of degree {stats['degree']}: the "
+            "density fits noise; use more rows, fewer components or a lower degree"
+        )
+    share = min(stats["noise_share"], 1.0)
+    if stats["truncation_error"] > LOOSE * FAR_OFF:
+        # Erratum 6: N = poly(k, d) (1/ε)^O(1/σ²)
+        wanted = stats["degree_for_epsilon"]
+        words = f"degree {wanted}" if wanted is not None else "no degree below 200"
+        said.append(
+            f"the noise is {share:.2g} of the variance of y about one line: orders above the "
+            f"degree {stats['degree']} matter (tail bound {stats['truncation_error']:.2g}), a "
+            f"distance of {epsilon:g} takes {words}, and the "
+            "rows it takes grow as (1/epsilon)^O(1/noise²); " + INSTEAD
+        )
+    distance, negative = stats["distance"], stats["negative_rows"]
+    if distance > FAR_OFF + CHANCE / math.sqrt(n) or negative > NEGATIVE:
+        said.append(
+            f"the density is at least {distance:.2f} from the rows in total variation, and its "
+            f"expansion of degree {stats['degree']} is negative at {negative:.1%} of them: the "
+            f"noise is too small ({share:.2g} of the variance of y about one line), some lines "
+            "are much steeper than others (try label_scale=1.4), the rows are too few for the "
+            "degree, or this is no mixture of regressions on Gaussian X; use more rows and "
+            "degree='cv', or RegressionMixture"
+        )
+    return said

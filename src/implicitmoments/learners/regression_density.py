@@ -1,0 +1,317 @@
+"""Density estimation for mixtures of linear regressions (Theorem 4.22)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.regression_density import (
+    RegressionDensity,
+    RegressionOptions,
+    fit_regression_density,
+)
+from implicitmoments.fitting.regression_regime import describe_design
+from implicitmoments.learners.spherical_input import check_number, check_whole
+from implicitmoments.learners.warnings import AssumptionWarning
+from implicitmoments.samples import RandomState, as_seed
+
+__all__ = ["RegressionMixtureDensity"]
+
+HIGHEST_DEGREE = 24
+METHODS = ("closed_form", "contracted", "paper")
+
+
+class RegressionMixtureDensity(DensityMixin, BaseEstimator):
+    r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
+
+    For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
+    :math:`\nu` that is not small beside the spread of the lines. Theorem 4.22: with G a Gaussian
+    of independent x and residual of y, F/G is estimated by its Hermite expansion up to a degree,
+    in compressed form; clipped to ``[floor, clip]``, multiplied by G and normalised, it is the
+    density. No likelihood is climbed and nothing depends on a start.
+
+    Parameters
+    ----------
+    n_components : int
+        The number k of components, or a bound on it.
+    noise : float, optional
+        The standard deviation of :math:`\nu`; estimated from the moments by default. It says how
+        many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
+    fit_intercept : bool
+        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
+        odd orders are 0 and left out; and with ``whiten=False`` they meet at the origin.
+    whiten : bool
+        Estimate the mean and covariance of x. If not, x is taken to be from N(0, I).
+    label_scale : float
+        The standard deviation of G along the residual of y, over that of the rows. Above 1 where
+        some lines are much steeper than others: the expansion converges only for components whose
+        residual varies less than twice as much as that of G.
+    degree : int, "cv" or "auto"
+        Orders in (x, y) that are kept. ``"auto"``: as many as the tail bound asks for at
+        ``epsilon`` and the measured noise, whether or not the rows can tell them. ``"cv"``: the
+        even degree, at most two above that, with the largest likelihood of rows left out, in
+        three folds.
+    epsilon : float
+        The total variation distance that is aimed at: half of it for truncation. It also sets
+        what clipping may cost, 0.02 of it.
+    max_degree : int
+        The highest degree that ``"auto"`` and ``"cv"`` choose.
+    clip : float or "auto"
+        The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
+        ``"auto"``: the least that costs no more than ``epsilon`` allows.
+    floor : float
+        The least ratio to G. The paper has 0, with which ``score_samples`` is −inf where the
+        polynomial is negative.
+    method : {"closed_form", "contracted", "paper"}
+        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that all of
+        them share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by
+        the closed form, and contracts them to coefficients by the sum of the proof. ``"paper"``
+        does so with algorithm Implicit-Moment-Estimation and auxiliary draws: for comparison. The
+        last two take ``fit_intercept=False``.
+    n_draws : int
+        Auxiliary draws of ``method="paper"`` at each point.
+    max_proposals : int
+        The most proposals that ``sample`` makes before it gives up.
+    random_state : int, generator or None
+
+    Attributes
+    ----------
+    slope_ : array of shape (n_features,)
+        Of the line of least squares, which G is centred at: the mean of the regressors.
+    intercept_ : float
+    noise_ : float
+        The standard deviation of the noise, as given or as estimated. An estimate holds the
+        spread of the intercepts too, and is 0 where nothing is left for the noise.
+    degree_ : int
+    clip_ : float
+    normalizer_ : float
+        The integral of the clipped ratio times G.
+    acceptance_rate_ : float
+        The chance that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
+    hypothesis_ : RegressionDensity
+    stats_ : dict
+        ``noise_share``, the variance of the noise over that of y about one line;
+        ``truncation_error``, the tail bound at the degree used; ``degree_for_epsilon``, the
+        degree that the bound asks for, or None above 200; ``normalizer_error``, a standard error;
+        ``distance``, a lower bound on the total variation distance from the rows, up to chance;
+        ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
+        left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``warnings``; and
+        after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_regression_mixture
+    >>> X, y, _ = make_regression_mixture(20_000, 3, 5, noise=1.0, random_state=0)
+    >>> model = RegressionMixtureDensity(n_components=3, degree=6, random_state=0).fit(X, y)
+    >>> model.score_samples(X[:10], y[:10]).shape
+    (10,)
+    >>> model.sample_y(X[:10], 4).shape
+    (10, 4)
+    """
+
+    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
+        self,
+        n_components: int = 2,
+        *,
+        noise: float | None = None,
+        fit_intercept: bool = True,
+        whiten: bool = True,
+        label_scale: float = 1.0,
+        degree: int | str = "cv",
+        epsilon: float = 0.05,
+        max_degree: int = 12,
+        clip: float | str = "auto",
+        floor: float = 1e-6,
+        method: str = "closed_form",
+        n_draws: int = 100,
+        max_proposals: int = 20_000_000,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_components = n_components
+        self.noise = noise
+        self.fit_intercept = fit_intercept
+        self.whiten = whiten
+        self.label_scale = label_scale
+        self.degree = degree
+        self.epsilon = epsilon
+        self.max_degree = max_degree
+        self.clip = clip
+        self.floor = floor
+        self.method = method
+        self.n_draws = n_draws
+        self.max_proposals = max_proposals
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionMixtureDensity:
+        """Estimate the density.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts.
+        """
+        how = self._options()
+        rows, labels, weights = self._check_rows(X, y, sample_weight, how.k)
+        names = getattr(self, "feature_names_in_", None)
+        said = describe_design(rows, weights, whiten=how.whiten, names=names)
+        hypothesis, stats = fit_regression_density(rows, labels, weights, how)
+        frame, density = hypothesis.frame, hypothesis.density
+        self.hypothesis_: RegressionDensity = hypothesis
+        self.slope_ = frame.whitener @ frame.slope
+        self.intercept_ = frame.intercept - float(frame.mean @ self.slope_)
+        self.degree_ = hypothesis.expansion.degree
+        self.noise_ = stats["noise"] if how.noise is None else how.noise
+        self.clip_, self.normalizer_ = density.clip, density.mass
+        self.acceptance_rate_ = density.mass / density.clip
+        self.stats_ = stats
+        stats["warnings"] = said + stats["warnings"]
+        for sentence in stats["warnings"]:
+            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        return self
+
+    def score_samples(self, X: Any, y: Any = None) -> Floats:
+        """Return the logarithm of the density at each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,), optional
+            Without it the density is that of x alone.
+        """
+        check_is_fitted(self)
+        if y is None:
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
+            return self.hypothesis_.log_marginal(rows)
+        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=False, y_numeric=True)
+        return self.hypothesis_.density.log_density(np.column_stack([rows, labels]))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the mean logarithm of the density over rows."""
+        return float(np.average(self.score_samples(X, y), weights=sample_weight))
+
+    def sample(
+        self, n_samples: int = 1, random_state: RandomState = None
+    ) -> tuple[Floats, Floats]:
+        """Draw rows and labels from the density by rejection.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, generator or None
+            That of the estimator by default.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        n = check_whole("n_samples", n_samples, 1)
+        cap = check_whole("max_proposals", self.max_proposals, 1)
+        seed = as_seed(self.random_state if random_state is None else random_state)
+        accepted = self.hypothesis_.density.sample(n, seed=seed, max_proposals=cap)
+        self.stats_["proposals"] = accepted.n_proposals
+        self.stats_["acceptance_rate"] = accepted.acceptance_rate
+        return accepted.points[:, :-1], accepted.points[:, -1]
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Floats:
+        """Draw labels given points, by inversion of their conditional law.
+
+        Parameters
+        ----------
+        X : array of shape (n_points, n_features)
+        n_samples : int
+            Draws at each point.
+        random_state : int, generator or None
+            That of the estimator by default.
+
+        Returns
+        -------
+        array of shape (n_points, n_samples)
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        n = check_whole("n_samples", n_samples, 1)
+        seed = as_seed(self.random_state if random_state is None else random_state)
+        return self.hypothesis_.sample_labels(rows, n, seed=seed)
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that labels are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any, k: int
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """Return rows, labels and weights, or say what is wrong with them."""
+        rows, labels = validate_data(
+            self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
+        )
+        labels = np.asarray(labels, dtype=np.float64)
+        weights: Floats | None = None
+        if sample_weight is not None:
+            checked = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+            if np.any(checked < 0):
+                raise ValueError("sample_weight has negative entries; weights are 0 or more")
+            kept = checked > 0
+            rows, labels, weights = rows[kept], labels[kept], checked[kept]
+        d = rows.shape[1]
+        if len(rows) < max(d + 2, k):
+            raise ValueError(
+                f"n_samples={len(rows)} rows with a weight, n_features={d} and n_components={k}: "
+                f"expected at least {max(d + 2, k)} rows, for a line and a spread about it; use "
+                "more rows, or fewer columns or components"
+            )
+        return rows, labels, weights
+
+    def _options(self) -> RegressionOptions:
+        """Check the parameters."""
+        degree = self.degree
+        if isinstance(degree, str):
+            if degree not in ("auto", "cv"):
+                raise ValueError(f"degree is a whole number, 'auto' or 'cv', got {degree!r}")
+        else:
+            degree = check_whole("degree", degree, 1, HIGHEST_DEGREE)
+        if isinstance(self.clip, str) and self.clip != "auto":
+            raise ValueError(f"clip is a number or 'auto', got {self.clip!r}")
+        for name in ("fit_intercept", "whiten"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
+        if self.method not in METHODS:
+            raise ValueError(
+                f"method is one of {', '.join(map(repr, METHODS))}, got {self.method!r}"
+            )
+        if self.method != "closed_form" and self.fit_intercept:
+            raise ValueError(
+                f"method={self.method!r} is for lines that meet at the mean of x; give "
+                "fit_intercept=False, or method='closed_form' for intercepts of their own"
+            )
+        noise = None if self.noise is None else check_number("noise", self.noise, 0.0)
+        if noise == 0:
+            raise ValueError(
+                "noise is a positive number or None, got 0: without noise (x, y) has no density; "
+                "use RegressionMixture, which fits the lines themselves"
+            )
+        return RegressionOptions(
+            k=check_whole("n_components", self.n_components, 1),
+            noise=noise,
+            fit_intercept=bool(self.fit_intercept),
+            whiten=bool(self.whiten),
+            label_scale=check_number("label_scale", self.label_scale, 0.75, 10.0),
+            degree=degree,
+            epsilon=check_number("epsilon", self.epsilon, 1e-6, 1.0),
+            max_degree=check_whole("max_degree", self.max_degree, 2, HIGHEST_DEGREE),
+            clip=None if isinstance(self.clip, str) else check_number("clip", self.clip, 1.0),
+            floor=check_number("floor", self.floor, 0.0, 0.5),
+            method=self.method,
+            n_draws=check_whole("n_draws", self.n_draws, 1),
+            seed=as_seed(self.random_state),
+        )
