@@ -22,12 +22,12 @@ from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.pairwise_test import (
+from implicitmoments.fitting.clustering.pairwise_test import (
     choose_test,
     difference_moments,
     random_differences,
 )
-from implicitmoments.fitting.spherical_span import find_span
+from implicitmoments.fitting.spherical.span import find_span
 from spherical_peers import Floats, Labels, Spherical, peers, versions
 
 D, N = 20, 50_000

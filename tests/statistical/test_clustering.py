@@ -6,7 +6,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import SphericalMixtureClusterer
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.nearest_mean import assign
+from implicitmoments.fitting.clustering.nearest_mean import assign
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from implicitmoments.fitting.clustering import ClusterOptions, fit_clusters
-from implicitmoments.fitting.nearest_mean import assign
+from implicitmoments.fitting.clustering.fit import ClusterOptions, fit_clusters
+from implicitmoments.fitting.clustering.nearest_mean import assign
 from implicitmoments.learners.spherical_input import (
     check_method,
     check_rows,

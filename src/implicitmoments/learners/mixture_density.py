@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.clipped_density import ClippedDensity
-from implicitmoments.fitting.mixture_density import DensityOptions, fit_density
-from implicitmoments.fitting.spherical_span import SphericalSpan
+from implicitmoments.fitting.density.clipped_density import ClippedDensity
+from implicitmoments.fitting.density.mixture_density import DensityOptions, fit_density
+from implicitmoments.fitting.spherical.span import SphericalSpan
 from implicitmoments.learners.spherical_input import (
     check_method,
     check_number,

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.regression_density import (
+from implicitmoments.fitting.density.regression_density import (
     RegressionDensity,
     RegressionOptions,
     fit_regression_density,
 )
-from implicitmoments.fitting.regression_regime import describe_design
+from implicitmoments.fitting.density.regression_regime import describe_design
 from implicitmoments.learners.spherical_input import check_number, check_whole
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import RandomState, as_seed

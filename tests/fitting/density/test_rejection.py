@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from implicitmoments.fitting import rejection
-from implicitmoments.fitting.rejection import rejection_sample
+from implicitmoments.fitting.density import rejection
+from implicitmoments.fitting.density.rejection import rejection_sample
 
 
 def sample(n, *, seed=0, bound=2.0, cap=10**6):

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.hermite_expansion import DenseExpansion
+from implicitmoments.fitting.density.hermite_expansion import DenseExpansion
 from implicitmoments.projections import hermite_dense
 
 __all__ = ["contract_dense", "expand_labels_dense"]

@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.clipped_density import (
+from implicitmoments.fitting.density.clipped_density import (
     ClippedDensity,
     choose_clip,
     evaluate_rows,
     probe_gaussian,
 )
-from implicitmoments.fitting.degree import cross_validated_scores, degree_for, truncation_error
-from implicitmoments.fitting.hermite_expansion import expand
-from implicitmoments.fitting.spherical_span import (
+from implicitmoments.fitting.density.degree import (
+    cross_validated_scores,
+    degree_for,
+    truncation_error,
+)
+from implicitmoments.fitting.density.hermite_expansion import expand
+from implicitmoments.fitting.spherical.span import (
     SphericalSpan,
     find_span,
     flat_directions,

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from implicitmoments.backends import Floats, descending_eigh
-from implicitmoments.fitting.spherical_span import SphericalSpan, span_source
+from implicitmoments.fitting.spherical.span import SphericalSpan, span_source
 from implicitmoments.models import SphericalMixtureProblem
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
 from implicitmoments.moments.balanced import BalancedMoments, measure_moments, split_order

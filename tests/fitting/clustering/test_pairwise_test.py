@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.pairwise_test import (
+from implicitmoments.fitting.clustering.pairwise_test import (
     choose_test,
     difference_moments,
     random_differences,
     same_matrix,
     usable_orders,
 )
-from implicitmoments.fitting.spherical_span import find_span
+from implicitmoments.fitting.spherical.span import find_span
 from implicitmoments.projections import hermite_dense
 
 K, D = 4, 8

@@ -11,8 +11,8 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.hermite_expansion import Expansion
-from implicitmoments.fitting.rejection import Accepted, rejection_sample
+from implicitmoments.fitting.density.hermite_expansion import Expansion
+from implicitmoments.fitting.density.rejection import Accepted, rejection_sample
 from implicitmoments.samples import RowDraws, Stream, blocks
 
 __all__ = [

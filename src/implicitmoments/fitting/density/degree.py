@@ -10,14 +10,14 @@ import numpy as np
 from scipy.special import gammainc
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.clipped_density import (
+from implicitmoments.fitting.density.clipped_density import (
     Reference,
     choose_clip,
     evaluate_rows,
     probe_gaussian,
 )
-from implicitmoments.fitting.hermite_expansion import Expansion, expand
-from implicitmoments.fitting.spherical_span import find_span
+from implicitmoments.fitting.density.hermite_expansion import Expansion, expand
+from implicitmoments.fitting.spherical.span import find_span
 
 __all__ = [
     "Mask",

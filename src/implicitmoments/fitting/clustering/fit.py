@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.graph_clusters import cluster_graph
-from implicitmoments.fitting.nearest_mean import assign, cluster_moments
-from implicitmoments.fitting.pairwise_test import (
+from implicitmoments.fitting.clustering.graph_clusters import cluster_graph
+from implicitmoments.fitting.clustering.nearest_mean import assign, cluster_moments
+from implicitmoments.fitting.clustering.pairwise_test import (
     PairwiseTest,
     choose_test,
     difference_moments,
@@ -19,7 +19,7 @@ from implicitmoments.fitting.pairwise_test import (
     same_matrix,
     usable_orders,
 )
-from implicitmoments.fitting.spherical_span import (
+from implicitmoments.fitting.spherical.span import (
     SphericalSpan,
     find_span,
     flat_directions,

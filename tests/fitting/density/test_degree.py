@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import Truth, make_spherical_mixture
-from implicitmoments.fitting.degree import cross_validated_scores, degree_for, truncation_error
+from implicitmoments.fitting.density.degree import (
+    cross_validated_scores,
+    degree_for,
+    truncation_error,
+)
 
 
 @pytest.mark.parametrize("squared", [0.3, 1.5, 4.0])

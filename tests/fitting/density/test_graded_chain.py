@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from implicitmoments.fitting.graded_chain import (
+from implicitmoments.fitting.density.graded_chain import (
     graded_answers,
     graded_images,
     graded_moments,

@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from implicitmoments.backends import Floats, descending_eigh
-from implicitmoments.fitting.graded_chain import (
+from implicitmoments.fitting.density.graded_chain import (
     graded_answers,
     graded_images,
     graded_moments,

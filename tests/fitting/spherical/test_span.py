@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.spherical_span import (
+from implicitmoments.fitting.spherical.span import (
     find_span,
     flat_directions,
     near_rows,

@@ -11,25 +11,31 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.clipped_density import (
+from implicitmoments.fitting.density.clipped_density import (
     BLOCK_ROWS,
     ClippedDensity,
     choose_clip,
     evaluate_rows,
     probe_gaussian,
 )
-from implicitmoments.fitting.degree import Mask, Scorer, held_out_scores, least_degree, score_rows
-from implicitmoments.fitting.label_law import LabelLaw
-from implicitmoments.fitting.regression_contraction import expand_contracted, expand_paper
-from implicitmoments.fitting.regression_expansion import LabelExpansion, expand_labels
-from implicitmoments.fitting.regression_frame import (
+from implicitmoments.fitting.density.degree import (
+    Mask,
+    Scorer,
+    held_out_scores,
+    least_degree,
+    score_rows,
+)
+from implicitmoments.fitting.density.label_law import LabelLaw
+from implicitmoments.fitting.density.regression_contraction import expand_contracted, expand_paper
+from implicitmoments.fitting.density.regression_expansion import LabelExpansion, expand_labels
+from implicitmoments.fitting.density.regression_frame import (
     RegressionFrame,
     find_frame,
     frame_rows,
     squared_norm,
 )
-from implicitmoments.fitting.regression_regime import describe_fit
-from implicitmoments.fitting.spherical_span import near_rows
+from implicitmoments.fitting.density.regression_regime import describe_fit
+from implicitmoments.fitting.spherical.span import near_rows
 from implicitmoments.samples import blocks
 
 __all__ = ["RegressionDensity", "RegressionOptions", "fit_regression_density", "tail_bound"]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.spherical_span import SphericalSpan, span_source
+from implicitmoments.fitting.spherical.span import SphericalSpan, span_source
 from implicitmoments.models import PairwiseDifferenceProblem
 from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_moments
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import Truth, make_spherical_mixture
-from implicitmoments.fitting.hermite_expansion import (
+from implicitmoments.fitting.density.hermite_expansion import (
     Constant,
     JointExpansion,
     expand,
     expand_dense,
 )
-from implicitmoments.fitting.spherical_span import find_span
+from implicitmoments.fitting.spherical.span import find_span
 from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.frames import Frame

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from implicitmoments.fitting.clipped_density import ClippedDensity, choose_clip, probe_gaussian
-from implicitmoments.fitting.spherical_span import SphericalSpan
+from implicitmoments.fitting.density.clipped_density import (
+    ClippedDensity,
+    choose_clip,
+    probe_gaussian,
+)
+from implicitmoments.fitting.spherical.span import SphericalSpan
 
 
 class Quadratic:

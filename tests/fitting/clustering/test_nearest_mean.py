@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from implicitmoments.fitting.nearest_mean import assign, cluster_moments
+from implicitmoments.fitting.clustering.nearest_mean import assign, cluster_moments
 
 
 def test_it_is_the_largest_posterior(rng):

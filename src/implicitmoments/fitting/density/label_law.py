@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.regression_expansion import LabelExpansion, hermite_values
+from implicitmoments.fitting.density.regression_expansion import LabelExpansion, hermite_values
 from implicitmoments.samples import RowDraws, Stream, blocks
 
 __all__ = ["LabelLaw"]

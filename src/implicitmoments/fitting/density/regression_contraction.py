@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from implicitmoments.backends import Floats, to_numpy
-from implicitmoments.fitting.regression_expansion import (
+from implicitmoments.fitting.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
     expansion_at,

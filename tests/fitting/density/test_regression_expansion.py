@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.fitting.regression_contraction import (
+from implicitmoments.fitting.density.regression_contraction import (
     contract_moments,
     contract_run,
     expand_contracted,
     expand_paper,
 )
-from implicitmoments.fitting.regression_dense import contract_dense, expand_labels_dense
-from implicitmoments.fitting.regression_density import tail_bound
-from implicitmoments.fitting.regression_expansion import LabelConstant, expand_labels
+from implicitmoments.fitting.density.regression_dense import contract_dense, expand_labels_dense
+from implicitmoments.fitting.density.regression_density import tail_bound
+from implicitmoments.fitting.density.regression_expansion import LabelConstant, expand_labels
 from implicitmoments.fitting.rows import LabelledRows
 from implicitmoments.models import RegressionMixtureProblem
 from implicitmoments.moments import HermiteProblem, implicit_moments
