@@ -69,15 +69,17 @@ class LabelledRows:
 
     def held(self) -> LabelledRows:
         """Return the same rows in memory, for a number of rows that is known to be small."""
+        source, counts = self.gathered()
+        return LabelledRows(HermiteProblem(source, sample_weight=counts), self.block_rows)
+
+    def gathered(self) -> tuple[ArraySource, Array]:
+        """Return the rows as arrays, and how often each counts."""
         parts = list(self.blocks(1))
-        if not parts:
-            return self
         xp = namespace_of(parts[0].x)
         x, y, counts = (
             xp.concat([getattr(part, name) for part in parts]) for name in ("x", "y", "counts")
         )
-        problem = HermiteProblem(ArraySource(x, y=y), sample_weight=counts)
-        return LabelledRows(problem, self.block_rows)
+        return ArraySource(x, y=y), counts
 
     def blocks(self, width: int) -> Iterator[Rows]:
         """Yield blocks, small enough that ``width`` numbers of each row fit."""

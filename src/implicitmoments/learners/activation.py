@@ -24,6 +24,7 @@ from implicitmoments.fitting.activation.hypothesis import (
     count_components,
     fit_paper_polynomial,
     fit_polynomial,
+    thin,
 )
 from implicitmoments.fitting.activation.network import Network
 from implicitmoments.fitting.activation.refine import Refined, refine
@@ -66,8 +67,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         ``degree="epsilon"``, the error that truncation may leave is half of it.
     refine : bool
         Read directions and weights off the moments and polish them by Gauss-Newton steps on the
-        model itself. Predictions are then those of the network, unless the polynomial is
-        expected to do better on new rows.
+        model itself. Predictions are then those of the network, unless the polynomial, fitted
+        to a part of many rows, is expected to do better on new rows.
     method : {"closed_form", "paper"}
         How moments are estimated; ``"paper"`` is the paper's algorithm, with fresh rows and
         auxiliary noise in every step.
@@ -181,10 +182,12 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         rows = LabelledRows(problem, self.block_rows)
         seed = as_seed(self.random_state)
         k = self._count(rows)
+        # beside a network the polynomial is a start and a check, and some of the rows will do
+        fewer = thin(rows, k) if self.refine and self.method == "closed_form" else rows
         if self.method == "paper":
             fitted = fit_paper_polynomial(rows, k, degrees[-1], seed)
         else:
-            fitted = fit_polynomial(rows, k, degrees)
+            fitted = fit_polynomial(fewer, k, degrees)
         refined = None
         if self.refine:
             refined = refine(
@@ -197,6 +200,8 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
                 max_iter=self.max_iter,
                 tol=self.tol,
             )
+            if fewer is not rows and refined.expected_error > fitted.expected_error(fewer.mass):
+                fitted = fit_polynomial(rows, k, degrees)  # it is to be used after all
         self._store(fitted, refined, k, problem)
         if refined is not None and not refined.converged:
             warnings.warn(

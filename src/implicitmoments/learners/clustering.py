@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from implicitmoments.fitting.clustering.fit import ClusterOptions, fit_clusters
 from implicitmoments.fitting.clustering.nearest_mean import assign
-from implicitmoments.learners.spherical_input import (
+from implicitmoments.learners.checks import (
     check_method,
     check_rows,
     check_variance,

@@ -13,7 +13,7 @@ from implicitmoments.backends import Floats
 from implicitmoments.fitting.density.clipped_density import ClippedDensity
 from implicitmoments.fitting.density.mixture_density import DensityOptions, fit_density
 from implicitmoments.fitting.spherical.span import SphericalSpan
-from implicitmoments.learners.spherical_input import (
+from implicitmoments.learners.checks import (
     check_method,
     check_number,
     check_rows,

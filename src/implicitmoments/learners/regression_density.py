@@ -16,7 +16,7 @@ from implicitmoments.fitting.density.regression_density import (
     fit_regression_density,
 )
 from implicitmoments.fitting.density.regression_regime import describe_design
-from implicitmoments.learners.spherical_input import check_number, check_whole
+from implicitmoments.learners.checks import check_number, check_whole
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import RandomState, as_seed
 

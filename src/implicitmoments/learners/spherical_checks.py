@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.backends import Floats, check_positive
+from implicitmoments.learners.checks import check_variance
 
 __all__ = ["check_parameters", "check_rows"]
 
@@ -35,16 +36,8 @@ def check_parameters(model: Any) -> None:
         raise ValueError(f"order is 1, 2, 3 or None, got {model.order!r}")
     if model.variance_type not in ("shared", "separate"):
         raise ValueError(f"variance_type is 'shared' or 'separate', got {model.variance_type!r}")
-    if model.variance is not None:
-        _check_variance(model.variance, model.variance_type)
-
-
-def _check_variance(variance: Any, variance_type: str) -> None:
-    if not hasattr(variance, "__float__"):
-        raise TypeError(f"variance is a positive number or None, got {variance!r}")
-    if not (math.isfinite(variance) and variance > 0):
-        raise ValueError(f"variance is a positive number or None, got {variance!r}")
-    if variance_type == "separate":
+    known = check_variance(model.variance)
+    if known is not None and model.variance_type == "separate":
         raise ValueError(
             "variance is known, so there are no separate variances to estimate; give "
             "variance=None or variance_type='shared'"

@@ -28,7 +28,13 @@ from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_close
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import View, whole_view
 
-__all__ = ["FittedPolynomial", "count_components", "fit_paper_polynomial", "fit_polynomial"]
+__all__ = [
+    "FittedPolynomial",
+    "count_components",
+    "fit_paper_polynomial",
+    "fit_polynomial",
+    "thin",
+]
 
 MOST_FEATURES = 300
 ROWS_PER_FEATURE = 20
@@ -37,6 +43,7 @@ SMALL_TURN = 0.02
 EXPLAINED = 0.95  # of the energy of the activation, by the degree that sharpens the span
 LOWEST_SHARPENING = 4
 SHARPENING_RIDGE = 1e-3
+FEWEST_ROWS, ROWS_PER_TURN = 10_000, 20  # from which a start is made
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +117,19 @@ def fit_polynomial(
             if turn < SMALL_TURN:
                 break
     return replace(_fit_in(view, rows, k, degrees), turns=tuple(turns))
+
+
+def thin(rows: LabelledRows, k: int) -> LabelledRows:
+    """Return as many of the rows as tell the span well enough for a start, held in memory."""
+    problem = _problem(rows)
+    d = problem.n_features
+    p = min(k, d)
+    some = rows.about(max(FEWEST_ROWS, ROWS_PER_TURN * p * (d - p)))
+    if some.stride == 1:
+        return rows
+    source, counts = some.gathered()
+    fewer = ActivationSumProblem(source, None, problem.activation, sample_weight=counts)
+    return LabelledRows(fewer, rows.block_rows)
 
 
 def _rough_fit(view: View, rows: LabelledRows, k: int, degree: int) -> Polynomial:

@@ -1,4 +1,4 @@
-"""Checks that the estimators of spherical mixtures share."""
+"""Checks that estimators share: what was given, what was expected, what to try."""
 
 from __future__ import annotations
 
@@ -60,10 +60,11 @@ def check_variance(variance: Any) -> float | None:
     """Return a positive number, or None for one that is to be estimated."""
     if variance is None:
         return None
-    number = check_number("variance", variance, 0.0)
-    if number == 0:
-        raise ValueError("variance is a positive number or None, got 0")
-    return number
+    if isinstance(variance, bool) or not hasattr(variance, "__float__"):
+        raise TypeError(f"variance is a positive number or None, got {variance!r}")
+    if not (math.isfinite(variance) and variance > 0):
+        raise ValueError(f"variance is a positive number or None, got {variance!r}")
+    return float(variance)
 
 
 def check_method(method: Any) -> str:
