@@ -326,7 +326,7 @@ def subspace(seeds: int) -> None:
     print("|---|---|---|---|---|---|---|")
     settings = [Setting(relu(), 10, 4, 0.1), Setting(relu(), 50, 10, 0.1)]
     for setting in settings:
-        for n in (3_000, 30_000, 100_000):
+        for n in (3_000, 10_000, 30_000):
             found = []
             for seed in range(seeds):
                 X, y, fresh, labels, truth = setting.draw(n, seed)
