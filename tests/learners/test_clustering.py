@@ -184,7 +184,7 @@ def test_rows_of_weight_zero_do_not_count():
     ("options", "error", "message"),
     [
         ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
-        ({"variance": "x"}, TypeError, "variance is a number"),
+        ({"variance": "x"}, TypeError, "variance is a positive number"),
         ({"order": 3}, ValueError, "order is even, got 3"),
         ({"order": "high"}, ValueError, "order is a whole number or 'auto'"),
         ({"n_landmarks": 1}, ValueError, "n_landmarks is at least 2"),

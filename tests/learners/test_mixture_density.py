@@ -173,7 +173,7 @@ def test_missing_and_infinite_entries_are_refused(bad):
     [
         ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
         ({"n_components": 2.5}, TypeError, "whole number"),
-        ({"variance": -1.0}, ValueError, "variance is a finite number of at least 0"),
+        ({"variance": -1.0}, ValueError, "variance is a positive number"),
         ({"variance": 0}, ValueError, "variance is a positive number"),
         ({"degree": "all"}, ValueError, "'auto' or 'cv', got 'all'"),
         ({"degree": 0}, ValueError, "degree is at least 1"),
