@@ -2,7 +2,6 @@
 
 Run: python benchmarks/activations.py targets               the R² that are asked for
      python benchmarks/activations.py peers [--plot FILE]   error against rows, all peers
-     python benchmarks/activations.py subspace              the span, and what each ingredient adds
 
 Scores are R² on 20,000 fresh rows without noise. Peers get their best sensible settings, chosen
 on a tenth of the rows held out, and the time of one fit with those settings. The torch network,
@@ -27,11 +26,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPRegressor
 
 from implicitmoments import ActivationSumRegressor
-from implicitmoments.circuits import power, vector
 from implicitmoments.datasets import make_activation_sum
-from implicitmoments.models import Activation, ActivationSumProblem, cosine, relu
-from implicitmoments.moments import implicit_moments
-from implicitmoments.projections import evaluate
+from implicitmoments.models import Activation, cosine, relu
 from implicitmoments.samples import Truth
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -301,106 +297,10 @@ def draw_figure(
     figure.savefig(path, metadata={"Date": None})
 
 
-def eta(basis: Floats, truth: Truth) -> float:
-    r"""Return the paper's η at order 2: the norm of M_2 outside the span, over that of M_2."""
-    inside = truth.vectors @ basis.T @ basis
-    whole = truth.vectors.T @ (truth.weights[:, None] * truth.vectors)
-    kept = inside.T @ (truth.weights[:, None] * inside)
-    return float(np.linalg.norm(whole - kept) / np.linalg.norm(whole))
-
-
-def eta_at(moments: Any, order: int, truth: Truth) -> float:
-    r"""Return η at an even order: how much of M_{2r} lies outside :math:`U_r \otimes U_r`."""
-    r = order // 2
-    projection = moments.projection.first(r)
-    q = np.asarray(evaluate(power(vector("v"), r), {"v": truth.vectors}, projection))
-    w = truth.weights
-    whole = w @ (truth.vectors @ truth.vectors.T) ** order @ w
-    kept = q.T @ (w[:, None] * q)
-    return float(np.sqrt(max(0.0, whole - np.sum(kept**2)) / whole))
-
-
-def subspace(seeds: int) -> None:
-    """Print the error of the span and of higher subspaces, and what each ingredient adds."""
-    print("| setting | rows | η of M_2 | after sharpening | η of M_4 | η of M_6 | 1 − R² |")
-    print("|---|---|---|---|---|---|---|")
-    settings = [Setting(relu(), 10, 4, 0.1), Setting(relu(), 50, 10, 0.1)]
-    for setting in settings:
-        for n in (3_000, 10_000, 30_000):
-            found = []
-            for seed in range(seeds):
-                X, y, fresh, labels, truth = setting.draw(n, seed)
-                m = implicit_moments(
-                    ActivationSumProblem(X, y, setting.activation),
-                    n_components=setting.k,
-                    order=2,
-                )
-                model = ActivationSumRegressor(
-                    setting.activation, setting.k, refine=False, random_state=0
-                ).fit(X, y)
-                last = model.polynomial_.fold.moments  # type: ignore[union-attr]
-                found.append(
-                    (
-                        eta(np.asarray(m.folds[0].moments.frame.basis), truth),
-                        eta(model.polynomial_.basis, truth),
-                        eta_at(last, 4, truth),
-                        eta_at(last, 6, truth),
-                        1 - r2(labels, model.predict(fresh)),
-                    )
-                )
-            cells = " | ".join(f"{value:.4f}" for value in np.median(found, axis=0))
-            print(f"| {setting} | {n:,} | {cells} |", flush=True)
-    ingredients(settings, seeds)
-
-
-def ingredients(settings: list[Setting], seeds: int) -> None:
-    """Print R² as the ingredients are added one by one."""
-    from implicitmoments.fitting.activation.hypothesis import fit_polynomial  # noqa: PLC0415
-    from implicitmoments.fitting.rows import LabelledRows  # noqa: PLC0415
-
-    def plain(setting: Setting, X: Floats, y: Floats, reduce: bool) -> Callable[[Floats], Floats]:
-        activation = setting.activation
-        m = implicit_moments(
-            ActivationSumProblem(X, y, activation),
-            n_components=setting.k,
-            order=4,
-            reduce_weights=reduce,
-        )
-        orders = [t for t in range(5) if activation.coefficient(t)]
-        return lambda x: sum(activation.coefficient(t) * m.hermite(x, t) for t in orders)
-
-    def fitted(
-        setting: Setting, X: Floats, y: Floats, rounds: int, degrees: list[int]
-    ) -> Callable[[Floats], Floats]:
-        rows = LabelledRows(ActivationSumProblem(X, y, setting.activation))
-        return fit_polynomial(rows, setting.k, degrees, rounds=rounds)
-
-    steps: dict[str, Callable[[Setting, Floats, Floats], Callable[[Floats], Floats]]] = {
-        "moments, degree 4": partial(plain, reduce=False),
-        "+ lower orders removed": partial(plain, reduce=True),
-        "+ least squares": partial(fitted, rounds=0, degrees=[4]),
-        "+ span sharpened": partial(fitted, rounds=3, degrees=[4]),
-        "+ degree by cross-validation": partial(fitted, rounds=3, degrees=[1, 2, 4, 6, 8, 10]),
-        "+ refined": lambda s, X, y: next(ours(s, True))(X, y),
-    }
-    print("\n| setting | rows | " + " | ".join(steps) + " |")
-    print("|---|---|" + "---|" * len(steps))
-    for setting in settings:
-        for n in (3_000, 30_000):
-            cells = []
-            for make in steps.values():
-                scores = []
-                for seed in range(seeds):
-                    X, y, fresh, labels, _ = setting.draw(n, seed)
-                    scores.append(r2(labels, make(setting, X, y)(fresh)))
-                cells.append(f"{np.median(scores):.4f}")
-            print(f"| {setting} | {n:,} | " + " | ".join(cells) + " |", flush=True)
-
-
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["targets", "peers", "subspace"])
+    parser.add_argument("what", choices=["targets", "peers"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 3_000, 10_000, 30_000])
     parser.add_argument("--only", help="settings whose name holds this text")
@@ -409,10 +309,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if given.what == "targets":
         targets(given.seeds)
-    elif given.what == "peers":
-        peers(given.seeds, given.sizes, given.plot, given.only)
     else:
-        subspace(given.seeds)
+        peers(given.seeds, given.sizes, given.plot, given.only)
 
 
 if __name__ == "__main__":

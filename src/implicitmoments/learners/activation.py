@@ -351,9 +351,12 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         if fitted.fold is not None:
             self.stats_["spectra"] = [step.spectrum for step in fitted.fold.steps]
             self.stats_["noise_floor"] = [step.floor for step in fitted.fold.steps]
-        if refined is None:
-            return
-        network = refined.network
+        if refined is not None:
+            self._store_network(refined, problem)
+
+    def _store_network(self, refined: Refined, problem: ActivationSumProblem) -> None:
+        """Store weights and directions, and choose what predicts."""
+        network, reasons = refined.network, self.stats_["reasons"]
         self.directions_ = problem.original_vectors(network.directions)
         self.network_, self.weights_ = network, network.weights
         self.direction_errors_, self.weight_errors_ = refined.errors, refined.weight_errors
