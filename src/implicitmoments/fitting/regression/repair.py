@@ -31,6 +31,8 @@ FIRST_STEPS, LAST_STEPS = 12, 5
 MOST_HEARD, MOST_TRIED = 16, 4
 SHORT, LONG, FINAL = 15, 25, 40  # steps of EM
 QUICK_TOL = 1e-5
+LENGTHENED = 1.5  # steps of a split: their moment is biased down
+NEAR, ALIGNED = 0.8, 0.8  # distance over the deviation of y, and cosine of an angle
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +99,9 @@ def _proposals(
     for n in (1, MOST_TRIED):
         if worth >= n or (n > 1 and worth > 1):
             yield lines.add(heard.points[:n], heard.weights[:n])
+    turned = _turned_pairs(rows, lines, model)
+    if turned is not None:
+        yield turned
     scores, away = split_steps(rows, lines, model)
     for i in np.argsort(-scores)[:patience]:
         if scores[i] > 0:
@@ -133,39 +138,77 @@ def _split(lines: Lines, i: int, step: Floats) -> Lines:
     )
 
 
+def _turned_pairs(rows: FeatureRows, lines: Lines, model: Model) -> Lines | None:
+    """Join lines that are near one another, and part them again as their residuals say.
+
+    Two lines may settle on either side of a true pair in a wrong direction, which EM does not
+    leave. None where every pair lies as its residuals say.
+    """
+    pairs = _near_pairs(lines)
+    if not pairs:
+        return None
+    one, other = (np.asarray(part) for part in zip(*pairs, strict=True))
+    w = lines.weights[:, None]
+    joined = (w * lines.coef)[one] + (w * lines.coef)[other]
+    weights, coef = lines.weights.copy(), lines.coef.copy()
+    weights[one] += weights[other]
+    coef[one] = joined / weights[one, None]
+    alone = np.setdiff1d(np.arange(lines.k), other)
+    merged = Lines(weights[alone], coef[alone], lines.variances[alone])
+    _, away = split_steps(rows, merged, model)
+    turned = lines.coef.copy()
+    changed = False
+    for i, j in pairs:
+        step, apart = away[np.searchsorted(alone, i)], lines.coef[i] - lines.coef[j]
+        lengths = np.linalg.norm(step) * np.linalg.norm(apart)
+        if abs(step @ apart) < ALIGNED * lengths:
+            turned[i], turned[j], changed = coef[i] + step, coef[i] - step, True
+    return Lines(lines.weights, turned, lines.variances) if changed else None
+
+
+def _near_pairs(lines: Lines) -> list[tuple[int, int]]:
+    """Return disjoint pairs of lines, the nearest first."""
+    apart = np.linalg.norm(lines.coef[:, None, :] - lines.coef[None, :, :], axis=2)
+    i, j = np.triu_indices(lines.k, 1)
+    pairs: list[tuple[int, int]] = []
+    taken: set[int] = set()
+    for at in np.argsort(apart[i, j], kind="stable"):
+        pair = int(i[at]), int(j[at])
+        if apart[pair] > NEAR:
+            break
+        if taken.isdisjoint(pair):
+            pairs.append(pair)
+            taken.update(pair)
+    return pairs
+
+
 def split_steps(rows: FeatureRows, lines: Lines, model: Model) -> tuple[Floats, Floats]:
     r"""Return how much each line looks like two, (k,), and half the difference of them (k, q).
 
-    If a line stands for two, :math:`\beta \pm \delta`, then :math:`\sum R r^2 (x x^T - I) / 2n`
-    tends to :math:`\delta \delta^T` for standard Gaussian x. For intercepts :math:`a \pm \delta`,
-    :math:`3 m_2^2 - m_4 = 2 \delta^4` by the moments of the residuals. The score is
-    :math:`n |\delta|^2`.
+    Two lines :math:`b \pm \delta` in place of b gain :math:`\delta^T H \delta n / v` in
+    log-likelihood for a short :math:`\delta`, with
+    :math:`H = \sum R (r^2 / v - 1) z z^T / 2n`. It is 0 in the mean where the lines are right,
+    whatever the law of x. Where a line stands for two, H is their :math:`\delta \delta^T / v`, but
+    less of it, since other lines take the rows farthest off.
     """
-    p = rows.n_features - 1
-    moments, powers = np.zeros((lines.k, p, p)), np.zeros((lines.k, 3))
+    first = 0 if model.intercept else 1
+    p = rows.n_features - first
+    moments, masses = np.zeros((lines.k, p, p)), np.zeros(lines.k)
     for block in rows.blocks():
         shares, _ = responsibilities(lines, block)
         shares *= block.counts
-        x = block.u[1:-1]
-        square = (block.y - lines.coef @ block.z) ** 2
-        powers[:, 0] += shares.sum(axis=1)
-        powers[:, 2] += (shares * square**2).sum(axis=1)
-        shares *= square
-        powers[:, 1] += shares.sum(axis=1)
+        masses += shares.sum(axis=1)
+        z = block.z[first:]
+        shares *= (block.y - lines.coef @ block.z) ** 2 / lines.variances[:, None] - 1
         for i in range(lines.k):
-            moments[i] += (x * shares[i]) @ x.T
-    masses = np.maximum(powers[:, 0], 1e-300)
-    moments = (moments - powers[:, 1, None, None] * np.eye(p)) / (2 * masses)[:, None, None]
-    values, vectors = np.linalg.eigh(moments)
-    away = np.zeros((lines.k, p + 1))
-    away[:, 1:] = np.sqrt(np.maximum(values[:, -1:], 0.0)) * vectors[:, :, -1]
-    if model.intercept:
-        second, fourth = powers[:, 1] / masses, powers[:, 2] / masses
-        shift = np.maximum((3 * second**2 - fourth) / 2, 0.0) ** 0.25
-        parallel = shift**2 > values[:, -1]
-        away[parallel] = 0.0
-        away[parallel, 0] = shift[parallel]
-    return masses * np.sum(away**2, axis=1), away
+            moments[i] += (z * shares[i]) @ z.T
+    masses = np.maximum(masses, 1e-300)
+    values, vectors = np.linalg.eigh(moments / (2 * masses)[:, None, None])
+    top = np.maximum(values[:, -1], 0.0)
+    away = np.zeros((lines.k, rows.n_features))
+    lengths = LENGTHENED * np.sqrt(top * lines.variances)
+    away[:, first:] = lengths[:, None] * vectors[:, :, -1]
+    return masses * top**2, away
 
 
 def prune(rows: FeatureRows, lines: Lines, k: int) -> Lines:
