@@ -11,6 +11,7 @@ from implicitmoments import circuits, datasets, models, moments, projections, sa
 from implicitmoments.learners import (
     ActivationSumRegressor,
     AssumptionWarning,
+    RegressionMixture,
     SphericalMixtureClusterer,
     SphericalMixtureDensity,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "AssumptionWarning",
     "HermiteProblem",
     "MomentProblem",
+    "RegressionMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",
     "__version__",

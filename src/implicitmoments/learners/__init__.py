@@ -3,11 +3,13 @@
 from implicitmoments.learners.activation import ActivationSumRegressor
 from implicitmoments.learners.clustering import SphericalMixtureClusterer
 from implicitmoments.learners.mixture_density import SphericalMixtureDensity
+from implicitmoments.learners.regression import RegressionMixture
 from implicitmoments.learners.warnings import AssumptionWarning
 
 __all__ = [
     "ActivationSumRegressor",
     "AssumptionWarning",
+    "RegressionMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",
 ]

@@ -1,4 +1,4 @@
-"""Try lines beside others: which of them would raise the likelihood if it were there?"""
+"""Try lines beside others, and measure how far each would raise the likelihood."""
 
 from __future__ import annotations
 

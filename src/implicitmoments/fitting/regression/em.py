@@ -19,6 +19,7 @@ PLAIN_STEPS = 3  # of EM before it is accelerated, and after a step that failed
 DEPTH = 6  # steps that an extrapolation looks back on
 SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
 DAMPING = 1e-8
+ROUNDING = 1e-13  # of a mean log-likelihood
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,6 @@ class Climb:
     ----------
     lines : Lines
     mean_log_likelihood : float
-        Of the lines before the last M-step.
     history : tuple of float
         Mean log-likelihoods, one a pass.
     converged : bool
@@ -88,9 +88,7 @@ def solve_lines(products: Floats, coef: Floats, model: Model) -> Floats:
     return solved
 
 
-def climb(
-    rows: FeatureRows, lines: Lines, model: Model, *, max_iter: int, tol: float
-) -> Climb:
+def climb(rows: FeatureRows, lines: Lines, model: Model, *, max_iter: int, tol: float) -> Climb:
     """Run EM until what is still to be gained in mean log-likelihood is below ``tol``.
 
     Near its end EM is a linear map, whose fixed point is extrapolated from the last steps
@@ -100,14 +98,17 @@ def climb(
     history: list[float] = []
     past: list[tuple[Floats, Floats]] = []
     fallback: Lines | None = None
-    best, converged, plain = -np.inf, False, PLAIN_STEPS
+    best, gain, converged, plain, measured = -np.inf, np.inf, False, PLAIN_STEPS, lines
     for _ in range(max_iter):
         expected = expect(rows, lines)
         history.append(expected.mean_log_likelihood)
-        if fallback is not None and not expected.mean_log_likelihood >= best:
+        if fallback is not None and not expected.mean_log_likelihood >= best - ROUNDING:
             lines, fallback, past, plain = fallback, None, [], PLAIN_STEPS
+            converged = gain < tol  # the step was within rounding of the maximum
+            if converged:
+                break
             continue
-        best = expected.mean_log_likelihood
+        best, measured = expected.mean_log_likelihood, lines
         updated = maximise(expected, lines, model)
         scale = _scale(lines)
         here, there = _pack(lines), _pack(updated)
@@ -118,15 +119,13 @@ def climb(
         gain = 0.5 * max(float(step @ step), abs(float(step @ rest)))
         plain -= 1
         converged = len(past) > PLAIN_STEPS and gain < tol
-        if converged or plain > 0:
+        if converged:
+            break
+        if plain > 0:
             lines, fallback = updated, None
         else:
             lines, fallback = _unpack(aim, updated, model), updated
-        if converged:
-            break
-    if fallback is not None:
-        lines = fallback
-    return Climb(lines, best, tuple(history), converged)
+    return Climb(measured, best, tuple(history), converged)
 
 
 def _extrapolated(past: list[tuple[Floats, Floats]], scale: Floats) -> Floats:

@@ -39,7 +39,7 @@ class FeatureBlock:
     @property
     def y(self) -> Floats:
         """Labels (n,)."""
-        return self.u[-1]
+        return np.asarray(self.u[-1])
 
 
 @dataclass(frozen=True, eq=False)

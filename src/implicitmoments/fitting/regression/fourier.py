@@ -164,10 +164,10 @@ class WaveRows:
         for _ in range(N_DRAWS):
             y = self.drawn(lines, rng)
             h = self.ratio(lines, y) / np.float32(N_DRAWS)
-            for (real, imaginary), omega in zip(parts, omegas, strict=True):
+            for part, omega in zip(parts, omegas, strict=True):
                 angle = np.float32(omega) * y
-                real -= h * np.cos(angle)
-                imaginary -= h * np.sin(angle)
+                part[0] -= h * np.cos(angle)
+                part[1] -= h * np.sin(angle)
         return [
             self._shared(real, imaginary, omega)
             for (real, imaginary), omega in zip(parts, omegas, strict=True)

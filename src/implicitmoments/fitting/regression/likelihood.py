@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Lines:
         """Number of lines."""
         return len(self.weights)
 
-    def keep(self, chosen: Floats) -> Lines:
+    def keep(self, chosen: np.ndarray[Any, Any]) -> Lines:
         """Return the chosen lines, weights summing to 1."""
         weights = self.weights[chosen]
         return Lines(weights / weights.sum(), self.coef[chosen], self.variances[chosen])

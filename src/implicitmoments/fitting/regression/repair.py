@@ -20,7 +20,7 @@ from implicitmoments.fitting.regression.fourier import (
 )
 from implicitmoments.fitting.regression.likelihood import Lines, expect, losses, responsibilities
 
-__all__ = ["Repaired", "missing_peaks", "prune", "repair", "split_steps"]
+__all__ = ["Repaired", "missing_peaks", "prune", "repair", "split", "split_steps"]
 
 ROUNDS = 30
 LEAST_GAIN = 3.0  # in log-likelihood
@@ -44,14 +44,12 @@ class Repaired:
     climb : Climb
     accepted : int
         Changes that raised the likelihood.
-    rounds : int
     z : float
         Of the highest peak that is left.
     """
 
     climb: Climb
     accepted: int
-    rounds: int
     z: float
 
 
@@ -74,9 +72,11 @@ def repair(
     found : Climb
     model : Model
     rng : numpy generator
+    patience : int
+        Splits that are tried in vain before it ends.
     """
     accepted, z = 0, 0.0
-    for turn in range(ROUNDS):
+    for _ in range(ROUNDS):
         peaks = missing_peaks(wave_rows, found.lines, model, rng)
         z = float(peaks.z[0]) if len(peaks.z) else 0.0
         for grown in _proposals(rows, found.lines, peaks, model, patience):
@@ -87,7 +87,7 @@ def repair(
                 break
         else:
             break
-    return Repaired(found, accepted, turn + 1, z)
+    return Repaired(found, accepted, z)
 
 
 def _proposals(
@@ -105,12 +105,10 @@ def _proposals(
     scores, away = split_steps(rows, lines, model)
     for i in np.argsort(-scores)[:patience]:
         if scores[i] > 0:
-            yield _split(lines, int(i), away[i])
+            yield split(lines, int(i), away[i])
 
 
-def missing_peaks(
-    rows: WaveRows, lines: Lines, model: Model, rng: np.random.Generator
-) -> Peaks:
+def missing_peaks(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Generator) -> Peaks:
     """Return the peaks of what the lines do not explain, the highest first."""
     deviation = float(np.sqrt(lines.weights @ lines.variances))
     omega = float(np.clip(OMEGA / deviation, LOWEST_OMEGA, HIGHEST_OMEGA))
@@ -127,7 +125,7 @@ def missing_peaks(
     return separate(waves, b, 1 / omega)
 
 
-def _split(lines: Lines, i: int, step: Floats) -> Lines:
+def split(lines: Lines, i: int, step: Floats) -> Lines:
     """Replace a line by two, on either side of it."""
     w = lines.weights[i]
     others = np.arange(lines.k) != i
@@ -148,11 +146,10 @@ def _turned_pairs(rows: FeatureRows, lines: Lines, model: Model) -> Lines | None
     if not pairs:
         return None
     one, other = (np.asarray(part) for part in zip(*pairs, strict=True))
-    w = lines.weights[:, None]
-    joined = (w * lines.coef)[one] + (w * lines.coef)[other]
-    weights, coef = lines.weights.copy(), lines.coef.copy()
+    weights, coef = np.maximum(lines.weights, np.finfo(float).tiny), lines.coef.copy()
+    share = (weights[one] / (weights[one] + weights[other]))[:, None]
+    coef[one] = share * coef[one] + (1 - share) * coef[other]
     weights[one] += weights[other]
-    coef[one] = joined / weights[one, None]
     alone = np.setdiff1d(np.arange(lines.k), other)
     merged = Lines(weights[alone], coef[alone], lines.variances[alone])
     _, away = split_steps(rows, merged, model)
@@ -202,7 +199,8 @@ def split_steps(rows: FeatureRows, lines: Lines, model: Model) -> tuple[Floats, 
         shares *= (block.y - lines.coef @ block.z) ** 2 / lines.variances[:, None] - 1
         for i in range(lines.k):
             moments[i] += (z * shares[i]) @ z.T
-    masses = np.maximum(masses, 1e-300)
+    moments[masses < 1] = 0.0  # less than a row
+    masses = np.maximum(masses, 1.0)
     values, vectors = np.linalg.eigh(moments / (2 * masses)[:, None, None])
     top = np.maximum(values[:, -1], 0.0)
     away = np.zeros((lines.k, rows.n_features))

@@ -105,7 +105,7 @@ def decoded_points(rows: FeatureRows, k: int, seed: int) -> Floats:
 
 
 def unalias(waves: Waves, points: Floats, omega: float) -> Floats:
-    r"""Choose intercepts among those :math:`2\pi/\omega` apart, alike to waves of one frequency."""
+    r"""Choose intercepts among those :math:`2\pi/\omega` apart, alike to one frequency."""
     if not len(points):
         return points
     moved = points[:, None, :] + np.zeros((len(ALIASES), 1))
