@@ -18,6 +18,7 @@ RIDGE = 1e-9  # of a row: a line with fewer rows than coefficients still has an 
 PLAIN_STEPS = 3  # of EM before it is accelerated, and after a step that failed
 DEPTH = 6  # steps that an extrapolation looks back on
 SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
+CALM = 2  # passes in a row with next to nothing to gain
 DAMPING = 1e-8
 ROUNDING = 1e-13  # of a mean log-likelihood
 
@@ -98,13 +99,14 @@ def climb(rows: FeatureRows, lines: Lines, model: Model, *, max_iter: int, tol: 
     history: list[float] = []
     past: list[tuple[Floats, Floats]] = []
     fallback: Lines | None = None
-    best, gain, converged, plain, measured = -np.inf, np.inf, False, PLAIN_STEPS, lines
+    best, gain, measured = -np.inf, np.inf, lines
+    converged, calm, plain = False, 0, PLAIN_STEPS
     for _ in range(max_iter):
         expected = expect(rows, lines)
         history.append(expected.mean_log_likelihood)
         if fallback is not None and not expected.mean_log_likelihood >= best - ROUNDING:
             lines, fallback, past, plain = fallback, None, [], PLAIN_STEPS
-            converged = gain < tol  # the step was within rounding of the maximum
+            calm, converged = 0, gain < tol  # the step was within rounding of the maximum
             if converged:
                 break
             continue
@@ -118,7 +120,8 @@ def climb(rows: FeatureRows, lines: Lines, model: Model, *, max_iter: int, tol: 
         step, rest = scale * past[-1][1], scale * (aim - here)
         gain = 0.5 * max(float(step @ step), abs(float(step @ rest)))
         plain -= 1
-        converged = len(past) > PLAIN_STEPS and gain < tol
+        calm = calm + 1 if len(past) > PLAIN_STEPS and gain < tol else 0
+        converged = calm == CALM
         if converged:
             break
         if plain > 0:

@@ -10,7 +10,7 @@ from implicitmoments.fitting.regression.em import Model, climb
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.fourier import WaveRows
 from implicitmoments.fitting.regression.likelihood import Lines
-from implicitmoments.fitting.regression.repair import Repaired, repair
+from implicitmoments.fitting.regression.repair import Repaired, loud, repair
 from implicitmoments.fitting.regression.span import search_span
 from implicitmoments.fitting.regression.start import decoded_points, first_lines, random_lines
 from implicitmoments.fitting.rows import LabelledRows
@@ -19,7 +19,6 @@ __all__ = ["FittedLines", "Workspace", "fit_lines", "mend"]
 
 FEWEST_ROWS = 5_000
 ROWS_PER_COEFFICIENT, ROWS_IN_NOISE = 50, 200  # of each line, for EM on some of the rows
-LOUD = 0.36  # variance of the noise over that of y, above which more rows are taken
 FEWEST_WAVES, WAVES_PER_LINE = 50_000, 4_000
 PATIENCE, MORE_PATIENCE = 3, 8  # splits that are tried in vain
 TRIAL_STEPS, TRIAL_TOL = 150, 1e-5
@@ -131,7 +130,7 @@ def mend(space: Workspace, lines: Lines, model: Model, rng: np.random.Generator)
         found = climb(some, lines, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
         repaired = repair(some, space.waves, found, model, rng, _patience(found.lines))
         lines, accepted = repaired.climb.lines, accepted + repaired.accepted
-        each = ROWS_IN_NOISE if _loud(lines) else ROWS_PER_COEFFICIENT
+        each = ROWS_IN_NOISE if loud(lines) else ROWS_PER_COEFFICIENT
         size = int(each * q / max(lines.weights.min(), LIGHTEST / k))
         n, before = some.n_rows, n
         if n == space.rows.n_rows or size < 2 * n or n == before:
@@ -148,8 +147,4 @@ def _extra_starts(space: Workspace, n_peaks: int, k: int) -> int:
 
 
 def _patience(lines: Lines) -> int:
-    return MORE_PATIENCE if _loud(lines) else PATIENCE
-
-
-def _loud(lines: Lines) -> bool:
-    return float(lines.weights @ lines.variances) > LOUD
+    return MORE_PATIENCE if loud(lines) else PATIENCE

@@ -20,17 +20,19 @@ from implicitmoments.fitting.regression.fourier import (
 )
 from implicitmoments.fitting.regression.likelihood import Lines, expect, losses, responsibilities
 
-__all__ = ["Repaired", "missing_peaks", "prune", "repair", "split", "split_steps"]
+__all__ = ["Repaired", "loud", "missing_peaks", "prune", "repair", "split", "split_steps"]
 
 ROUNDS = 30
 LEAST_GAIN = 3.0  # in log-likelihood
 OMEGA, LOWEST_OMEGA, HIGHEST_OMEGA = 0.7, 1.2, 2.2  # the first over the noise
-N_STARTS = 40
+STARTS, HEARD = (16, 40), (8, 16)  # points that are climbed from, and peaks that are tried
 WIDE = 0.65  # of omega: a wider kernel has a wider basin
 FIRST_STEPS, LAST_STEPS = 12, 5
-MOST_HEARD, MOST_TRIED = 16, 4
+MOST_TRIED = 4  # candidates at once
 SHORT, LONG, FINAL = 15, 25, 40  # steps of EM
 QUICK_TOL = 1e-5
+LOUD = 0.36  # variance of the noise over that of y
+SIGNIFICANT = 3.0  # score of a split over the number of features; of noise alone it is about 2
 LENGTHENED = 1.5  # steps of a split: their moment is biased down
 NEAR, ALIGNED = 0.8, 0.8  # distance over the deviation of y, and cosine of an angle
 
@@ -94,7 +96,7 @@ def _proposals(
     rows: FeatureRows, lines: Lines, peaks: Peaks, model: Model, patience: int
 ) -> Iterator[Lines]:
     """Yield lines with more of them: the best candidates, then splits."""
-    heard = audition(rows, lines, peaks.points[:MOST_HEARD], model)
+    heard = audition(rows, lines, peaks.points[: _between(2 * lines.k, HEARD)], model)
     worth = int(np.sum(heard.gains[:MOST_TRIED] > LEAST_GAIN / rows.mass))
     for n in (1, MOST_TRIED):
         if worth >= n or (n > 1 and worth > 1):
@@ -103,8 +105,9 @@ def _proposals(
     if turned is not None:
         yield turned
     scores, away = split_steps(rows, lines, model)
+    least = 0.0 if loud(lines) else SIGNIFICANT * rows.n_features
     for i in np.argsort(-scores)[:patience]:
-        if scores[i] > 0:
+        if scores[i] > least:
             yield split(lines, int(i), away[i])
 
 
@@ -112,7 +115,7 @@ def missing_peaks(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Gen
     """Return the peaks of what the lines do not explain, the highest first."""
     deviation = float(np.sqrt(lines.weights @ lines.variances))
     omega = float(np.clip(OMEGA / deviation, LOWEST_OMEGA, HIGHEST_OMEGA))
-    b = random_points(rng, N_STARTS, rows)
+    b = random_points(rng, _between(4 * lines.k, STARTS), rows)
     half = len(b) // 2
     wide, waves = rows.waves_beside(lines, (WIDE * omega, omega), rng)
     b = np.vstack(
@@ -243,6 +246,15 @@ def _cheapest_join(rows: FeatureRows, lines: Lines) -> tuple[float, int, int, Fl
     more = sum(float((line - lines.coef[m]) @ A[m] @ (line - lines.coef[m])) for m in (i, j))
     variance = float(lines.weights @ lines.variances)
     return more / (2 * variance * rows.mass), i, j, line
+
+
+def loud(lines: Lines) -> bool:
+    """Say whether the noise is so large that lines overlap everywhere."""
+    return float(lines.weights @ lines.variances) > LOUD
+
+
+def _between(n: int, bounds: tuple[int, int]) -> int:
+    return max(bounds[0], min(n, bounds[1]))
 
 
 def _settle(rows: FeatureRows, grown: Lines, k: int, model: Model) -> Climb:
