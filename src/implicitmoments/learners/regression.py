@@ -28,6 +28,7 @@ from implicitmoments.samples import ArraySource, RandomState, Whitening, as_seed
 __all__ = ["RegressionMixture"]
 
 PREDICTED_ROWS = 16_384
+ABOUT = 12  # lines that n_components="auto" lays rows out for
 ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
 
 
@@ -136,14 +137,15 @@ class RegressionMixture(BaseEstimator):
         scores: dict[int, float] = {}
         # Products of a block are small: threads of BLAS would only wait for one another.
         with threadpool_limits(1, user_api="blas"):
-            space = Workspace.of(standard.rows(X, y, counts), most)
+            space = Workspace.of(standard.rows(X, y, counts), k or min(most, ABOUT))
             if k is None:
                 fitted, scores = choose_lines(space, model, most=most, **how)
             else:
                 fitted = fit_lines(space, k, model, **how)
             found = covariances(space.rows, fitted.lines, model)
         self._store(fitted, standard, found, space)
-        self.stats_["bic_by_n_components"] = scores
+        units = 2 * space.rows.mass * float(np.log(standard.scale))
+        self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
         self._warn(X, counts, standard, space)
         return self
 

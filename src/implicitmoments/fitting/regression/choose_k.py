@@ -17,9 +17,9 @@ from implicitmoments.fitting.regression.start import first_lines
 
 __all__ = ["bic", "choose_lines", "n_parameters"]
 
-FAILURES = 2  # numbers of lines in a row that are no better
+FAILURES = {1: 2, -1: 1}  # numbers of lines in a row, more or fewer, that are no better
 MOST_HEARD = 16
-TRIAL_STEPS, TRIAL_TOL = 60, 1e-5
+TRIAL_STEPS, TRIAL_TOL = 60, 1e-6
 
 
 def n_parameters(k: int, q: int, model: Model) -> int:
@@ -61,14 +61,12 @@ def choose_lines(
     scores = {first: _score(space, best, model)}
     least = scores[first]
 
-    def step(fitted: FittedLines, lines: Lines) -> FittedLines:
-        """Fit from given lines, and keep what is known of the start."""
-        mended = mend(space, lines, model, rng).climb.lines if lines.k > 1 else lines
-        whole = climb(space.rows, mended, model, max_iter=max_iter, tol=tol)
-        order = np.argsort(-whole.lines.weights, kind="stable")
+    def fitted_from(lines: Lines, steps: int, tol: float) -> FittedLines:
+        """Fit from given lines, keeping what is known of the start."""
+        whole = climb(space.rows, lines, model, max_iter=steps, tol=tol)
         return replace(
-            fitted,
-            lines=whole.lines.keep(order),
+            best,
+            lines=whole.lines.keep(np.argsort(-whole.lines.weights, kind="stable")),
             mean_log_likelihood=whole.mean_log_likelihood,
             history=whole.history,
             converged=whole.converged,
@@ -76,12 +74,14 @@ def choose_lines(
 
     for direction in (1, -1):
         current, failures = best, 0
-        while failures < FAILURES and 1 <= current.lines.k + direction <= most:
+        while failures < FAILURES[direction] and 1 <= current.lines.k + direction <= most:
             if direction > 0:
                 lines = _grown(space, current.lines, model, rng)
             else:
                 lines = prune(space.seen, current.lines, current.lines.k - 1)
-            current = step(current, lines)
+            if lines.k > 1:
+                lines = mend(space, lines, model, rng).climb.lines
+            current = fitted_from(lines, TRIAL_STEPS, TRIAL_TOL)
             k = current.lines.k
             scores[k] = min(_score(space, current, model), scores.get(k, math.inf))
             if scores[k] < least:
@@ -90,6 +90,8 @@ def choose_lines(
                 failures += 1
         if best.lines.k > first:
             break
+    if best.lines.k != first:
+        best = fitted_from(best.lines, max_iter, tol)
     return best, scores
 
 

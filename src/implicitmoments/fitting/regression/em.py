@@ -13,7 +13,7 @@ from implicitmoments.fitting.regression.likelihood import Expected, Lines, expec
 __all__ = ["Climb", "Model", "climb", "maximise", "solve_lines"]
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
-LARGEST_RATIO = 1e4  # of two variances: Hathaway's constraint, without which there is no maximum
+LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
 RIDGE = 1e-9  # of a row: a line with fewer rows than coefficients still has an answer
 PLAIN_STEPS = 3  # of EM before it is accelerated, and after a step that failed
 DEPTH = 6  # steps that an extrapolation looks back on

@@ -209,7 +209,26 @@ def split_steps(rows: FeatureRows, lines: Lines, model: Model) -> tuple[Floats, 
     away = np.zeros((lines.k, rows.n_features))
     lengths = LENGTHENED * np.sqrt(top * lines.variances)
     away[:, first:] = lengths[:, None] * vectors[:, :, -1]
+    if lines.k == 1 and model.intercept:
+        shift = _parallel(rows, lines)
+        # a step must be worth more than noise makes of p features
+        if masses[0] * shift**8 / lines.variances[0] ** 4 > max(24.0, masses[0] * top[0] ** 2):
+            away[0] = shift * np.eye(rows.n_features)[0]
     return masses * top**2, away
+
+
+def _parallel(rows: FeatureRows, lines: Lines) -> float:
+    r"""Return half the distance of two parallel lines for one.
+
+    Noise takes up the second moment of residuals; the fourth shows :math:`3 m_2^2 - m_4 =
+    2 \delta^4`. Beside other lines, which cut residuals off, it would show too much.
+    """
+    powers = np.zeros(3)
+    for block in rows.blocks():
+        square = (block.y - lines.coef[0] @ block.z) ** 2
+        powers += [block.counts.sum(), block.counts @ square, block.counts @ square**2]
+    second, fourth = powers[1:] / powers[0]
+    return float(max((3 * second**2 - fourth) / 2, 0.0) ** 0.25)
 
 
 def prune(rows: FeatureRows, lines: Lines, k: int) -> Lines:
