@@ -12,7 +12,8 @@ from implicitmoments.fitting.regression.audition import audition
 from implicitmoments.fitting.regression.em import Model, climb
 from implicitmoments.fitting.regression.fit import FittedLines, Workspace, fit_lines, mend
 from implicitmoments.fitting.regression.likelihood import Lines
-from implicitmoments.fitting.regression.repair import missing_peaks, prune, split, split_steps
+from implicitmoments.fitting.regression.repair import missing_peaks, prune
+from implicitmoments.fitting.regression.splits import split, split_steps
 from implicitmoments.fitting.regression.start import first_lines
 
 __all__ = ["bic", "choose_lines", "n_parameters"]

@@ -12,6 +12,7 @@ from implicitmoments.fitting.regression.fourier import WaveRows
 from implicitmoments.fitting.regression.likelihood import Lines
 from implicitmoments.fitting.regression.repair import Repaired, loud, repair
 from implicitmoments.fitting.regression.span import search_span
+from implicitmoments.fitting.regression.splits import looks_double
 from implicitmoments.fitting.regression.start import decoded_points, first_lines, random_lines
 from implicitmoments.fitting.rows import LabelledRows
 
@@ -109,6 +110,12 @@ def fit_lines(
     # What is missing, on as many rows as the lightest line and the noise ask for.
     fixed = mend(space, found.lines, model, rng)
     whole = climb(space.rows, fixed.climb.lines, model, max_iter=max_iter, tol=tol)
+    # All rows may show of a line that it stands for two, where some did not.
+    if k > 1 and looks_double(space.rows, whole.lines, model):
+        more = repair(space.rows, space.waves, whole, model, rng, PATIENCE)
+        fixed = replace(more, accepted=fixed.accepted + more.accepted)
+        if more.accepted:
+            whole = climb(space.rows, more.climb.lines, model, max_iter=max_iter, tol=tol)
     return FittedLines(
         lines=whole.lines.keep(np.argsort(-whole.lines.weights, kind="stable")),
         mean_log_likelihood=whole.mean_log_likelihood,

@@ -18,9 +18,15 @@ from implicitmoments.fitting.regression.fourier import (
     random_points,
     separate,
 )
-from implicitmoments.fitting.regression.likelihood import Lines, expect, losses, responsibilities
+from implicitmoments.fitting.regression.likelihood import Lines, expect, losses
+from implicitmoments.fitting.regression.splits import (
+    significant,
+    split,
+    split_steps,
+    turned_pairs,
+)
 
-__all__ = ["Repaired", "loud", "missing_peaks", "prune", "repair", "split", "split_steps"]
+__all__ = ["Repaired", "loud", "missing_peaks", "prune", "repair"]
 
 ROUNDS = 30
 LEAST_GAIN = 3.0  # in log-likelihood
@@ -32,9 +38,6 @@ MOST_TRIED = 4  # candidates at once
 SHORT, LONG, FINAL = 15, 25, 40  # steps of EM
 QUICK_TOL = 1e-5
 LOUD = 0.36  # variance of the noise over that of y
-SIGNIFICANT = 3.0  # score of a split over the number of features; of noise alone it is about 2
-LENGTHENED = 1.5  # steps of a split: their moment is biased down
-NEAR, ALIGNED = 0.8, 0.8  # distance over the deviation of y, and cosine of an angle
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +104,11 @@ def _proposals(
     for n in (1, MOST_TRIED):
         if worth >= n or (n > 1 and worth > 1):
             yield lines.add(heard.points[:n], heard.weights[:n])
-    turned = _turned_pairs(rows, lines, model)
+    turned = turned_pairs(rows, lines, model)
     if turned is not None:
         yield turned
     scores, away = split_steps(rows, lines, model)
-    least = 0.0 if loud(lines) else SIGNIFICANT * rows.n_features
+    least = 0.0 if loud(lines) else significant(rows)
     for i in np.argsort(-scores)[:patience]:
         if scores[i] > least:
             yield split(lines, int(i), away[i])
@@ -126,109 +129,6 @@ def missing_peaks(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Gen
     )
     b = climb_peaks(waves, b, LAST_STEPS, model)
     return separate(waves, b, 1 / omega)
-
-
-def split(lines: Lines, i: int, step: Floats) -> Lines:
-    """Replace a line by two, on either side of it."""
-    w = lines.weights[i]
-    others = np.arange(lines.k) != i
-    return Lines(
-        np.concatenate([lines.weights[others], [w / 2, w / 2]]),
-        np.vstack([lines.coef[others], lines.coef[i] + step, lines.coef[i] - step]),
-        np.concatenate([lines.variances[others], np.repeat(lines.variances[i], 2)]),
-    )
-
-
-def _turned_pairs(rows: FeatureRows, lines: Lines, model: Model) -> Lines | None:
-    """Join lines that are near one another, and part them again as their residuals say.
-
-    Two lines may settle on either side of a true pair in a wrong direction, which EM does not
-    leave. None where every pair lies as its residuals say.
-    """
-    pairs = _near_pairs(lines)
-    if not pairs:
-        return None
-    one, other = (np.asarray(part) for part in zip(*pairs, strict=True))
-    weights, coef = np.maximum(lines.weights, np.finfo(float).tiny), lines.coef.copy()
-    share = (weights[one] / (weights[one] + weights[other]))[:, None]
-    coef[one] = share * coef[one] + (1 - share) * coef[other]
-    weights[one] += weights[other]
-    alone = np.setdiff1d(np.arange(lines.k), other)
-    merged = Lines(weights[alone], coef[alone], lines.variances[alone])
-    _, away = split_steps(rows, merged, model)
-    turned = lines.coef.copy()
-    changed = False
-    for i, j in pairs:
-        step, apart = away[np.searchsorted(alone, i)], lines.coef[i] - lines.coef[j]
-        lengths = np.linalg.norm(step) * np.linalg.norm(apart)
-        if abs(step @ apart) < ALIGNED * lengths:
-            turned[i], turned[j], changed = coef[i] + step, coef[i] - step, True
-    return Lines(lines.weights, turned, lines.variances) if changed else None
-
-
-def _near_pairs(lines: Lines) -> list[tuple[int, int]]:
-    """Return disjoint pairs of lines, the nearest first."""
-    apart = np.linalg.norm(lines.coef[:, None, :] - lines.coef[None, :, :], axis=2)
-    i, j = np.triu_indices(lines.k, 1)
-    pairs: list[tuple[int, int]] = []
-    taken: set[int] = set()
-    for at in np.argsort(apart[i, j], kind="stable"):
-        pair = int(i[at]), int(j[at])
-        if apart[pair] > NEAR:
-            break
-        if taken.isdisjoint(pair):
-            pairs.append(pair)
-            taken.update(pair)
-    return pairs
-
-
-def split_steps(rows: FeatureRows, lines: Lines, model: Model) -> tuple[Floats, Floats]:
-    r"""Return how much each line looks like two, (k,), and half the difference of them (k, q).
-
-    Two lines :math:`b \pm \delta` in place of b gain :math:`\delta^T H \delta n / v` in
-    log-likelihood for a short :math:`\delta`, with
-    :math:`H = \sum R (r^2 / v - 1) z z^T / 2n`. It is 0 in the mean where the lines are right,
-    whatever the law of x. Where a line stands for two, H is their :math:`\delta \delta^T / v`, but
-    less of it, since other lines take the rows farthest off.
-    """
-    first = 0 if model.intercept else 1
-    p = rows.n_features - first
-    moments, masses = np.zeros((lines.k, p, p)), np.zeros(lines.k)
-    for block in rows.blocks():
-        shares, _ = responsibilities(lines, block)
-        shares *= block.counts
-        masses += shares.sum(axis=1)
-        z = block.z[first:]
-        shares *= (block.y - lines.coef @ block.z) ** 2 / lines.variances[:, None] - 1
-        for i in range(lines.k):
-            moments[i] += (z * shares[i]) @ z.T
-    moments[masses < 1] = 0.0  # less than a row
-    masses = np.maximum(masses, 1.0)
-    values, vectors = np.linalg.eigh(moments / (2 * masses)[:, None, None])
-    top = np.maximum(values[:, -1], 0.0)
-    away = np.zeros((lines.k, rows.n_features))
-    lengths = LENGTHENED * np.sqrt(top * lines.variances)
-    away[:, first:] = lengths[:, None] * vectors[:, :, -1]
-    if lines.k == 1 and model.intercept:
-        shift = _parallel(rows, lines)
-        # a step must be worth more than noise makes of p features
-        if masses[0] * shift**8 / lines.variances[0] ** 4 > max(24.0, masses[0] * top[0] ** 2):
-            away[0] = shift * np.eye(rows.n_features)[0]
-    return masses * top**2, away
-
-
-def _parallel(rows: FeatureRows, lines: Lines) -> float:
-    r"""Return half the distance of two parallel lines for one.
-
-    Noise takes up the second moment of residuals; the fourth shows :math:`3 m_2^2 - m_4 =
-    2 \delta^4`. Beside other lines, which cut residuals off, it would show too much.
-    """
-    powers = np.zeros(3)
-    for block in rows.blocks():
-        square = (block.y - lines.coef[0] @ block.z) ** 2
-        powers += [block.counts.sum(), block.counts @ square, block.counts @ square**2]
-    second, fourth = powers[1:] / powers[0]
-    return float(max((3 * second**2 - fourth) / 2, 0.0) ** 0.25)
 
 
 def prune(rows: FeatureRows, lines: Lines, k: int) -> Lines:

@@ -10,6 +10,7 @@ from implicitmoments.backends import Floats
 from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.fourier import (
+    Peaks,
     WaveRows,
     Waves,
     climb_peaks,
@@ -26,7 +27,7 @@ __all__ = ["Start", "decoded_points", "first_lines", "random_lines"]
 
 STARTS_PER_LINE = 6
 OMEGAS = (2.4, 2.8)  # over the standard deviation of y
-FIRST_STEPS, LAST_STEPS = 16, 5
+FIRST_STEPS, LAST_STEPS = 16, 6
 APART = 0.35  # two peaks, over the standard deviation of y
 WIDE, NARROW = 1.0, 0.16  # first variance: where few peaks are seen the noise is large
 MOST_DECODED = 40  # components, beyond which the moments' tensors are too large to try
@@ -61,15 +62,16 @@ def first_lines(
     not near one follow, and then random lines.
     """
     q = rows.n_features
-    b = random_points(rng, STARTS_PER_LINE * k, rows)
-    half = len(b) // 2
     wide, narrow = (rows.waves(omega) for omega in OMEGAS)
-    parts = ((wide, b[:half]), (narrow, np.vstack([b[half:], decoded])))
-    b = np.vstack([climb_peaks(waves, part, FIRST_STEPS, model) for waves, part in parts])
-    peaks = separate(narrow, climb_peaks(narrow, b, LAST_STEPS, model), APART)
-    if model.intercept:
-        peaks = separate(narrow, unalias(wide, peaks.points, OMEGAS[1]), APART)
-    clear = int(np.sum(peaks.z > noise_maximum(rows.n_searched)))
+    peaks = _peaks(wide, narrow, decoded, model)
+    least = noise_maximum(rows.n_searched)
+    if int(np.sum(peaks.z > least)) < k:  # the moments alone do not do
+        b = random_points(rng, STARTS_PER_LINE * k, rows)
+        half = len(b) // 2
+        b[:half] = climb_peaks(wide, b[:half], FIRST_STEPS, model)
+        b[half:] = climb_peaks(narrow, b[half:], FIRST_STEPS, model)
+        peaks = _peaks(wide, narrow, np.vstack([b, peaks.points]), model)
+    clear = int(np.sum(peaks.z > least))
     found = peaks.points[: min(k, clear)]
     n_peaks = len(found)
     for point in decoded:
@@ -80,6 +82,14 @@ def first_lines(
     variance = NARROW if 2 * n_peaks > k else WIDE
     lines = Lines(np.full(k, 1 / k), coef, np.full(k, variance))
     return Start(lines, n_peaks, clear)
+
+
+def _peaks(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:
+    """Climb to peaks, and choose among intercepts that look alike."""
+    b = climb_peaks(narrow, b, LAST_STEPS, model)
+    if model.intercept:
+        b = unalias(wide, b, narrow.omega)
+    return separate(narrow, b, APART)
 
 
 def random_lines(rows: WaveRows, k: int, rng: np.random.Generator) -> Lines:
