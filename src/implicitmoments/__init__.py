@@ -11,6 +11,7 @@ from implicitmoments import circuits, datasets, models, moments, projections, sa
 from implicitmoments.learners import (
     ActivationSumRegressor,
     AssumptionWarning,
+    RegressionMixture,
     RegressionMixtureDensity,
     SphericalMixture,
     SphericalMixtureClusterer,
@@ -25,6 +26,7 @@ __all__ = [
     "AssumptionWarning",
     "HermiteProblem",
     "MomentProblem",
+    "RegressionMixture",
     "RegressionMixtureDensity",
     "SphericalMixture",
     "SphericalMixtureClusterer",

@@ -6,10 +6,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from implicitmoments import ActivationSumRegressor
+from implicitmoments import ActivationSumRegressor, RegressionMixture
 from implicitmoments.models import cosine
 
-ESTIMATORS = [ActivationSumRegressor(random_state=0)]
+ESTIMATORS = [ActivationSumRegressor(random_state=0), RegressionMixture(random_state=0)]
+
+NEEDS_LABELS = "score_samples is the density of y given x, and is not called without y"
 
 EXPECTED_FAILURES = {
     "ActivationSumRegressor": {
@@ -18,6 +20,14 @@ EXPECTED_FAILURES = {
             "moments have equal eigenvalues, and rounding decides between their eigenvectors; "
             "equivalence is tested where there are more rows than columns"
         ),
+    },
+    "RegressionMixture": {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "two lines with ten coefficients each through nine distinct rows are not determined; "
+            "equivalence is tested where there are more rows than coefficients"
+        ),
+        "check_methods_sample_order_invariance": NEEDS_LABELS,
+        "check_methods_subset_invariance": NEEDS_LABELS,
     },
 }
 

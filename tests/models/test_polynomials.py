@@ -44,7 +44,7 @@ def test_orthogonal_weights_are_powers_plus_lower_powers():
         weight = problem.weigh(order, block, rows) * math.factorial(order)
         fitted = np.polynomial.Polynomial.fit(block["y"], weight, order).convert()
         assert fitted.coef[-1] == pytest.approx(1.0, rel=1e-6)
-    with pytest.raises(ValueError, match="one of 'orthogonal', 'monomial', got 'cubic'"):
+    with pytest.raises(ValueError, match="'orthogonal', 'monomial', 'fourier', got 'cubic'"):
         RegressionMixtureProblem(X, y, weights="cubic")
 
 

@@ -298,7 +298,7 @@ class RegressionMixtureDensity(DensityMixin, BaseEstimator):
         if noise == 0:
             raise ValueError(
                 "noise is a positive number or None, got 0: without noise (x, y) has no density; "
-                "fit the lines themselves, by EM say"
+                "use RegressionMixture, which fits the lines themselves"
             )
         return RegressionOptions(
             k=check_whole("n_components", self.n_components, 1),

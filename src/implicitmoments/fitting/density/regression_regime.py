@@ -18,7 +18,7 @@ LOOSE = 5.0
 NEGATIVE = 0.01  # the part of the rows at which the expansion is negative
 CHANCE = 2.0  # the distance of two distribution functions passes this / √n once in 1,500
 SLACK = 5.0  # standard errors by which the noise may pass the spread of the labels
-INSTEAD = "fit the lines themselves, by EM say"
+INSTEAD = "use RegressionMixture, which fits the lines themselves"
 
 
 def describe_design(
@@ -87,6 +87,6 @@ def describe_fit(stats: dict[str, Any], noise: float | None, epsilon: float) -> 
             f"noise is too small ({share:.2g} of the variance of y about one line), some lines "
             "are much steeper than others (try label_scale=1.4), the rows are too few for the "
             "degree, or this is no mixture of regressions on Gaussian X; use more rows and "
-            "degree='cv', or fit the lines themselves, by EM say"
+            "degree='cv', or RegressionMixture"
         )
     return said

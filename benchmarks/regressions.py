@@ -1,0 +1,364 @@
+"""Mixtures of regressions, beside EM from random starts, flexmix and mixtools.
+
+Run: python benchmarks/regressions.py parameters [--seeds 10] [--settings k4 k8 ...]
+     python benchmarks/regressions.py push [--seeds 5] [--settings ...]
+     python benchmarks/regressions.py awkward
+
+A fit succeeds if its largest error of a coefficient vector is at most 1.2 times that of EM
+started at the truth. Random EM is plain EM with the inner loops of the library, started at lines
+of random direction and the noise of y, and ended when the mean log-likelihood rises by less than
+1e-6; of ten starts the best likelihood counts. flexmix and mixtools run where Rscript finds them,
+on the same rows, at most ``--limit`` seconds each. stepmix and bayesml do not fit this model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import sklearn
+from scipy.optimize import linear_sum_assignment
+from threadpoolctl import threadpool_limits
+
+from implicitmoments import AssumptionWarning, RegressionMixture
+from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.fitting.regression.em import Model, climb, maximise
+from implicitmoments.fitting.regression.features import FeatureRows
+from implicitmoments.fitting.regression.likelihood import Lines, expect
+from implicitmoments.fitting.regression.standard import standardise
+from implicitmoments.samples import Truth
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Data = tuple[Floats, Floats, Truth]
+WITHIN = 1.2
+SCRIPT = Path(__file__).with_name("regressions.R")
+
+
+def unit(k: int, d: int, n: int, seed: int, **how: Any) -> Data:
+    """Return regressors of length 1 in random directions, noise 0.3."""
+    return make_regression_mixture(n, k, d, random_state=seed, **{"noise": 0.3, **how})
+
+
+def pairs(k: int, d: int, n: int, seed: int, distance: float = 0.5) -> Data:
+    """Return regressors in pairs that are ``distance`` apart."""
+    rng = np.random.default_rng(seed)
+    middle = rng.normal(size=(k // 2, d))
+    middle /= np.linalg.norm(middle, axis=1, keepdims=True)
+    away = rng.normal(size=(k // 2, d))
+    away -= np.sum(away * middle, axis=1, keepdims=True) * middle
+    away *= distance / 2 / np.linalg.norm(away, axis=1, keepdims=True)
+    return drawn(np.vstack([middle + away, middle - away]), rng.normal(size=(n, d)), rng)
+
+
+def drawn(vectors: Floats, X: Floats, rng: np.random.Generator, noise: float = 0.3) -> Data:
+    """Return labels on lines of equal weight at given inputs."""
+    k = len(vectors)
+    labels = rng.integers(k, size=len(X))
+    y = np.sum(X * vectors[labels], axis=1) + noise * rng.normal(size=len(X))
+    return X, y, Truth(np.full(k, 1 / k), vectors, labels, noise=noise)
+
+
+def other_inputs(k: int, d: int, n: int, seed: int, law: str) -> Data:
+    """Return inputs of mean 0 and variance 1 that are not Gaussian."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(k, d))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    if law == "exponential":
+        X = rng.exponential(size=(n, d)) - 1
+    elif law == "uniform":
+        X = rng.uniform(-np.sqrt(3), np.sqrt(3), size=(n, d))
+    elif law == "signs":
+        X = rng.choice([-1.0, 1.0], size=(n, d))
+    else:
+        X = rng.standard_t(5, size=(n, d)) / np.sqrt(5 / 3)
+    return drawn(vectors, X, rng)
+
+
+def light(k: int, d: int, n: int, seed: int, ratio: float) -> Data:
+    """Return half the lines ``ratio`` times as heavy as the other half."""
+    return unit(k, d, n, seed, weights=[ratio] * (k // 2) + [1.0] * (k - k // 2))
+
+
+PARAMETERS: dict[str, Callable[[int], Data]] = {
+    "k4": lambda s: unit(4, 20, 20_000, s),
+    "k8": lambda s: unit(8, 20, 50_000, s),
+    "k12": lambda s: unit(12, 20, 30_000, s),
+    "k12-100k": lambda s: unit(12, 20, 100_000, s),
+    "k16": lambda s: unit(16, 20, 200_000, s),
+    "k6-d4": lambda s: unit(6, 4, 100_000, s),
+    "pairs": lambda s: pairs(12, 20, 100_000, s),
+    "10:1": lambda s: unit(8, 20, 50_000, s, weights=np.geomspace(10, 1, 8)),
+    "norms": lambda s: unit(8, 20, 50_000, s, radius=(0.5, 2.0)),
+}
+PUSH: dict[str, Callable[[int], Data]] = {
+    "noise-1-k4": lambda s: unit(4, 20, 20_000, s, noise=1.0),
+    "noise-1-k8": lambda s: unit(8, 20, 50_000, s, noise=1.0),
+    "noise-1-k12": lambda s: unit(12, 20, 200_000, s, noise=1.0),
+    "half-light": lambda s: light(8, 20, 50_000, s, 10.0),
+    "six-light": lambda s: light(12, 20, 100_000, s, 12.0),
+    "pairs-30k": lambda s: pairs(12, 20, 30_000, s),
+    "k24": lambda s: unit(24, 20, 200_000, s),
+    "k32": lambda s: unit(32, 20, 300_000, s),
+    "d100": lambda s: unit(5, 100, 50_000, s),
+    "exponential": lambda s: other_inputs(8, 20, 50_000, s, "exponential"),
+    "uniform": lambda s: other_inputs(8, 20, 50_000, s, "uniform"),
+    "signs": lambda s: other_inputs(8, 20, 50_000, s, "signs"),
+    "student": lambda s: other_inputs(8, 20, 50_000, s, "student"),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Largest error of a coefficient vector, seconds, and how many lines."""
+
+    error: float
+    seconds: float
+    k: int
+
+
+def largest_error(coef: Floats, truth: Truth) -> float:
+    """Return the largest distance in the best matching of fitted and true regressors."""
+    if len(coef) < len(truth.weights):
+        return float("inf")
+    apart = np.linalg.norm(coef[:, None, :] - truth.vectors[None], axis=2)
+    i, j = linear_sum_assignment(apart)
+    return float(apart[i, j].max())
+
+
+class Plain:
+    """EM with the library's inner loops, in the same coordinates, and nothing else."""
+
+    def __init__(self, data: Data) -> None:
+        X, y, self.truth = data
+        self.standard = standardise(X, y, None, intercept=True)
+        self.rows = FeatureRows.of(self.standard.rows(X, y, None))
+        self.model = Model()
+
+    def error(self, lines: Lines) -> float:
+        """Return the largest error of the lines."""
+        return largest_error(self.standard.original(lines)[0], self.truth)
+
+    def from_truth(self) -> float:
+        """Return the largest error of EM started at the truth."""
+        scale, w = self.standard.scale, self.truth.weights
+        coef = self.truth.vectors @ self.standard.whitening.root / scale
+        start = Lines(
+            w,
+            np.column_stack([np.zeros(len(w)), coef]),
+            np.full(len(w), (self.truth.noise / scale) ** 2),
+        )
+        return self.error(climb(self.rows, start, self.model, max_iter=500, tol=1e-8).lines)
+
+    def random(self, rng: np.random.Generator) -> tuple[float, Lines]:
+        """Return the likelihood and lines of EM from one random start."""
+        k, d = self.truth.vectors.shape
+        directions = rng.normal(size=(k, d))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        coef = np.column_stack([np.zeros(k), 0.75 * directions])
+        lines, before = Lines(np.full(k, 1 / k), coef, np.ones(k)), -np.inf
+        for _ in range(500):
+            expected = expect(self.rows, lines)
+            lines = maximise(expected, lines, self.model)
+            before, gain = (
+                expected.mean_log_likelihood,
+                expected.mean_log_likelihood - before,
+            )
+            if gain < 1e-6:
+                break
+        return before, lines
+
+
+def fit_ours(data: Data, seed: int, k: int | str) -> Outcome:
+    """Fit the estimator."""
+    X, y, truth = data
+    clock = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)
+        model = RegressionMixture(k, random_state=seed).fit(X, y)
+    seconds = perf_counter() - clock
+    found = largest_error(model.coef_, truth)
+    return Outcome(found, seconds, model.n_components_)
+
+
+def fit_random(plain: Plain, seed: int, n_starts: int) -> dict[str, Outcome]:
+    """Fit plain EM from one random start and from several."""
+    rng = np.random.default_rng(seed)
+    k, best, outcomes = len(plain.truth.weights), (-np.inf, 0.0), {}
+    clock = perf_counter()
+    for start in range(n_starts):
+        likelihood, lines = plain.random(rng)
+        best = max(best, (likelihood, plain.error(lines)))
+        if start + 1 in (1, n_starts):
+            name = f"EM, {start + 1} random start" + ("s" if start else "")
+            outcomes[name] = Outcome(best[1], perf_counter() - clock, k)
+    return outcomes
+
+
+def fit_r(data: Data, seed: int, method: str, starts: int, limit: float) -> Outcome | None:
+    """Fit an R package; None where it fails or takes too long."""
+    X, y, truth = data
+    k = len(truth.weights)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data"
+        path.write_bytes(X.T.astype("<f8").tobytes() + y.astype("<f8").tobytes())
+        sizes = [str(v) for v in (*X.shape, k, starts, seed)]
+        command = ["Rscript", str(SCRIPT), method, str(path), *sizes]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=limit, check=True
+            )
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+            return None
+    first, *lines = done.stdout.strip().splitlines()
+    table = np.array([[float(v) for v in line.split()] for line in lines])
+    return Outcome(largest_error(table[:, 1:], truth), float(first), len(table))
+
+
+def r_packages() -> list[str]:
+    """Return which of the R packages are installed."""
+    if shutil.which("Rscript") is None:
+        return []
+    ask = 'cat(c("flexmix", "mixtools")[c(nzchar(system.file(package="flexmix")), nzchar('
+    done = subprocess.run(
+        ["Rscript", "-e", ask + 'system.file(package="mixtools")))])'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split()
+
+
+def compare(settings: dict[str, Callable[[int], Data]], arguments: argparse.Namespace) -> None:
+    """Print success rates and seconds of every method in every setting."""
+    packages = [name for name in r_packages() if name not in arguments.without]
+    print(
+        f"{arguments.seeds} seeds; Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"scikit-learn {sklearn.__version__}; R packages: {', '.join(packages) or 'none'}"
+    )
+    print("| setting | method | as good as from the truth | seconds (range) | worst ratio |")
+    print("|---" * 5 + "|")
+    for name, make in settings.items():
+        found: dict[str, list[tuple[Outcome | None, float]]] = {}
+        for seed in range(arguments.first, arguments.first + arguments.seeds):
+            data = make(seed)
+            plain = Plain(data)
+            goal = plain.from_truth()
+            outcomes: dict[str, Outcome | None] = {
+                "RegressionMixture": fit_ours(data, seed, len(data[2].weights)),
+            }
+            if "auto" not in arguments.without:
+                outcomes['RegressionMixture("auto")'] = fit_ours(data, seed, "auto")
+            if "random" not in arguments.without:
+                outcomes |= fit_random(plain, seed, arguments.starts)
+            for package in packages:
+                outcomes[package] = fit_r(data, seed, package, 1, arguments.limit)
+            for method, outcome in outcomes.items():
+                found.setdefault(method, []).append((outcome, goal))
+        for method, rows in found.items():
+            print(f"| {name} | {method} | {row_of(rows, method)} |", flush=True)
+
+
+def row_of(rows: list[tuple[Outcome | None, float]], method: str) -> str:
+    """Return the cells of one method."""
+    there = [(outcome, goal) for outcome, goal in rows if outcome is not None]
+    if not there:
+        return f"0 of {len(rows)} | over the limit | "
+    ratios = [outcome.error / goal for outcome, goal in there]
+    seconds = [outcome.seconds for outcome, _ in there]
+    good = sum(ratio <= WITHIN for ratio in ratios)
+    more = ""
+    if "auto" in method:
+        ks = [outcome.k for outcome, _ in there]
+        more = f", k from {min(ks)} to {max(ks)}"
+    return (
+        f"{good} of {len(rows)}{more} | {np.median(seconds):.2f} "
+        f"({min(seconds):.2f}–{max(seconds):.2f}) | {max(ratios):.2f}"
+    )
+
+
+def awkward_inputs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
+    """Return inputs that are bad or odd, with parameters."""
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(500, 2)), rng.integers(2, size=500)
+    slopes = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    exact = np.sum(X * slopes[labels], axis=1)
+    y = exact + 0.1 * rng.normal(size=500)
+    return {
+        "two lines": (X, y, {}),
+        "constant y": (X, np.ones(500), {}),
+        "no noise": (X, exact, {}),
+        "no noise, separate": (X, exact, {"noise": "separate"}),
+        "one exact line": (X, X @ slopes[0], {}),
+        "collinear columns": (np.column_stack([X, X.sum(axis=1)]), y, {}),
+        "a constant column": (np.column_stack([X, np.ones(500)]), y, {}),
+        "all columns constant": (np.ones((500, 2)), y, {}),
+        "fewer rows than coefficients": (rng.normal(size=(8, 20)), rng.normal(size=8), {}),
+        "NaN in X": (np.where(X > 2, np.nan, X), y, {}),
+        "NaN in y": (X, np.where(y > 3, np.nan, y), {}),
+        "k = 1": (X, y, {"n_components": 1}),
+        "d = 1": (X[:, :1], X[:, 0] * np.where(labels, 2, -1), {}),
+        "k above the rows": (X[:5], y[:5], {"n_components": 6}),
+        "parallel lines": (X, X @ slopes[0] + 2.0 * labels + 0.2 * rng.normal(size=500), {}),
+        "far from the origin": (X + 1e4, y + 1e6, {}),
+        "one outlier": (X, np.append(y[:-1], 1e4), {}),
+        "auto, one line": (X, X @ slopes[0] + y - exact, {"n_components": "auto"}),
+        "auto, two lines": (X, y, {"n_components": "auto"}),
+    }
+
+
+def awkward() -> None:
+    """Print what comes of bad and odd input."""
+    print("| input | answer |")
+    print("|---|---|")
+    for name, (X, y, how) in awkward_inputs().items():
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                model = RegressionMixture(random_state=0, **{"n_components": 2, **how}).fit(X, y)
+            except (ValueError, TypeError) as error:
+                print(f"| {name} | {type(error).__name__}: {str(error).splitlines()[0]} |")
+                continue
+        coef = np.round(model.coef_[:, :3], 2).tolist()
+        words = "; ".join(str(w.message).split(":")[0] for w in said)
+        print(
+            f"| {name} | k = {model.n_components_}, coef {coef}, intercept "
+            f"{np.round(model.intercept_, 2).tolist()}, noise {model.noise_[0]:.2g}"
+            f"{', warns: ' + words if words else ''} |"
+        )
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", choices=["parameters", "push", "awkward"])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--settings", nargs="*", help="by name; all by default")
+    parser.add_argument("--starts", type=int, default=10, help="of random EM")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a fit in R")
+    parser.add_argument("--without", nargs="*", default=[], help="auto, random, flexmix, mixtools")
+    arguments = parser.parse_args()
+    if arguments.table == "awkward":
+        awkward()
+        return
+    settings = PARAMETERS if arguments.table == "parameters" else PUSH
+    chosen = arguments.settings or list(settings)
+    unknown = [name for name in chosen if name not in settings]
+    if unknown:
+        parser.error(f"no setting {', '.join(unknown)}; there are {', '.join(settings)}")
+    with threadpool_limits(1, user_api="blas"):
+        compare({name: settings[name] for name in chosen}, arguments)
+
+
+if __name__ == "__main__":
+    main()

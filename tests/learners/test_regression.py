@@ -1,0 +1,317 @@
+"""RegressionMixture: what it finds, says and refuses."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from implicitmoments import AssumptionWarning, RegressionMixture
+from implicitmoments.datasets import make_regression_mixture
+
+
+def match(model, vectors):
+    """Return fitted lines in the order of the true ones, and the largest error."""
+    apart = np.linalg.norm(model.coef_[:, None] - vectors, axis=2)
+    i, j = linear_sum_assignment(apart)
+    order = i[np.argsort(j)]
+    return order, apart[order, np.arange(len(vectors))].max()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_regression_mixture(6_000, 4, 5, noise=0.3, weights=[1, 2, 3, 4], random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    X, y, _ = data
+    return RegressionMixture(4, random_state=0).fit(X, y)
+
+
+def test_it_finds_lines_weights_and_noise(data, model):
+    _, _, truth = data
+    order, error = match(model, truth.vectors)
+    assert error < 0.1
+    np.testing.assert_allclose(model.weights_[order], truth.weights, atol=0.03)
+    np.testing.assert_allclose(model.noise_, 0.3, rtol=0.05)
+    assert np.abs(model.intercept_).max() < 0.1
+    assert model.converged_
+    assert np.all(np.diff(model.weights_) <= 0)
+    assert model.coef_errors_.shape == model.coef_.shape
+    assert np.all(np.abs(model.coef_[order] - truth.vectors) < 6 * model.coef_errors_[order])
+
+
+def test_any_gaussian_design_and_scale_of_labels(data):
+    X, y, truth = data
+    A = np.random.default_rng(0).normal(size=(5, 5))
+    moved = RegressionMixture(4, random_state=0).fit(X @ A + 7, 100 * y - 3)
+    exact = 100 * np.linalg.solve(A, truth.vectors.T).T
+    order, _ = match(moved, exact)
+    z = (moved.coef_[order] - exact) / moved.coef_errors_[order]
+    assert np.abs(z).max() < 5
+    assert 0.5 < z.std() < 2
+    offset = moved.intercept_[order] + 7 * exact.sum(axis=1) + 3
+    assert np.all(np.abs(offset) < 5 * moved.intercept_errors_[order])
+    np.testing.assert_allclose(moved.noise_, 30, rtol=0.05)
+
+
+@pytest.mark.parametrize("size", [0.3, 1.0, 4.0])
+def test_intercepts_that_differ(data, size):
+    X, y, truth = data
+    intercepts = size * np.array([3.0, -3.0, 0.0, 1.0])
+    found = RegressionMixture(4, random_state=0).fit(X, y + intercepts[truth.labels])
+    order, error = match(found, truth.vectors)
+    assert error < 0.1
+    np.testing.assert_allclose(found.intercept_[order], intercepts, atol=0.1)
+
+
+def test_parallel_lines(rng):
+    X, labels = rng.normal(size=(1_000, 2)), rng.integers(2, size=1_000)
+    y = X @ [1.0, 2.0] + 2.0 * labels + 0.3 * rng.normal(size=1_000)
+    for k in (2, "auto"):
+        found = RegressionMixture(k, random_state=0).fit(X, y)
+        np.testing.assert_allclose(np.sort(found.intercept_), [0, 2], atol=0.1)
+        np.testing.assert_allclose(found.coef_, [[1, 2], [1, 2]], atol=0.1)
+
+
+def test_without_intercepts(rng):
+    X, labels = rng.normal(size=(2_000, 2)) + 3, rng.integers(2, size=2_000)
+    vectors = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    y = np.sum(X * vectors[labels], axis=1) + 0.2 * rng.normal(size=2_000)
+    found = RegressionMixture(2, fit_intercept=False, random_state=0).fit(X, y)
+    assert match(found, vectors)[1] < 0.05
+    np.testing.assert_array_equal(found.intercept_, 0)
+    np.testing.assert_array_equal(found.intercept_errors_, 0)
+
+
+def test_separate_noise(rng):
+    X, labels = rng.normal(size=(4_000, 3)), rng.integers(2, size=4_000)
+    vectors, noise = np.array([[1.0, 0, 0], [0, 1.0, 1.0]]), np.array([0.1, 0.6])
+    y = np.sum(X * vectors[labels], axis=1) + noise[labels] * rng.normal(size=4_000)
+    found = RegressionMixture(2, noise="separate", random_state=0).fit(X, y)
+    order, error = match(found, vectors)
+    assert error < 0.1
+    np.testing.assert_allclose(found.noise_[order], noise, rtol=0.1)
+
+
+def test_more_lines_than_features_and_more_features_than_lines():
+    X, y, truth = make_regression_mixture(20_000, 6, 3, noise=0.2, random_state=1)
+    assert match(RegressionMixture(6, random_state=0).fit(X, y), truth.vectors)[1] < 0.1
+    X, y, truth = make_regression_mixture(12_000, 3, 60, noise=0.3, random_state=1)
+    assert match(RegressionMixture(3, random_state=0).fit(X, y), truth.vectors)[1] < 0.25
+
+
+def test_one_component_is_least_squares(data):
+    X, y, _ = data
+    found = RegressionMixture(1).fit(X, y)
+    exact = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), y, rcond=None)[0]
+    np.testing.assert_allclose(found.coef_[0], exact[1:], rtol=1e-6)
+    np.testing.assert_allclose(found.intercept_[0], exact[0], atol=1e-8)
+
+
+def test_the_number_of_lines_is_found(data):
+    X, y, truth = data
+    found = RegressionMixture("auto", random_state=0).fit(X, y)
+    assert found.n_components_ == 4
+    assert match(found, truth.vectors)[1] < 0.1
+    scores = found.stats_["bic_by_n_components"]
+    assert min(scores, key=scores.get) == 4
+    np.testing.assert_allclose(scores[4], found.bic(X, y), rtol=1e-6)
+    few = RegressionMixture("auto", max_components=2, random_state=0).fit(X, y)
+    assert few.n_components_ == 2
+
+
+def test_auto_finds_one_line_where_there_is_one(rng):
+    X = rng.normal(size=(1_000, 3))
+    y = X @ [1.0, 0, 0] + rng.normal(size=1_000)
+    assert RegressionMixture("auto", random_state=0).fit(X, y).n_components_ == 1
+
+
+def test_weights_are_rows_that_are_there_more_than_once(data):
+    X, y, _ = data
+    counts = np.random.default_rng(0).integers(0, 3, len(y))
+    rows = np.repeat(np.arange(len(y)), counts)
+    how = {"n_components": 4, "random_state": 0, "tol": 1e-10}
+    weighted = RegressionMixture(**how).fit(X, y, sample_weight=counts)
+    repeated = RegressionMixture(**how).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
+    np.testing.assert_allclose(weighted.coef_errors_, repeated.coef_errors_, rtol=1e-3)
+    np.testing.assert_allclose(weighted.log_likelihood_, repeated.log_likelihood_)
+
+
+def test_predictions(data, model):
+    X, y, truth = data
+    expected = (X @ model.coef_.T + model.intercept_) @ model.weights_
+    np.testing.assert_allclose(model.predict(X), expected)
+    chances = model.predict_proba(X, y)
+    assert chances.shape == (len(y), 4)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    labels = model.predict_component(X, y)
+    np.testing.assert_array_equal(labels, chances.argmax(axis=1))
+    order, _ = match(model, truth.vectors)
+    assert np.mean(order[truth.labels] == labels) > 0.7
+    np.testing.assert_allclose(model.predict_proba(X[:2]), [model.weights_] * 2)
+
+
+def test_likelihoods_and_criteria(data, model):
+    X, y, _ = data
+    scores = model.score_samples(X, y)
+    np.testing.assert_allclose(scores.sum(), model.log_likelihood_)
+    np.testing.assert_allclose(model.score(X, y), scores.mean())
+    n = 4 * 6 + 3 + 1
+    np.testing.assert_allclose(model.aic(X, y), -2 * scores.sum() + 2 * n)
+    np.testing.assert_allclose(model.bic(X, y), -2 * scores.sum() + n * np.log(len(y)))
+    grid = np.linspace(-8, 8, 4_001)
+    density = np.exp(model.score_samples(np.tile(X[0], (len(grid), 1)), grid))
+    np.testing.assert_allclose(np.trapezoid(density, grid), 1, atol=1e-6)
+
+
+def test_samples_have_the_law_of_the_model(data, model):
+    X, y, labels = model.sample(20_000, random_state=0)
+    assert X.shape == (20_000, 5)
+    np.testing.assert_allclose(X.mean(axis=0), data[0].mean(axis=0), atol=0.05)
+    np.testing.assert_allclose(np.bincount(labels) / 20_000, model.weights_, atol=0.02)
+    left = y - np.sum(X * model.coef_[labels], axis=1) - model.intercept_[labels]
+    np.testing.assert_allclose(left.std(), model.noise_[0], rtol=0.03)
+    again, same, _ = model.sample(X=X[:5], random_state=0)
+    np.testing.assert_array_equal(again, X[:5])
+    assert len(same) == 5
+    assert np.all(model.sample(3, random_state=1)[1] == model.sample(3, random_state=1)[1])
+
+
+def test_the_same_state_gives_the_same_fit(data, model):
+    X, y, _ = data
+    np.testing.assert_array_equal(
+        RegressionMixture(4, random_state=0).fit(X, y).coef_, model.coef_
+    )
+
+
+def test_single_precision_and_lists(data, model):
+    X, y, _ = data
+    single = RegressionMixture(4, random_state=0).fit(X.astype(np.float32), y.astype(np.float32))
+    np.testing.assert_allclose(single.coef_, model.coef_, atol=1e-4)
+    assert RegressionMixture(1).fit(X[:20].tolist(), y[:20].tolist()).coef_.shape == (1, 5)
+
+
+def test_pipelines_and_grids(data):
+    X, y, _ = data
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), RegressionMixture(random_state=0)),
+        {"regressionmixture__n_components": [2, 4]},
+        cv=2,
+    ).fit(X, y)
+    assert search.best_params_["regressionmixture__n_components"] == 4
+
+
+def test_inputs_that_are_not_gaussian_are_said_and_still_fitted(rng):
+    X, labels = rng.exponential(size=(5_000, 3)), rng.integers(3, size=5_000)
+    vectors = np.array([[1.0, 0, 0], [0, 1.0, -1.0], [-1.0, 1.0, 0]])
+    y = np.sum(X * vectors[labels], axis=1) + 0.2 * rng.normal(size=5_000)
+    with pytest.warns(AssumptionWarning, match="inputs are clearly not Gaussian: .*columns 0"):
+        found = RegressionMixture(3, random_state=0).fit(X, y)
+    assert match(found, vectors)[1] < 0.1
+    assert len(found.stats_["warnings"]) == 1
+
+
+SLOPES = np.array([[1.0, 2.0], [-1.0, 0.5]])
+
+
+def two_lines(rng, noise=0.0):
+    X, labels = rng.normal(size=(400, 2)), rng.integers(2, size=400)
+    return X, np.sum(X * SLOPES[labels], axis=1) + noise * rng.normal(size=400)
+
+
+@pytest.mark.parametrize("noise", ["shared", "separate"])
+@pytest.mark.parametrize("k", [2, "auto"])
+def test_no_noise_at_all(rng, noise, k):
+    X, y = two_lines(rng)
+    found = RegressionMixture(k, noise=noise, random_state=0).fit(X, y)
+    assert found.n_components_ == 2
+    assert match(found, SLOPES)[1] < 1e-5
+    assert found.noise_.max() < 1e-4
+
+
+def test_one_exact_line_for_two(rng):
+    X, _ = two_lines(rng)
+    found = RegressionMixture(2, random_state=0).fit(X, X @ SLOPES[0])
+    np.testing.assert_allclose(found.coef_, [SLOPES[0]] * 2, atol=1e-4)
+
+
+def test_constant_labels(rng):
+    X, _ = two_lines(rng)
+    with pytest.warns(AssumptionWarning, match="y is the same in every row"):
+        found = RegressionMixture(2, random_state=0).fit(X, np.full(400, 5.0))
+    np.testing.assert_allclose(found.predict(X), 5)
+    np.testing.assert_allclose(found.coef_, 0, atol=1e-8)
+
+
+def test_collinear_and_constant_columns(rng):
+    X, y = two_lines(rng, 0.1)
+    wide = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(400)])
+    found = RegressionMixture(2, random_state=0).fit(wide, y)
+    plain = RegressionMixture(2, random_state=0).fit(X, y)
+    np.testing.assert_allclose(found.predict(wide), plain.predict(X), atol=1e-5)
+    assert found.stats_["n_varying"] == 2
+    with pytest.raises(ValueError, match="collinear or constant"):
+        RegressionMixture(2).fit(np.ones((50, 2)), y[:50])
+
+
+def test_fewer_rows_than_coefficients_are_said(rng):
+    with pytest.warns(AssumptionWarning, match="fitted to 8 rows, which do not determine them"):
+        RegressionMixture(2, random_state=0).fit(rng.normal(size=(8, 20)), rng.normal(size=8))
+
+
+def test_one_feature(rng):
+    X, labels = rng.normal(size=(400, 1)), rng.integers(2, size=400)
+    y = X[:, 0] * np.where(labels, 2.0, -1.0) + 0.1 * rng.normal(size=400)
+    found = RegressionMixture("auto", random_state=0).fit(X, y)
+    np.testing.assert_allclose(np.sort(found.coef_[:, 0]), [-1, 2], atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
+        ({"n_components": 2.5}, TypeError, "n_components is a whole number, got 2.5"),
+        ({"n_components": "many"}, ValueError, "whole number or 'auto', got 'many'"),
+        ({"n_components": 500}, ValueError, "n_components=500 is more than the 400 rows"),
+        ({"noise": "none"}, ValueError, "noise is 'shared' or 'separate', got 'none'"),
+        ({"max_iter": 0}, ValueError, "max_iter is at least 1"),
+        ({"max_components": 0}, ValueError, "max_components is at least 1"),
+        ({"tol": -1.0}, ValueError, "tol is a finite number of at least 0"),
+    ],
+)
+def test_bad_parameters_are_refused(rng, how, error, message):
+    X, y = two_lines(rng)
+    with pytest.raises(error, match=message):
+        RegressionMixture(**how).fit(X, y)
+
+
+def test_bad_rows_are_refused(rng):
+    X, y = two_lines(rng)
+    with pytest.raises(ValueError, match="X contains NaN"):
+        RegressionMixture().fit(np.where(X > 2, np.nan, X), y)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        RegressionMixture().fit(X, np.where(y > 2, np.nan, y))
+    with pytest.raises(ValueError, match="egative"):
+        RegressionMixture().fit(X, y, sample_weight=-np.ones(400))
+    with pytest.raises(ValueError, match="leaves 1 rows, expected two or more"):
+        RegressionMixture().fit(X, y, sample_weight=np.eye(400)[0])
+
+
+def test_em_that_is_cut_short_is_said(rng):
+    X, y = two_lines(rng, 1.0)
+    with pytest.warns(AssumptionWarning, match="did not converge in max_iter=1 passes"):
+        found = RegressionMixture(2, max_iter=1, random_state=0).fit(X, y)
+    assert not found.converged_
+
+
+def test_nothing_is_said_where_nothing_is_wrong(data):
+    X, y, _ = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RegressionMixture(4, random_state=1).fit(X, y)

@@ -1,0 +1,58 @@
+"""Lines as good as those of EM from the truth, and errors that are what they are said to be."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from implicitmoments import RegressionMixture
+from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.fitting.regression.em import Model, climb
+from implicitmoments.fitting.regression.features import FeatureRows
+from implicitmoments.fitting.regression.likelihood import Lines
+from implicitmoments.fitting.regression.standard import standardise
+
+
+def largest_error(coef, vectors):
+    apart = np.linalg.norm(coef[:, None] - vectors, axis=2)
+    i, j = linear_sum_assignment(apart)
+    return apart[i, j].max()
+
+
+def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
+    k, d, random_good = 8, 10, 0
+    for seed in range(5):
+        X, y, truth = make_regression_mixture(
+            20_000, k, d, noise=0.3, weights=np.geomspace(5, 1, k), random_state=seed
+        )
+        standard = standardise(X, y, None, intercept=True)
+        rows = FeatureRows.of(standard.rows(X, y, None))
+
+        def error_from(coef, variance, rows=rows, standard=standard, truth=truth):
+            start = Lines(
+                np.full(k, 1 / k), np.column_stack([np.zeros(k), coef]), np.full(k, variance)
+            )
+            lines = climb(rows, start, Model(), max_iter=300, tol=1e-8).lines
+            return largest_error(standard.original(lines)[0], truth.vectors)
+
+        goal = error_from(truth.vectors / standard.scale, (0.3 / standard.scale) ** 2)
+        ours = RegressionMixture(k, random_state=seed).fit(X, y)
+        assert largest_error(ours.coef_, truth.vectors) < 1.2 * goal
+        random = np.random.default_rng(seed).normal(size=(k, d)) / np.sqrt(d)
+        random_good += error_from(random, 1.0) < 1.2 * goal
+    assert random_good < 5  # the control: one random start is not enough
+
+
+def test_standard_errors_are_calibrated():
+    """Errors over standard errors have variance 1; errors half as large would not pass."""
+    z = []
+    for seed in range(40):
+        X, y, truth = make_regression_mixture(
+            1_500, 2, 3, noise=0.5, separation=1.0, random_state=seed
+        )
+        model = RegressionMixture(2, random_state=0).fit(X, y)
+        apart = np.linalg.norm(model.coef_[:, None] - truth.vectors, axis=2)
+        i, j = linear_sum_assignment(apart)
+        z.append((model.coef_[i] - truth.vectors[j]) / model.coef_errors_[i])
+        z.append((model.intercept_ / model.intercept_errors_)[:, None].repeat(3, axis=1))
+    square = np.mean(np.square(z))
+    assert 0.75 < square < 1.3
+    assert not 0.75 < 4 * square < 1.3
