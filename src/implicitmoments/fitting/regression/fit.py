@@ -24,6 +24,7 @@ FEWEST_WAVES, WAVES_PER_LINE = 50_000, 4_000
 PATIENCE, MORE_PATIENCE = 3, 8  # splits that are tried in vain
 TRIAL_STEPS, TRIAL_TOL = 150, 1e-5
 SMALL_DATA, EXTRA_STARTS, EXTRA_IN_NOISE = 5_000, 10, 2
+MORE_EFFORT = 2
 LIGHTEST = 0.15  # over the mean weight: a line that is lighter asks for no more rows
 
 
@@ -135,7 +136,12 @@ def mend(space: Workspace, lines: Lines, model: Model, rng: np.random.Generator)
     while True:
         some = space.rows.about(size)
         found = climb(some, lines, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
-        repaired = repair(some, space.waves, found, model, rng, _patience(found.lines))
+        waves, effort = space.waves, 1
+        if some.n_rows > space.seen.n_rows:
+            waves = WaveRows.of(some, space.waves.span)
+        if n:  # light lines are seen from fewer points
+            effort = MORE_EFFORT
+        repaired = repair(some, waves, found, model, rng, _patience(found.lines), effort)
         lines, accepted = repaired.climb.lines, accepted + repaired.accepted
         each = ROWS_IN_NOISE if loud(lines) else ROWS_PER_COEFFICIENT
         size = int(each * q / max(lines.weights.min(), LIGHTEST / k))

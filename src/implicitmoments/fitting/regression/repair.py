@@ -37,6 +37,8 @@ FIRST_STEPS, LAST_STEPS = 12, 5
 MOST_TRIED = 4  # candidates at once
 SHORT, LONG, FINAL = 15, 25, 40  # steps of EM
 QUICK_TOL = 1e-5
+RIDGE = 1e-9  # of a row
+SPARE = 100.0  # cost of a line, in log-likelihood, that another place is likely to repay
 LOUD = 0.36  # variance of the noise over that of y
 
 
@@ -65,6 +67,7 @@ def repair(
     model: Model,
     rng: np.random.Generator,
     patience: int = 3,
+    effort: int = 1,
 ) -> Repaired:
     """Insert peaks of what the lines leave, or split a line; prune; keep what is better.
 
@@ -79,10 +82,12 @@ def repair(
     rng : numpy generator
     patience : int
         Splits that are tried in vain before it ends.
+    effort : int
+        Times as many points from which missing lines are looked for.
     """
     accepted, z = 0, 0.0
     for _ in range(ROUNDS):
-        peaks = missing_peaks(wave_rows, found.lines, model, rng)
+        peaks = missing_peaks(wave_rows, found.lines, model, rng, effort)
         z = float(peaks.z[0]) if len(peaks.z) else 0.0
         for grown in _proposals(rows, found.lines, peaks, model, patience):
             trial = _settle(rows, grown, found.lines.k, model)
@@ -101,6 +106,8 @@ def _proposals(
     """Yield lines with more of them: the best candidates, then splits."""
     heard = audition(rows, lines, peaks.points[: _between(2 * lines.k, HEARD)], model)
     worth = int(np.sum(heard.gains[:MOST_TRIED] > LEAST_GAIN / rows.mass))
+    if lines.k > 1 and _cheapest_join(rows, lines)[0] * rows.mass < SPARE:
+        worth = max(worth, 1)  # a line is free to go anywhere
     for n in (1, MOST_TRIED):
         if worth >= n or (n > 1 and worth > 1):
             yield lines.add(heard.points[:n], heard.weights[:n])
@@ -114,11 +121,13 @@ def _proposals(
             yield split(lines, int(i), away[i])
 
 
-def missing_peaks(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Generator) -> Peaks:
+def missing_peaks(
+    rows: WaveRows, lines: Lines, model: Model, rng: np.random.Generator, effort: int = 1
+) -> Peaks:
     """Return the peaks of what the lines do not explain, the highest first."""
     deviation = float(np.sqrt(lines.weights @ lines.variances))
     omega = float(np.clip(OMEGA / deviation, LOWEST_OMEGA, HIGHEST_OMEGA))
-    b = random_points(rng, _between(4 * lines.k, STARTS), rows)
+    b = random_points(rng, effort * _between(4 * lines.k, STARTS), rows)
     half = len(b) // 2
     wide, waves = rows.waves_beside(lines, (WIDE * omega, omega), rng)
     b = np.vstack(
@@ -150,21 +159,21 @@ def prune(rows: FeatureRows, lines: Lines, k: int) -> Lines:
 def _cheapest_join(rows: FeatureRows, lines: Lines) -> tuple[float, int, int, Floats]:
     r"""Return the cost in mean log-likelihood of one line for two, which two, and the line.
 
-    With :math:`A_i` the weighted sums of :math:`z z^T`, one line in place of two that are
-    :math:`\delta` apart leaves :math:`\delta^T (A_i^{-1} + A_j^{-1})^{-1} \delta` more in squares.
+    Two lines of weights w and w' that are :math:`\delta` apart and do not overlap lose
+    :math:`s / 2` with :math:`s = w w' |\delta|^2 / (w + w') v`. Near ones are nearly a line with
+    more noise, and lose :math:`3 s^2 / 4 (w + w')`.
     """
-    S = expect(rows, lines).products
-    A, c, n = S[:, :-1, :-1], S[:, :-1, -1], S[:, 0, 0]
-    apart = lines.coef[:, None, :] - lines.coef[None, :, :]
-    harmonic = n[:, None] * n / np.maximum(n[:, None] + n, 1e-300)
-    rough = harmonic * np.sum(apart**2, axis=2)
-    rough[np.tril_indices(lines.k)] = np.inf
-    i, j = (int(a) for a in np.unravel_index(np.argmin(rough), rough.shape))
-    ridge = 1e-9 * max(n[i] + n[j], 1.0) * np.eye(len(A[i]))
-    line = np.linalg.solve(A[i] + A[j] + ridge, c[i] + c[j])
-    more = sum(float((line - lines.coef[m]) @ A[m] @ (line - lines.coef[m])) for m in (i, j))
-    variance = float(lines.weights @ lines.variances)
-    return more / (2 * variance * rows.mass), i, j, line
+    w, S = lines.weights, expect(rows, lines).products
+    apart = np.sum((lines.coef[:, None, :] - lines.coef[None, :, :]) ** 2, axis=2)
+    both = np.maximum(w[:, None] + w, np.finfo(float).tiny)
+    s = w[:, None] * w / both * apart / float(w @ lines.variances)
+    cost = np.minimum(s / 2, 0.75 * s**2 / both)
+    cost[np.tril_indices(lines.k)] = np.inf
+    i, j = (int(a) for a in np.unravel_index(np.argmin(cost), cost.shape))
+    total = S[i] + S[j]
+    ridge = RIDGE * max(float(total[0, 0]), 1.0) * np.eye(len(total) - 1)
+    line = np.linalg.solve(total[:-1, :-1] + ridge, total[:-1, -1])
+    return float(cost[i, j]), i, j, line
 
 
 def loud(lines: Lines) -> bool:
