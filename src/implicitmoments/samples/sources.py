@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import array_api_compat
+import numpy as np
 
 from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.samples.draws import RowDraws, Stream
+from implicitmoments.samples.fold import After, Block, Measure, Sums, blocks, fold_blocks
 
 __all__ = [
     "ArraySource",
-    "Block",
     "CallableSource",
+    "CountedSource",
     "DifferenceSource",
     "MappedSource",
     "Source",
     "as_source",
-    "blocks",
 ]
 
-Block: TypeAlias = Mapping[str, Array]
-
-
-def blocks(rows: range, block_rows: int) -> Iterator[range]:
-    """Cut a range of rows into consecutive ranges of at most ``block_rows``."""
-    if block_rows < 1:
-        raise ValueError(f"block_rows is at least 1, got {block_rows}")
-    for start in range(rows.start, rows.stop, block_rows):
-        yield range(start, min(start + block_rows, rows.stop))
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+PICKED_ROWS = 65_536  # read at a time, where rows are picked
 
 
 class Source(ABC):
@@ -48,7 +46,86 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, rows: range, rng: RowDraws) -> Block:
-        """Return the columns of ``rows``: ``"x"`` ``(n, n_features)``, others ``(n,)``."""
+        """Return the columns of ``rows``: ``"x"`` ``(n, n_features)``, others ``(n,)``.
+
+        ``"y"`` holds labels, and ``"counts"`` how often each row counts.
+        """
+
+    def fold(
+        self,
+        measure: Measure,
+        rows: range,
+        block_rows: int,
+        *,
+        what: str = "",  # noqa: ARG002 (for sources that keep a journal or show progress)
+        seed: int = 0,
+        initial: Mapping[str, Array] | None = None,
+        after: After | None = None,
+    ) -> Sums:
+        """Sum over rows what ``measure`` gives of each block: one pass.
+
+        Every pass of every learner goes through here, so a source decides where it takes place.
+        ``measure`` travels to other processes there: it holds small arrays only.
+
+        Parameters
+        ----------
+        measure : callable
+            ``measure(block, rows)`` returns named sums over the rows of a block.
+        rows : range
+            Consecutive rows.
+        block_rows : int
+            Rows that are measured at a time, at the most.
+        what : str
+            What the pass is for, in a few words.
+        seed : int
+            Of a source that makes its rows.
+        initial : mapping of str to array, optional
+            Sums of rows before.
+        after : callable, optional
+            Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
+        """
+
+        def read(piece: range) -> Block:
+            return self.read(piece, RowDraws(seed, piece, (Stream.ROWS,)))
+
+        return fold_blocks(read, measure, blocks(rows, block_rows), initial, after)
+
+    def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
+        """Return the columns of some rows, by numbers in ascending order, in memory."""
+        taken: list[Block] = []
+        edges = np.arange(0, (self.n_rows or 0) + PICKED_ROWS, PICKED_ROWS)
+        for low, high in zip(
+            *(np.searchsorted(rows, e) for e in (edges[:-1], edges[1:])), strict=True
+        ):
+            if high > low:
+                near = rows[low:high]
+                span = range(int(near[0]), int(near[-1]) + 1)
+                block = self.read(span, RowDraws(0, span, (Stream.ROWS,)))
+                taken.append(_take(block, near - span.start))
+        xp = namespace_of(taken[0]["x"])
+        return {name: xp.concat([part[name] for part in taken]) for name in taken[0]}
+
+    @cached_property
+    def mass(self) -> float:
+        """The number of rows, with their multiplicity; 0 for a source that makes its rows."""
+        n = self.n_rows or 0
+        if not n or "counts" not in self.read(range(1), RowDraws(0, range(1), (Stream.ROWS,))):
+            return float(n)
+        return float(self.fold(_count, range(n), PICKED_ROWS, what="counting rows")["mass"])
+
+
+def _count(block: Block, rows: range) -> Sums:  # noqa: ARG001
+    return {"mass": namespace_of(block["counts"]).sum(block["counts"])}
+
+
+def _take(columns: Block, chosen: Integers) -> Block:
+    return {name: _taken(column, chosen) for name, column in columns.items()}
+
+
+def _taken(column: Array, chosen: Integers) -> Array:
+    xp = namespace_of(column)
+    places = xp.asarray(chosen, device=array_api_compat.device(column))
+    return xp.take(column, places, axis=0)
 
 
 class ArraySource(Source):
@@ -162,8 +239,63 @@ class MappedSource(Source):
         Products of matrices round by the size of the block, so that mapped points are no key of
         a row; the points they were made from are.
         """
-        block = self._source.read(rows, rng)
+        return self._map(self._source.read(rows, rng))
+
+    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
+        """Let the other source pass over its rows, and map each block there."""
+        return self._source.fold(_Mapped(measure, self._map), rows, block_rows, **how)
+
+    def pick(self, rows: Integers, *, what: str = "") -> Block:
+        """Let the other source pick its rows, and map them."""
+        return self._map(self._source.pick(rows, what=what))
+
+    def _map(self, block: Block) -> Block:
         return {**self._function(block), "origin": block.get("origin", block["x"])}
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A measure of blocks that are mapped first."""
+
+    measure: Measure
+    function: Callable[[Block], Block]
+
+    def __call__(self, block: Block, rows: range) -> Mapping[str, Array]:
+        return self.measure(self.function(block), rows)
+
+
+class CountedSource(Source):
+    """Rows of another source, of which each counts a number of times.
+
+    Parameters
+    ----------
+    source : Source
+    counts : array of shape (n_rows,)
+    """
+
+    def __init__(self, source: Source, counts: Array) -> None:
+        self._source, self._counts = source, counts
+        self.n_rows, self.n_features = source.n_rows, source.n_features
+
+    def read(self, rows: range, rng: RowDraws) -> Block:
+        """Read the rows, and how often each counts."""
+        return self._counted(self._source.read(rows, rng), rows)
+
+    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
+        """Let the other source pass over its rows, and count each block there."""
+
+        def counted(block: Block, rows: range) -> Mapping[str, Array]:
+            return measure(self._counted(block, rows), rows)
+
+        return self._source.fold(counted, rows, block_rows, **how)
+
+    def pick(self, rows: Integers, *, what: str = "") -> Block:
+        """Let the other source pick its rows, and count them."""
+        block = self._source.pick(rows, what=what)
+        return {**block, "counts": move_like(_taken(self._counts, rows), block["x"])}
+
+    def _counted(self, block: Block, rows: range) -> Block:
+        return {**block, "counts": move_like(self._counts[rows.start : rows.stop], block["x"])}
 
 
 class DifferenceSource(Source):

@@ -13,7 +13,7 @@ import numpy as np
 
 from implicitmoments.backends import Floats
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
-from implicitmoments.samples.sources import blocks
+from implicitmoments.samples.fold import blocks
 from implicitmoments.samples.truth import Truth
 
 __all__ = [

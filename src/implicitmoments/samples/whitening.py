@@ -8,7 +8,8 @@ import numpy as np
 
 from implicitmoments.backends import Array, Floats, move_like, to_numpy
 from implicitmoments.samples.draws import RowDraws, Stream
-from implicitmoments.samples.sources import Block, Source, blocks
+from implicitmoments.samples.fold import Block, blocks
+from implicitmoments.samples.sources import Source
 
 __all__ = ["Whitening"]
 

@@ -1,0 +1,108 @@
+"""Sums over rows, block by block: the one way in which rows are passed over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeAlias
+
+import array_api_compat
+from threadpoolctl import ThreadpoolController
+
+from implicitmoments.backends import Array
+
+__all__ = ["After", "Block", "Measure", "Sums", "add_sums", "blocks", "fold_blocks"]
+
+Block: TypeAlias = Mapping[str, Array]
+Sums: TypeAlias = dict[str, Array]
+# measure(block, its row numbers) -> named sums over those rows; the rows of a block are in order
+Measure: TypeAlias = Callable[[Block, range], Mapping[str, Array]]
+# after(sums so far, first row that is not in them)
+After: TypeAlias = Callable[[Sums, int], None]
+
+THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
+
+
+def blocks(rows: range, block_rows: int) -> Iterator[range]:
+    """Cut a range of rows into consecutive ranges of at most ``block_rows``."""
+    if block_rows < 1:
+        raise ValueError(f"block_rows is at least 1, got {block_rows}")
+    for start in range(rows.start, rows.stop, block_rows):
+        yield range(start, min(start + block_rows, rows.stop))
+
+
+def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
+    """Add named sums; what only one of them names is taken as it is."""
+    total = dict(one)
+    for name, value in other.items():
+        total[name] = total[name] + value if name in total else value
+    return total
+
+
+def fold_blocks(
+    read: Callable[[range], Block],
+    measure: Measure,
+    pieces: Iterable[range],
+    initial: Mapping[str, Array] | None = None,
+    after: After | None = None,
+) -> Sums:
+    """Add up what ``measure`` gives of each piece, in the order of the rows.
+
+    Blocks are read one after the other. Where BLAS may use several threads and the blocks are in
+    main memory, as many blocks are measured at a time instead, each with one thread: products
+    and what lies between them then both scale. Sums are added in the order of the rows, so the
+    result has the same bits for any number of threads.
+    """
+    total, pieces = dict(initial or {}), list(pieces)
+    n_threads = _allowed_threads() if len(pieces) > 2 * THREADED_BLOCKS else 1
+    if n_threads > 1 and len(pieces) >= THREADED_BLOCKS * n_threads:
+        first = read(pieces[0])
+        if all(array_api_compat.is_numpy_array(array) for array in first.values()):
+            return _fold_in_threads(read, measure, pieces, total, after, n_threads)
+    for piece in pieces:
+        total = add_sums(total, measure(read(piece), piece))
+        if after is not None:
+            after(total, piece.stop)
+    return total
+
+
+def _fold_in_threads(
+    read: Callable[[range], Block],
+    measure: Measure,
+    pieces: list[range],
+    total: Sums,
+    after: After | None,
+    n_threads: int,
+) -> Sums:
+    waiting: deque[tuple[range, Future[Mapping[str, Array]]]] = deque()
+
+    def collect(total: Sums) -> Sums:
+        piece, sums = waiting.popleft()
+        total = add_sums(total, sums.result())
+        if after is not None:
+            after(total, piece.stop)
+        return total
+
+    limit = _controller().limit(limits=1, user_api="blas")
+    with limit, ThreadPoolExecutor(n_threads) as pool:
+        for piece in pieces:
+            if len(waiting) > n_threads:  # so many blocks in memory, and one that is read
+                total = collect(total)
+            waiting.append((piece, pool.submit(measure, read(piece), piece)))
+        while waiting:
+            total = collect(total)
+    return total
+
+
+@cache
+def _controller() -> Any:
+    """Return what knows the libraries that run threads; to look for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+def _allowed_threads() -> int:
+    """Return how many threads BLAS may use: what the user, joblib or the machine allows."""
+    blas = _controller().select(user_api="blas")
+    return max((library["num_threads"] for library in blas.info()), default=1)
