@@ -14,10 +14,14 @@ from implicitmoments.backends.namespace import (
     as_real_array,
     check_finite,
     check_positive,
+    eye_like,
+    index_like,
     move_like,
     namespace_of,
+    on_host,
     to_numpy,
 )
+from implicitmoments.backends.rows import share_rows
 
 __all__ = [
     "Array",
@@ -27,11 +31,15 @@ __all__ = [
     "check_finite",
     "check_positive",
     "descending_eigh",
+    "eye_like",
+    "index_like",
     "move_like",
     "multiply_into",
     "namespace_of",
+    "on_host",
     "orthonormality_defect",
     "outer_rows",
     "pair_rows",
+    "share_rows",
     "to_numpy",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from implicitmoments.backends.namespace import Array, namespace_of
+from implicitmoments.backends.namespace import Array, eye_like, namespace_of
 
 __all__ = ["descending_eigh", "multiply_into", "orthonormality_defect", "outer_rows", "pair_rows"]
 
@@ -27,7 +27,7 @@ def orthonormality_defect(rows: Array) -> float:
     """Frobenius norm of ``rows @ rows.T - I``: zero for a pseudo-projection (Definition 3.4)."""
     xp = namespace_of(rows)
     gram = rows @ xp.matrix_transpose(rows)
-    return float(xp.linalg.matrix_norm(gram - xp.eye(rows.shape[0], dtype=rows.dtype)))
+    return float(xp.linalg.matrix_norm(gram - eye_like(rows.shape[0], rows)))
 
 
 def multiply_into(target: Array, left: Array, right: Array) -> None:

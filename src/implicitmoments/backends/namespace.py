@@ -14,8 +14,11 @@ __all__ = [
     "as_real_array",
     "check_finite",
     "check_positive",
+    "eye_like",
+    "index_like",
     "move_like",
     "namespace_of",
+    "on_host",
     "to_numpy",
 ]
 
@@ -105,10 +108,31 @@ def check_positive(name: str, value: int) -> None:
 
 def move_like(array: Array, other: Array) -> Array:
     """Return ``array`` in the library, the precision and on the device of ``other``."""
-    xp = namespace_of(other)
+    xp, device = namespace_of(other), array_api_compat.device(other)
     if type(array) is not type(other):
-        array = xp.asarray(to_numpy(array), device=array_api_compat.device(other))
+        array = xp.asarray(to_numpy(array), device=device)
+    elif array_api_compat.device(array) != device:
+        array = array_api_compat.to_device(array, device)
     return array if array.dtype == other.dtype else xp.astype(array, other.dtype)
+
+
+def eye_like(n: int, other: Array) -> Array:
+    """Return the identity (n, n) in the library, the precision and on the device of ``other``."""
+    xp = namespace_of(other)
+    return xp.eye(n, dtype=other.dtype, device=array_api_compat.device(other))
+
+
+def index_like(indices: Any, other: Array) -> Array:
+    """Return whole numbers in the library and on the device of ``other``."""
+    xp = namespace_of(other)
+    return xp.asarray(np.asarray(indices), device=array_api_compat.device(other))
+
+
+def on_host(array: Array) -> bool:
+    """Say whether an array lies in main memory, where blocks do best that fit the cache."""
+    if array_api_compat.is_torch_array(array):
+        return bool(array.device.type == "cpu")
+    return not array_api_compat.is_cupy_array(array)
 
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from implicitmoments.backends import Floats, to_numpy
-from implicitmoments.samples import RowDraws, Source, Stream, Whitening, blocks
+from implicitmoments.backends import Floats, move_like, namespace_of, to_numpy
+from implicitmoments.samples import Block, CountedSource, Source, Sums, Whitening
 
 __all__ = ["Gaussianity", "looks_standard", "measure_gaussianity"]
 
@@ -95,25 +95,32 @@ def measure_gaussianity(
     counts : array of shape (n_rows,), optional
         How often each row counts.
     """
-    n_rows, d = source.n_rows or 0, source.n_features
     spread = np.sqrt(np.diag(whitening.root @ whitening.root))
     varying = spread > 0
     scale = np.where(varying, spread, 1.0)
-    cubes, fourths, joint, mass = np.zeros(d), np.zeros(d), 0.0, 0.0
-    for rows in blocks(range(n_rows), BLOCK_ROWS):
-        block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
-        x = np.asarray(to_numpy(block["x"]), dtype=np.float64)
-        w = np.ones(len(x)) if counts is None else counts[rows.start : rows.stop]
-        z = (x - whitening.mean) / scale
+
+    def measure(block: Block, rows: range) -> Sums:
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64)
+        w = xp.astype(block["counts"], x.dtype) if "counts" in block else xp.ones_like(x[:, 0])
+        z = (x - move_like(whitening.mean, x)[None, :]) / move_like(scale, x)[None, :]
         square = z * z
-        cubes += w @ (square * z)
-        fourths += w @ (square * square)
-        whole = whitening.apply({"x": x})["x"]
-        joint += float(w @ np.sum(whole**2, axis=1) ** 2)
-        mass += float(w.sum())
-    p = whitening.n_features
-    kurtosis = np.where(varying, fourths / mass - 3, 0.0)
-    return Gaussianity(mass, cubes / mass, kurtosis, joint / mass / (p * (p + 2)) - 1)
+        lengths = xp.sum(whitening.apply({"x": x})["x"] ** 2, axis=1)
+        return {
+            "mass": len(rows) if "counts" not in block else float(xp.sum(w)),
+            "cubes": w @ (square * z),
+            "fourths": w @ (square * square),
+            "joint": float(w @ lengths**2),
+        }
+
+    if counts is not None:
+        source = CountedSource(source, counts)
+    sums = source.fold(measure, range(source.n_rows or 0), BLOCK_ROWS, what="shape of the inputs")
+    mass, p = float(sums["mass"]), whitening.n_features
+    cubes, fourths = to_numpy(sums["cubes"]) / mass, to_numpy(sums["fourths"]) / mass
+    kurtosis = np.where(varying, fourths - 3, 0.0)
+    return Gaussianity(mass, cubes, kurtosis, float(sums["joint"]) / mass / (p * (p + 2)) - 1)
 
 
 def looks_standard(whitening: Whitening, n: float) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Array, namespace_of
+from implicitmoments.backends import Array, namespace_of, share_rows
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.passes import share_rows
-from implicitmoments.samples import ArraySource, RowDraws, Stream, blocks
+from implicitmoments.samples import ArraySource, Block, Measure, RowDraws, Stream, Sums, blocks
 
 __all__ = ["LabelledRows", "Rows"]
 
@@ -38,7 +37,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """The rows of a problem with labels, or every ``stride``-th of them.
+    """The rows of a problem with labels.
 
     Attributes
     ----------
@@ -46,62 +45,87 @@ class LabelledRows:
         Its source has a column ``y``.
     block_rows : int or None
         Rows read at a time; by default fewer the wider what is made of them.
-    stride : int
     """
 
     problem: HermiteProblem
     block_rows: int | None = None
-    stride: int = 1
 
     @property
     def n_rows(self) -> int:
         """Rows in all."""
-        return -(-(self.problem.n_rows or 0) // self.stride)
+        return self.problem.n_rows or 0
 
     @property
     def mass(self) -> float:
         """Rows in all, with their multiplicity."""
-        return self.problem.mass / self.stride
+        return self.problem.mass
 
     def about(self, n: int) -> LabelledRows:
-        """Return about n of the rows, evenly spread; all if there are fewer than twice as many."""
-        return LabelledRows(self.problem, self.block_rows, max(1, self.n_rows // max(1, n)))
+        """Return about n of the rows, evenly spread and in memory.
 
-    def held(self) -> LabelledRows:
-        """Return the same rows in memory, for a number of rows that is known to be small."""
-        source, counts = self.gathered()
-        return LabelledRows(HermiteProblem(source, sample_weight=counts), self.block_rows)
+        All rows, where they are, if there are fewer than twice as many.
+        """
+        stride = self.n_rows // max(1, n)
+        if stride < 2:
+            return self
+        return LabelledRows(HermiteProblem(self.gathered(stride)), self.block_rows)
 
-    def gathered(self) -> tuple[ArraySource, Array]:
-        """Return the rows as arrays, and how often each counts."""
-        parts = list(self.blocks(1))
-        xp = namespace_of(parts[0].x)
-        x, y, counts = (
-            xp.concat([getattr(part, name) for part in parts]) for name in ("x", "y", "counts")
-        )
-        return ArraySource(x, y=y), counts
+    def gathered(self, stride: int = 1) -> ArraySource:
+        """Return the rows as arrays, or every ``stride``-th of them."""
+        chosen = np.arange(0, self.n_rows, stride)
+        block = dict(self.problem.source.pick(chosen, what="some of the rows"))
+        return ArraySource(block.pop("x"), **block)
+
+    def fold(self, measure: Callable[[Rows], Sums], width: int, what: str) -> Sums:
+        """Sum what ``measure`` gives of blocks so small that ``width`` numbers a row fit."""
+        return self._pass(_Labelled(measure), width, what)
+
+    def fold_shares(
+        self, measure: Callable[[Array, Rows], Sums], n_shares: int, width: int, what: str
+    ) -> Sums:
+        """Do so with the share of each row, (n,), told by what its point holds."""
+        return self._pass(_Shared(measure, n_shares), width, what)
+
+    def _pass(self, measure: Measure, width: int, what: str) -> Sums:
+        size = self.block_rows or min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
+        return self.problem.source.fold(measure, range(self.n_rows), size, what=what)
 
     def blocks(self, width: int) -> Iterator[Rows]:
         """Yield blocks, small enough that ``width`` numbers of each row fit."""
         for rows, _ in self._read(width):
             yield rows
 
-    def folds(self, width: int, n_folds: int) -> Iterator[tuple[np.ndarray[Any, Any], Rows]]:
+    def folds(self, width: int, n_folds: int) -> Iterator[tuple[Any, Rows]]:
         """Yield blocks with the fold of each row, told by what its point holds."""
         for rows, origin in self._read(width):
             yield share_rows(origin, n_folds), rows
 
     def _read(self, width: int) -> Iterator[tuple[Rows, Array]]:
         size = self.block_rows or min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
-        for rows in blocks(range(self.problem.n_rows or 0), size * self.stride):
+        for rows in blocks(range(self.n_rows), size):
             block = self.problem.source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
-            x, y = block["x"], block["y"]
-            counts = self.problem.multiplicity(rows, x)
-            if counts is None:
-                counts = namespace_of(x).ones_like(y)
-            origin, step = block.get("origin", x), self.stride
-            first = -rows.start % step
-            yield (
-                Rows(x[first::step, :], y[first::step], counts[first::step]),
-                origin[first::step, :],
-            )
+            yield _rows_of(block), block.get("origin", block["x"])
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    measure: Callable[[Rows], Sums]
+
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        return self.measure(_rows_of(block))
+
+
+@dataclass(frozen=True)
+class _Shared:
+    measure: Callable[[Array, Rows], Sums]
+    n_shares: int
+
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        shares = share_rows(block.get("origin", block["x"]), self.n_shares)
+        return self.measure(shares, _rows_of(block))
+
+
+def _rows_of(block: Block) -> Rows:
+    y = block["y"]
+    counts = block.get("counts")
+    return Rows(block["x"], y, namespace_of(y).ones_like(y) if counts is None else counts)

@@ -71,9 +71,7 @@ class ActivationSumProblem(HermiteProblem):
             return {**block, "x": block["x"] @ move_like(basis, block["x"]).T}
 
         source = MappedSource(self.source, project, len(basis))
-        return ActivationSumProblem(
-            source, None, self.activation, sample_weight=self._multiplicity
-        )
+        return ActivationSumProblem(source, None, self.activation)
 
     def has_order(self, order: int) -> bool:
         """Say whether the activation has a part of this degree."""

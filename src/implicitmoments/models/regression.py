@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,15 +11,7 @@ import numpy as np
 from implicitmoments.backends import Array, Floats, namespace_of
 from implicitmoments.models.polynomials import monic_polynomial, recurrence_from_moments
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.samples import (
-    ArraySource,
-    Block,
-    MappedSource,
-    RowDraws,
-    Stream,
-    Whitening,
-    blocks,
-)
+from implicitmoments.samples import ArraySource, Block, MappedSource, Source, Sums, Whitening
 
 __all__ = ["RegressionMixtureProblem"]
 
@@ -66,8 +59,8 @@ class RegressionMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array,
-        y: Array,
+        X: Array | Source,
+        y: Array | None,
         *,
         weights: str = "orthogonal",
         omega: float | None = None,
@@ -80,7 +73,7 @@ class RegressionMixtureProblem(HermiteProblem):
             raise ValueError(f"omega goes with weights='fourier', got weights={weights!r}")
         if omega is not None and not (math.isfinite(omega) and omega > 0):
             raise ValueError(f"omega is a positive number or None, got {omega}")
-        source = ArraySource(X, y=y)
+        source = X if isinstance(X, Source) else ArraySource(X, y=y)
         self.weights, self._omega = weights, omega
         if isinstance(whiten, Whitening):
             self.whitening: Whitening | None = whiten
@@ -119,6 +112,13 @@ class RegressionMixtureProblem(HermiteProblem):
         factors = np.exp(0.5 * self.omega**2 * (lengths - lengths.max()))
         return np.asarray(weights * factors / np.sum(weights * factors))
 
+    def prepare(self, orders: Sequence[int]) -> None:
+        """Choose the frequency, or the polynomials, from all labels."""
+        if self.weights == "fourier":
+            _ = self.omega
+        elif self.weights == "orthogonal" and min(orders, default=0) <= HIGHEST_ORDER:
+            _ = self._recurrence
+
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
         """Return the weight of each row at an order."""
         y = block["y"]
@@ -149,13 +149,12 @@ class RegressionMixtureProblem(HermiteProblem):
         return unit, recurrence_from_moments(moments)
 
     def _mean_power(self, unit: float, powers: list[int]) -> list[float]:
-        sums = [0.0] * len(powers)
-        n_rows = self.n_rows or 0
-        for rows in blocks(range(n_rows), BLOCK_ROWS):
-            y = self.source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))["y"] / unit
+        def measure(block: Block, rows: range) -> Sums:  # noqa: ARG001
+            y = block["y"] / unit
             xp = namespace_of(y)
-            counts = self.multiplicity(rows, y)
-            ones = xp.ones_like(y) if counts is None else counts
-            for i, power in enumerate(powers):
-                sums[i] += float(xp.sum(ones * y**power))
-        return [value / n_rows for value in sums]
+            counts = block.get("counts", xp.ones_like(y))
+            return {str(power): float(xp.sum(counts * y**power)) for power in powers}
+
+        n_rows = self.n_rows or 0
+        sums = self.source.fold(measure, range(n_rows), BLOCK_ROWS, what="powers of the labels")
+        return [float(sums[str(power)]) / n_rows for power in powers]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from implicitmoments.backends import Array, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.samples import Block, RowDraws, Stream, blocks
+from implicitmoments.samples import Block, Measure, Sums
 
 __all__ = ["Averager", "Progress", "circuit_of_order"]
 
@@ -45,45 +45,37 @@ class Averager:
     ) -> Array:
         """Average ``S_order`` through ``left ⊗ right``, as a (left.dim, right.dim) matrix."""
         circuit = circuit_of_order(self.problem, order)
-        total: Array = 0.0
-        for block, inputs in self._read(order, rows, max(left.width, right.width)):
-            for head, tail in evaluate_split(circuit, inputs, left, right, first_row=block.start):
-                part = namespace_of(head).matrix_transpose(head) @ tail
-                total = total + part
-            self._tell(f"order {order}", block, rows)
-        return total / len(rows)
+
+        def measure(inputs: Block, block: range) -> Sums:
+            halves = evaluate_split(circuit, inputs, left, right, first_row=block.start)
+            return {
+                "sum": sum(
+                    namespace_of(head).matrix_transpose(head) @ tail for head, tail in halves
+                )
+            }
+
+        return self._mean(order, measure, rows, max(left.width, right.width))
 
     def vector(self, order: int, projection: RecursiveProjection, rows: range) -> Array:
         """Average ``S_order`` through ``projection``, as a vector of ``projection.dim``."""
         circuit = circuit_of_order(self.problem, order)
-        total: Array = 0.0
-        for block, inputs in self._read(order, rows, projection.width * projection.n_features):
+
+        def measure(inputs: Block, block: range) -> Sums:
             images = evaluate(circuit, inputs, projection, first_row=block.start)
-            part = namespace_of(images).sum(images, axis=0)
-            total = total + part
-            self._tell(f"order {order}", block, rows)
-        return total / len(rows)
+            return {"sum": namespace_of(images).sum(images, axis=0)}
 
-    def _read(self, order: int, rows: range, width: int) -> Iterator[tuple[range, Block]]:
+        return self._mean(order, measure, rows, projection.width * projection.n_features)
+
+    def _mean(self, order: int, measure: Measure, rows: range, width: int) -> Array:
         size = self.block_rows or max(64, BLOCK_NUMBERS // width)
-        for block in blocks(rows, size):
-            yield block, self._draw(order, block)
+        tell = self.progress
 
-    def _draw(self, order: int, rows: range) -> Block:
-        rng = RowDraws(self.seed, rows, (Stream.AUXILIARY, order))
-        inputs = self.problem.draw(order, rows, rng)
-        for name, array in inputs.items():
-            given = array.shape[0] if hasattr(array, "shape") else len(array)
-            if given != len(rows):
-                raise ValueError(
-                    f"{type(self.problem).__name__}.draw gave {given} rows of {name!r} "
-                    f"and was asked for {len(rows)}"
-                )
-        return inputs
+        def after(_: Sums, done: int) -> None:
+            if tell is not None:
+                tell(f"order {order}", done - rows.start, len(rows))
 
-    def _tell(self, what: str, block: range, rows: range) -> None:
-        if self.progress is not None:
-            self.progress(what, block.stop - rows.start, len(rows))
+        sums = self.problem.fold(order, measure, rows, size, seed=self.seed, after=after)
+        return sums["sum"] / len(rows)
 
 
 def circuit_of_order(problem: MomentProblem, order: int) -> Circuit:

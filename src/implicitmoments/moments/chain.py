@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from implicitmoments.backends import Array, namespace_of, outer_rows
+from implicitmoments.backends import Array, eye_like, namespace_of, outer_rows
 
 __all__ = ["SymmetricChain", "contract", "drop", "lift", "mixed_coefficients"]
 
@@ -87,7 +87,7 @@ class SymmetricChain:
         if not self.steps or self.dim(1) != self.p:
             return False
         xp = namespace_of(self.noise)
-        return bool(xp.all(self.steps[0] == xp.eye(self.p, dtype=self.noise.dtype)))
+        return bool(xp.all(self.steps[0] == eye_like(self.p, self.noise)))
 
     def symmetriser(self) -> Array:
         r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).
@@ -99,7 +99,7 @@ class SymmetricChain:
         r = self.order
         xp = namespace_of(self.noise)
         k, p = self.dim(r), self.p
-        eye = xp.eye(k * p, dtype=self.noise.dtype)
+        eye = eye_like(k * p, self.noise)
         if r == 0:
             return eye
         # rows (a, j'), columns b, so that the Gram matrix is indexed (a, j', a', j)

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from implicitmoments.backends import Array, descending_eigh, namespace_of, to_numpy
+from implicitmoments.backends import Array, descending_eigh, eye_like, namespace_of, to_numpy
 from implicitmoments.moments.balanced import BalancedMoments, measure_moments, split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.frames import Frame
@@ -214,8 +214,7 @@ def noise_floor(
 
 def _mean_and_slope(view: View) -> Lower | None:
     """Estimate orders 0 and 1 before any subspace is known: most of a label is its mean."""
-    xp = namespace_of(view.frame.basis)
-    chain = SymmetricChain((xp.eye(view.frame.p, dtype=view.frame.basis.dtype),), view.frame.noise)
+    chain = SymmetricChain((eye_like(view.frame.p, view.frame.basis),), view.frame.noise)
     splits = [(0, n) for n in (0, 1) if view.problem.has_order(n)]
     means = measure_moments(view, chain, splits)
     forms = {split: estimate.value for split, estimate in means.items()}
@@ -235,7 +234,7 @@ def _reframe(
             f"order {order}; rescale the data to lengths near 1"
         )
     reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
-    return reduced, SymmetricChain((xp.eye(basis.shape[0], dtype=basis.dtype),), reduced.noise)
+    return reduced, SymmetricChain((eye_like(basis.shape[0], basis),), reduced.noise)
 
 
 def _forms(

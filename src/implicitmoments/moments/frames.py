@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from implicitmoments.backends import Array, move_like, namespace_of
+from implicitmoments.backends import Array, eye_like, move_like, namespace_of
 
 __all__ = ["Frame"]
 
@@ -41,10 +41,10 @@ class Frame:
     def noise(self) -> Array:
         """Covariance (p, p) of what was standard Gaussian noise; the constant has none."""
         xp = namespace_of(self.basis)
-        variances = xp.ones(self.p, dtype=self.basis.dtype) / self.scale**2
-        if self.height is not None:
-            variances = xp.concat([variances[:1] * 0, variances[1:]])
-        return xp.eye(self.p, dtype=self.basis.dtype) * variances[:, None]
+        covariance = eye_like(self.p, self.basis) / self.scale**2
+        if self.height is None:
+            return covariance
+        return xp.concat([covariance[:1, :] * 0, covariance[1:, :]])
 
     def points(self, x: Array) -> Array:
         """Map points (n, d) to coordinates (n, p)."""

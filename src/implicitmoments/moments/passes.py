@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
-
-from implicitmoments.backends import Array, check_finite, namespace_of, to_numpy
+from implicitmoments.backends import (
+    Array,
+    check_finite,
+    eye_like,
+    namespace_of,
+    on_host,
+    share_rows,
+)
 from implicitmoments.moments.accumulate import Progress
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.problem import HermiteProblem
-from implicitmoments.samples import Block, RowDraws, Stream, blocks
+from implicitmoments.samples import After, Block, RowDraws, Stream, Sums
 
 __all__ = [
     "Estimate",
@@ -24,19 +28,18 @@ __all__ = [
     "Weights",
     "average",
     "by_sign",
-    "share_rows",
     "signed_gram",
     "whole_view",
 ]
 
 Weights: TypeAlias = Mapping[int, Array | None]
-Sums: TypeAlias = dict[str, Array]
 # points as the source gives them -> ⟨H_m(x), M_m⟩ for the orders m that are known
 Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
 # Rows a block: enough for matrix products near their best, and if possible few enough that what
 # is made of them, 16 MB, is still in the cache when it is multiplied.
 FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 4_096, 16_384, 2**21
+DEVICE_NUMBERS = 2**27  # on a device, which has no such cache and wants long products: 1 GB
 
 
 @dataclass(frozen=True)
@@ -81,44 +84,46 @@ class View:
         """Return the same rows with lower moments known."""
         return replace(self, lower=lower)
 
-    def halves(
-        self, orders: Sequence[int], what: str, width: int
-    ) -> Iterator[tuple[int, float, Array, Weights]]:
-        """Yield ``(half, rows, points, weights)`` block by block.
+    def fold(
+        self,
+        orders: Sequence[int],
+        measure: Callable[[Array, Weights], Sums],
+        what: str,
+        width: int,
+    ) -> tuple[list[Sums], list[float]]:
+        """Sum over either half of the rows what ``measure`` gives; return sums and rows.
 
         Rows are counted with their multiplicity, which the weights hold already.
 
         Parts and halves are told by what a point holds, so they depend neither on the size of
         blocks nor on the order of the rows; and equal points are never independent witnesses.
         """
-        i, q = self.part
-        for rows in blocks(range(self.n_rows), self.block_rows or _rows_for(width)):
-            block = self.problem.source.read(rows, RowDraws(self.seed, rows, (Stream.ROWS,)))
-            points = self.frame.points(block["x"])
-            lower = None if self.lower is None else self.lower(block["x"])
-            counts = self.problem.multiplicity(rows, points)
-            weights = {t: self._weigh(t, block, rows, lower, counts) for t in orders}
-            xp = namespace_of(points)
-            shares = share_rows(block.get("origin", block["x"]), 2 * q)
-            for half in (0, 1):
-                taken = xp.asarray(np.flatnonzero(shares == 2 * i + half))
-                chosen = {
-                    t: None if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()
-                }
-                n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
-                yield half, float(n), xp.take(points, taken, axis=0), chosen
-            if self.progress is not None:
-                self.progress(what, rows.stop, self.n_rows)
+        self.problem.prepare(orders)
+        rows, size = range(self.n_rows), self.block_rows or _rows_for(width, self.frame.basis)
+        halved = _Halved(replace(self, progress=None), tuple(orders), measure)
+        total = self.problem.source.fold(
+            halved, rows, size, what=what, seed=self.seed, after=self._teller(what)
+        )
+        counts = [float(total.pop(f"{half}:rows", 0.0)) for half in (0, 1)]
+        sums: list[Sums] = [{}, {}]
+        for name, value in total.items():
+            sums[int(name[0])][name[2:]] = value
+        return sums, counts
 
-    def _weigh(
+    def _teller(self, what: str) -> After | None:
+        tell, n = self.progress, self.n_rows
+        return None if tell is None else lambda _, done: tell(what, done, n)
+
+    def weights(
         self,
         order: int,
         block: Block,
         rows: range,
         lower: Mapping[int, Array] | None,
-        counts: Array | None,
     ) -> Array | None:
+        """Return the weights of a block at an order, checked, times how often rows count."""
         weights = self.problem.weigh(order, block, rows)
+        counts = block.get("counts")
         if weights is None:
             return counts
         name = f"the weight of order {order}"
@@ -128,6 +133,34 @@ class View:
         if lower is not None:
             weights = self.problem.reduce(order, weights, lower)
         return weights if counts is None else weights * counts
+
+
+@dataclass(frozen=True)
+class _Halved:
+    """Measures both halves of a block: what a pass sends to where the rows are."""
+
+    view: View
+    orders: tuple[int, ...]
+    measure: Callable[[Array, Weights], Sums]
+
+    def __call__(self, block: Block, rows: range) -> Sums:
+        view, (i, q) = self.view, self.view.part
+        points = view.frame.points(block["x"])
+        xp, counts = namespace_of(points), block.get("counts")
+        lower = None if view.lower is None else view.lower(block["x"])
+        weights = {t: view.weights(t, block, rows, lower) for t in self.orders}
+        shares = share_rows(block.get("origin", block["x"]), 2 * q)
+        sums: Sums = {}
+        for half in (0, 1):
+            (taken,) = xp.nonzero(shares == 2 * i + half)
+            chosen = {
+                t: None if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()
+            }
+            n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
+            sums[f"{half}:rows"] = float(n)
+            measured = self.measure(xp.take(points, taken, axis=0), chosen)
+            sums |= {f"{half}:{name}": value for name, value in measured.items()}
+        return sums
 
 
 def whole_view(
@@ -145,7 +178,7 @@ def whole_view(
         raise ValueError(f"n_samples={n_rows} is more than the {problem.n_rows} rows there are")
     x = problem.source.read(range(1), RowDraws(seed, range(1), (Stream.ROWS,)))["x"]
     xp = namespace_of(x)
-    eye = xp.eye(problem.n_features, dtype=x.dtype)
+    eye = eye_like(problem.n_features, x)
     frame = Frame(eye, xp.zeros_like(eye[0, :]))
     return View(problem, frame, n_rows, (0, 1), block_rows, seed, None, progress)
 
@@ -208,13 +241,7 @@ def average(
     -------
     dict of str to Estimate
     """
-    totals: tuple[Sums, Sums] = ({}, {})
-    counts = [0.0, 0.0]
-    for half, n, points, weights in view.halves(orders, what, width):
-        counts[half] += n
-        for name, value in measure(points, weights).items():
-            before = totals[half].get(name)
-            totals[half][name] = value if before is None else before + value
+    totals, counts = view.fold(orders, measure, what, width)
     if min(counts) == 0:  # one row in all, or all rows equal: nothing is known of the noise
         means = {name: (totals[0][name] + totals[1][name]) / sum(counts) for name in totals[0]}
         return {n: _all_noise(build(means), sum(counts)) for n, build in assemble.items()}
@@ -230,21 +257,10 @@ def _all_noise(value: Array, n: float) -> Estimate:
     return Estimate((2 * value, 0 * value), (n, n))
 
 
-def _rows_for(width: int) -> int:
+def _rows_for(width: int, like: Array) -> int:
+    if not on_host(like):
+        return max(FEWEST_ROWS, DEVICE_NUMBERS // width)
     return min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
-
-
-def share_rows(x: Array, n_shares: int) -> np.ndarray[Any, Any]:
-    """Send every row to one of some shares, by a hash of its entries: (n,) numbers from 0 on."""
-    mixed = x[:, 0] * math.pi
-    for j in range(1, int(x.shape[1])):  # in one order, whatever the block and its layout
-        mixed = mixed + x[:, j] * (math.pi * math.sqrt(j + 1))
-    mixed = to_numpy(mixed).astype(np.float64)
-    bits = (mixed + 0.0).view(np.uint64)  # + 0.0 makes −0 and 0 the same
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)  # splitmix64
-    shares: np.ndarray[Any, Any] = bits % np.uint64(n_shares)
-    return shares
 
 
 def by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array, Array | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from implicitmoments.backends import (
     Array,
@@ -15,7 +15,19 @@ from implicitmoments.backends import (
     namespace_of,
 )
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
-from implicitmoments.samples import Block, RowDraws, Source, Stream, as_source
+from implicitmoments.samples import (
+    After,
+    Block,
+    CountedSource,
+    Measure,
+    RowDraws,
+    Source,
+    Stream,
+    Sums,
+    as_source,
+    blocks,
+    fold_blocks,
+)
 
 __all__ = ["HermiteProblem", "MomentProblem"]
 
@@ -66,6 +78,31 @@ class MomentProblem(ABC):
         block it comes in. Different rows are independent draws.
         """
 
+    def fold(
+        self,
+        order: int,
+        measure: Measure,
+        rows: range,
+        block_rows: int,
+        *,
+        seed: int = 0,
+        after: After | None = None,
+    ) -> Sums:
+        """Sum over rows what ``measure`` gives of the inputs of ``circuit(order)``."""
+
+        def read(piece: range) -> Block:
+            inputs = self.draw(order, piece, RowDraws(seed, piece, (Stream.AUXILIARY, order)))
+            for name, array in inputs.items():
+                given = array.shape[0] if hasattr(array, "shape") else len(array)
+                if given != len(piece):
+                    raise ValueError(
+                        f"{type(self).__name__}.draw gave {given} rows of {name!r} "
+                        f"and was asked for {len(piece)}"
+                    )
+            return inputs
+
+        return fold_blocks(read, measure, blocks(rows, block_rows), None, after)
+
 
 class HermiteProblem(MomentProblem):
     r"""Moments of the form :math:`M_t = E[c_t \, He_t(x)]`, with :math:`He_t = \sqrt{t!} H_t`.
@@ -99,11 +136,12 @@ class HermiteProblem(MomentProblem):
             )
         self.source = as_source(points)
         self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
+        if sample_weight is not None:
+            self.source = CountedSource(self.source, self._counted(sample_weight))
         # all orders have the same weights, so that they can be mixed
         self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
         self._weight = weight
         self._asked: dict[int, Array | None] = {}
-        self._multiplicity = None if sample_weight is None else self._counted(sample_weight)
 
     def weigh(self, order: int, block: Block, rows: range) -> Array | None:
         """Return :math:`c_t` for one block of rows, or None for all ones."""
@@ -113,15 +151,10 @@ class HermiteProblem(MomentProblem):
     @property
     def mass(self) -> float:
         """The number of rows, with their multiplicity; 0 for a problem that makes its rows."""
-        if self._multiplicity is None:
-            return float(self.n_rows or 0)
-        return float(namespace_of(self._multiplicity).sum(self._multiplicity))
+        return self.source.mass
 
-    def multiplicity(self, rows: range, like: Array) -> Array | None:
-        """Return how often each of the rows counts, or None for once each."""
-        if self._multiplicity is None:
-            return None
-        return move_like(self._multiplicity[rows.start : rows.stop], like)
+    def prepare(self, orders: Sequence[int]) -> None:
+        """Compute what weights of these orders need of all rows, before a pass weighs any."""
 
     def _counted(self, sample_weight: Array) -> Array:
         if self.n_rows is None:
@@ -186,11 +219,41 @@ class HermiteProblem(MomentProblem):
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, weights and fresh auxiliary normals."""
         block = self.source.read(rows, rng.fork(Stream.ROWS))
+        return self._inputs(order, block, rows, rng, self._mean_count)
+
+    def fold(
+        self,
+        order: int,
+        measure: Measure,
+        rows: range,
+        block_rows: int,
+        *,
+        seed: int = 0,
+        after: After | None = None,
+    ) -> Sums:
+        """Pass over the rows where they are."""
+        self.prepare([order])
+        mean_count = self._mean_count
+
+        def dressed(block: Block, rows: range) -> Mapping[str, Array]:
+            rng = RowDraws(seed, rows, (Stream.AUXILIARY, order))
+            return measure(self._inputs(order, block, rows, rng, mean_count), rows)
+
+        what = f"order {order}"
+        return self.source.fold(dressed, rows, block_rows, what=what, seed=seed, after=after)
+
+    @property
+    def _mean_count(self) -> float:
+        return self.mass / self.n_rows if self.n_rows else 1.0
+
+    def _inputs(
+        self, order: int, block: Block, rows: range, rng: RowDraws, mean_count: float
+    ) -> Block:
         x = block["x"]
         c = self.weigh(order, block, rows)
         if c is None:
             c = namespace_of(x).ones_like(x[:, 0])
-        counts = self.multiplicity(rows, x)
+        counts = block.get("counts")
         if counts is not None:  # means are taken over rows, so that weights are 1 on average
-            c = c * (counts * ((self.n_rows or 0) / self.mass))
+            c = c * (counts / mean_count)
         return {"x": x, "c": c, "y": move_like(rng.normal(self.n_features), x)}

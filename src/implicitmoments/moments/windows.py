@@ -17,6 +17,8 @@ import numpy as np
 from implicitmoments.backends import (
     Array,
     descending_eigh,
+    eye_like,
+    index_like,
     move_like,
     multiply_into,
     namespace_of,
@@ -67,10 +69,10 @@ class PairWindow:
     @cached_property
     def pairs(self) -> tuple[Array, Array, Array]:
         """Row and column of each coordinate, and its factor."""
-        xp = namespace_of(self.noise)
         i, j = np.triu_indices(int(self.noise.shape[0]))
         factors = np.where(i == j, 1.0, math.sqrt(2.0))
-        return xp.asarray(i), xp.asarray(j), move_like(xp.asarray(factors), self.noise)
+        i, j = index_like(i, self.noise), index_like(j, self.noise)
+        return i, j, move_like(factors, self.noise)
 
     @property
     def dim(self) -> int:
@@ -106,7 +108,7 @@ class PairWindow:
     def diagonal(self) -> bool:
         """Whether the noise has no covariances."""
         xp = namespace_of(self.noise)
-        off = self.noise * (1.0 - xp.eye(self.noise.shape[0], dtype=self.noise.dtype))
+        off = self.noise * (1.0 - eye_like(self.noise.shape[0], self.noise))
         return not bool(xp.any(off != 0))
 
     def coordinates(self, matrices: Array) -> Array:
@@ -115,7 +117,7 @@ class PairWindow:
         p = int(self.noise.shape[0])
         i, j = np.triu_indices(p)
         flat = xp.reshape(matrices, (matrices.shape[0], -1))
-        chosen = xp.take(flat, xp.asarray(i * p + j), axis=1)
+        chosen = xp.take(flat, index_like(i * p + j, flat), axis=1)
         return chosen * move_like(self.pairs[2], matrices)[None, :]
 
     def matrices(self, coordinates: Array) -> Array:
@@ -126,7 +128,7 @@ class PairWindow:
         place = np.empty((p, p), dtype=np.int64)
         place[i, j] = place[j, i] = np.arange(len(i))
         scaled = coordinates / move_like(self.pairs[2], coordinates)[None, :]
-        return xp.reshape(xp.take(scaled, xp.asarray(place.ravel()), axis=1), (-1, p, p))
+        return xp.reshape(xp.take(scaled, index_like(place.ravel(), scaled), axis=1), (-1, p, p))
 
     def lift(self, matrix: Array) -> Array:
         """Return the symmetric product of a matrix with the noise."""
@@ -186,8 +188,7 @@ class ChainWindow:
 def open_window(chain: SymmetricChain, k: int) -> Window:
     """Return the window over a chain, with room for k directions where there is any."""
     if chain.order == 0:
-        xp = namespace_of(chain.noise)
-        return ChainWindow(chain, xp.eye(chain.p, dtype=chain.noise.dtype))
+        return ChainWindow(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
     values, vectors = descending_eigh(chain.symmetriser())

@@ -12,6 +12,7 @@ from implicitmoments.backends import (
     Array,
     as_real_array,
     check_finite,
+    eye_like,
     move_like,
     namespace_of,
     orthonormality_defect,
@@ -77,7 +78,7 @@ class Step:
         if theta is None:
             theta = np.eye(self.n_before * self.n_features)
         xp = namespace_of(theta)
-        eye = xp.eye(self.copies, dtype=theta.dtype)
+        eye = eye_like(self.copies, theta)
         joined = eye[:, None, :, None] * theta[None, :, None, :]
         return xp.reshape(joined, (self.n_out, self.n_in * self.n_features))
 

@@ -1,7 +1,15 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
-from implicitmoments.samples.fold import After, Block, Measure, Sums, add_sums, blocks
+from implicitmoments.samples.fold import (
+    After,
+    Block,
+    Measure,
+    Sums,
+    add_sums,
+    blocks,
+    fold_blocks,
+)
 from implicitmoments.samples.sources import (
     ArraySource,
     CallableSource,
@@ -34,4 +42,5 @@ __all__ = [
     "as_seed",
     "as_source",
     "blocks",
+    "fold_blocks",
 ]

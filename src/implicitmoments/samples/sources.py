@@ -135,7 +135,8 @@ class ArraySource(Source):
     ----------
     x : array of shape (n_samples, n_features)
     **columns : array of shape (n_samples,)
-        Further columns by name, such as ``y``; they take the precision of x.
+        Further columns by name, such as ``y``; they take the precision of x. ``origin`` holds
+        points from which x was made, (n_samples, any).
     """
 
     def __init__(self, x: Array, **columns: Array) -> None:
@@ -144,7 +145,7 @@ class ArraySource(Source):
         self.n_rows, self.n_features = int(x.shape[0]), int(x.shape[1])
         self._columns = {"x": x}
         for name, given in columns.items():
-            column = as_real_array(given, name, 1)
+            column = as_real_array(given, name, 2 if name == "origin" else 1)
             check_finite(column, name)
             namespace_of(x, column)
             column = move_like(column, x)

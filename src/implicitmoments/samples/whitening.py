@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, move_like, to_numpy
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.samples.draws import RowDraws, Stream
-from implicitmoments.samples.fold import Block, blocks
-from implicitmoments.samples.sources import Source
+from implicitmoments.samples.fold import Block, Sums
+from implicitmoments.samples.sources import CountedSource, Source
 
 __all__ = ["Whitening"]
 
@@ -55,17 +55,16 @@ class Whitening:
         n = source.n_rows
         if n is None or n < 2:
             raise ValueError(f"whitening takes two rows or more, and {n or 'no'} are given")
-        first = to_numpy(_points(source, range(1)))[0].astype(np.float64)
-        total, square = np.zeros(source.n_features), np.zeros((source.n_features,) * 2)
-        counts = np.ones(n) if sample_weight is None else to_numpy(sample_weight)
-        for rows in blocks(range(n), BLOCK_ROWS):
-            x = to_numpy(_points(source, rows)).astype(np.float64) - first
-            weighted = x * counts[rows.start : rows.stop, None]
-            total += weighted.sum(axis=0)
-            square += weighted.T @ x
-        mass = float(counts.sum())
-        mean = total / mass
-        values, vectors = np.linalg.eigh(square / mass - np.outer(mean, mean))
+        if sample_weight is not None:
+            source = CountedSource(source, sample_weight)
+        begin = range(1)
+        first = to_numpy(source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"])[0]
+        first = first.astype(np.float64)
+        sums = source.fold(_Second(first), range(n), BLOCK_ROWS, what="mean and covariance")
+        mass = float(sums["mass"])
+        mean = to_numpy(sums["total"]) / mass
+        square = to_numpy(sums["square"]) / mass
+        values, vectors = np.linalg.eigh(square - np.outer(mean, mean))
         mean = mean + first
         varying = values > SMALLEST_VARIANCE * values[-1]
         if reduce and varying.any() and not varying.all():
@@ -97,5 +96,21 @@ class Whitening:
         return mapped
 
 
-def _points(source: Source, rows: range) -> Array:
-    return source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))["x"]
+@dataclass(frozen=True, eq=False)
+class _Second:
+    """Sums of points and of their products, about a point; in float64."""
+
+    about: Floats
+
+    def __call__(self, block: Block, rows: range) -> Sums:
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64)
+        x = x - move_like(self.about, x)[None, :]
+        counts = block.get("counts")
+        weighted = x if counts is None else x * xp.astype(counts, xp.float64)[:, None]
+        return {
+            "mass": len(rows) if counts is None else float(xp.sum(counts)),
+            "total": xp.sum(weighted, axis=0),
+            "square": xp.matrix_transpose(weighted) @ x,
+        }

@@ -125,10 +125,9 @@ def thin(rows: LabelledRows, k: int) -> LabelledRows:
     d = problem.n_features
     p = min(k, d)
     some = rows.about(max(FEWEST_ROWS, ROWS_PER_TURN * p * (d - p)))
-    if some.stride == 1:
+    if some is rows:
         return rows
-    source, counts = some.gathered()
-    fewer = ActivationSumProblem(source, None, problem.activation, sample_weight=counts)
+    fewer = ActivationSumProblem(some.problem.source, None, problem.activation)
     return LabelledRows(fewer, rows.block_rows)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.backends import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.fitting.activation.polynomial import Features
 from implicitmoments.fitting.rows import LabelledRows
 
@@ -101,7 +101,7 @@ def sum_folds(rows: LabelledRows, features: Features, n_folds: int = N_FOLDS) ->
         low, high = min(low, float(xp.min(block.y))), max(high, float(xp.max(block.y)))
         columns = xp.concat([features.evaluate(block.x), block.y[:, None]], axis=1)
         for i in range(n_folds):
-            chosen = xp.asarray(np.flatnonzero(folds == i))
+            chosen = index_like(np.flatnonzero(folds == i), block.y)
             part = xp.take(columns, chosen, axis=0)
             weights = xp.take(block.counts, chosen, axis=0)
             weighted = part * weights[:, None]
@@ -187,7 +187,7 @@ def _judge(
         xp = namespace_of(block.x)
         values = features.evaluate(block.x)
         for i, coefficients in enumerate(fitted):
-            chosen = xp.asarray(np.flatnonzero(folds == i))
+            chosen = index_like(np.flatnonzero(folds == i), block.y)
             part, y = xp.take(values, chosen, axis=0), xp.take(block.y, chosen, axis=0)
             weights = xp.take(block.counts, chosen, axis=0)
             off = sums.labels.clip(part @ move_like(coefficients, part)) - y[:, None]

@@ -111,10 +111,9 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     if not isinstance(problem, ActivationSumProblem):
         raise TypeError(f"expected rows of an ActivationSumProblem, got {problem!r}")
     inside = problem.through(basis)
-    spread = LabelledRows(inside, rows.block_rows).about(
+    some = LabelledRows(inside, rows.block_rows).about(
         max(FEWEST_ROWS, ROWS_PER_UNKNOWN * k * (len(basis) + 1))
     )
-    some = spread.held()
     starts = _starts(inside, k, seed)
     # fitting k d numbers takes that part of the noise away; what tol is of it does not matter
     by_chance = k * problem.n_features / rows.mass
@@ -165,8 +164,8 @@ def _polish_in_stages(
     """Polish on some of the rows while far away, then on all."""
     some = rows.about(max(FEWEST_ROWS, ROWS_PER_UNKNOWN * (start.n_unknowns + len(start.weights))))
     near = start
-    if some.stride > 1 and max_iter:
-        near = polish(some.held(), start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
+    if some is not rows and max_iter:
+        near = polish(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
     return polish(rows, near, max_iter=max_iter, tol=tol)
 
 

@@ -82,7 +82,7 @@ class FeatureRows:
         """Return about n of the rows, evenly spread, in memory; all if there are few more."""
         if self.n_rows < 2 * n:
             return self
-        return FeatureRows.of(self.rows.about(n).held())
+        return FeatureRows.of(self.rows.about(n))
 
 
 def _made(rows: LabelledRows) -> Iterator[FeatureBlock]:

@@ -13,6 +13,7 @@ from implicitmoments.backends import (
     Array,
     Floats,
     descending_eigh,
+    eye_like,
     move_like,
     namespace_of,
     to_numpy,
@@ -177,8 +178,8 @@ def route_of(view: View, r: int, k: int) -> Route:
     p = view.frame.p
     if r == 1:
         empty = SymmetricChain((), noise)
-        return ChainRoute(view, empty, ChainWindow(empty, xp.eye(p, dtype=noise.dtype)))
-    chain = SymmetricChain((xp.eye(p, dtype=noise.dtype),), noise)
+        return ChainRoute(view, empty, ChainWindow(empty, eye_like(p, noise)))
+    chain = SymmetricChain((eye_like(p, noise),), noise)
     if r == 2:
         return QuadraticRoute(view, chain, PairWindow(noise))
     for _ in range(2, r):

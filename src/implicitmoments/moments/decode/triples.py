@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, namespace_of, outer_rows, to_numpy
+from implicitmoments.backends import Array, Floats, eye_like, namespace_of, outer_rows, to_numpy
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
 
@@ -89,7 +89,7 @@ def cube_sum(rows: Array, weights: Array | None) -> Array:
         turned = xp.matrix_transpose(later)
         for a in range(first, min(first + CUBE_BLOCK, k)):
             column = rows[:, a] if weights is None else rows[:, a] * weights
-            slab = xp.zeros((k, k), dtype=rows.dtype)
+            slab = 0 * eye_like(k, rows)
             slab[first:, first:] = turned @ (later * column[:, None])
             slabs.append(slab)
     return xp.stack(slabs)
