@@ -25,7 +25,9 @@ def share_rows(x: Array, n_shares: int) -> Array:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         shifted = xp.bitwise_and(xp.bitwise_right_shift(bits, shift), 2 ** (64 - shift) - 1)
         bits = xp.bitwise_xor(bits, shifted) * (factor if factor < 2**63 else factor - 2**64)
-    return xp.bitwise_and(bits, LOWEST_63) % n_shares
+    # as an unsigned number, of which the highest bit is the sign
+    high = xp.astype(bits < 0, xp.int64) * (2**63 % n_shares)
+    return (xp.bitwise_and(bits, LOWEST_63) % n_shares + high) % n_shares
 
 
 def _bits(values: Array) -> Array:
