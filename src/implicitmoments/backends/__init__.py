@@ -7,6 +7,7 @@ from implicitmoments.backends.linalg import (
     orthonormality_defect,
     outer_rows,
     pair_rows,
+    turned,
 )
 from implicitmoments.backends.namespace import (
     Array,
@@ -15,6 +16,7 @@ from implicitmoments.backends.namespace import (
     as_real_array,
     check_finite,
     check_positive,
+    device_memory,
     eye_like,
     index_like,
     move_like,
@@ -32,6 +34,7 @@ __all__ = [
     "check_finite",
     "check_positive",
     "descending_eigh",
+    "device_memory",
     "eye_like",
     "gram",
     "index_like",
@@ -44,4 +47,5 @@ __all__ = [
     "pair_rows",
     "share_rows",
     "to_numpy",
+    "turned",
 ]
