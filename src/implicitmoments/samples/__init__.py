@@ -1,6 +1,7 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
+from implicitmoments.samples.files import BlockSource, FileSource, open_rows
 from implicitmoments.samples.fold import After, Block, Measure, Sums, add_sums, blocks
 from implicitmoments.samples.sources import (
     ArraySource,
@@ -18,9 +19,11 @@ __all__ = [
     "After",
     "ArraySource",
     "Block",
+    "BlockSource",
     "CallableSource",
     "CountedSource",
     "DifferenceSource",
+    "FileSource",
     "MappedSource",
     "Measure",
     "RandomState",
@@ -34,4 +37,5 @@ __all__ = [
     "as_seed",
     "as_source",
     "blocks",
+    "open_rows",
 ]
