@@ -35,19 +35,16 @@ class ArrowReader:
                 f"{path} is empty, cut off or no Arrow file ({reason}); write it again"
             ) from reason
 
-    def segment_rows(self, names: Sequence[str]) -> list[int]:
+    def segment_rows(self) -> list[int]:
         """Return the rows of each record batch, or of the whole stream."""
-        reader = self._open(names[:1])
+        reader = self._open()
         if self._is_stream:
-            rows = [sum(batch.num_rows for batch in reader)]
-        else:
-            rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-        self.forget()
-        return rows
+            return [sum(self._count(batch) for batch in reader)]
+        return [self._count(reader.get_batch(i)) for i in range(reader.num_record_batches)]
 
-    def batches(self, segment: int, names: Sequence[str]) -> Iterator[Any]:
+    def batches(self, segment: int, names: Sequence[str]) -> Iterator[Any]:  # noqa: ARG002
         """Yield one record batch of a file, or all of a stream."""
-        reader = self._open(names)
+        reader = self._open()
         return iter(reader) if self._is_stream else iter([reader.get_batch(segment)])
 
     def forget(self) -> None:
@@ -59,9 +56,11 @@ class ArrowReader:
         """Let go of the mapped file; it is closed with the last batch that lies in it."""
         self._buffer = None
 
-    def _open(self, names: Sequence[str] = ()) -> Any:
-        fields = [self.schema.get_field_index(name) for name in names]
-        options = self._ipc.IpcReadOptions(included_fields=fields)
+    def _count(self, batch: Any) -> int:
+        self.forget()  # a compressed batch was read as a whole
+        return int(batch.num_rows)
+
+    def _open(self) -> Any:
+        # All columns: to ask for some copies the whole batch, where otherwise nothing is copied.
         source = self._pa.BufferReader(self._buffer)
-        open_ = self._ipc.open_stream if self._is_stream else self._ipc.open_file
-        return open_(source, options=options)
+        return (self._ipc.open_stream if self._is_stream else self._ipc.open_file)(source)

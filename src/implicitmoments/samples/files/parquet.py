@@ -31,7 +31,7 @@ class ParquetReader:
             ) from reason
         self.path, self.schema = path, self._file.schema_arrow
 
-    def segment_rows(self, names: Sequence[str]) -> list[int]:  # noqa: ARG002
+    def segment_rows(self) -> list[int]:
         """Return the rows of each row group."""
         about = self._file.metadata
         return [about.row_group(i).num_rows for i in range(about.num_row_groups)]

@@ -24,7 +24,7 @@ class BatchReader(Protocol):
     path: Path
     schema: Any
 
-    def segment_rows(self, names: Sequence[str]) -> list[int]:
+    def segment_rows(self) -> list[int]:
         """Return the number of rows of each segment."""
 
     def batches(self, segment: int, names: Sequence[str]) -> Iterator[Any]:
@@ -107,7 +107,7 @@ class _Cursor:
         self._segments = [
             (reader, number, n)
             for reader in readers
-            for number, n in enumerate(reader.segment_rows(names))
+            for number, n in enumerate(reader.segment_rows())
         ]
         self._starts = list(accumulate((n for *_, n in self._segments), initial=0))
         self.n_rows = self._starts.pop()
