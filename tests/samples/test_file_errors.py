@@ -227,6 +227,11 @@ def test_names_that_end_otherwise(tmp_path):
         open_rows([tmp_path / "x.npy", tmp_path / "x.npy"])
 
 
+def test_what_is_no_path():
+    with pytest.raises(TypeError, match="path or a list of paths, got ndarray; as_source takes"):
+        open_rows(np.ones((2, 2)))
+
+
 def test_files_of_different_columns(tmp_path):
     GOOD.to_parquet(tmp_path / "0.parquet")
     GOOD.rename(columns={"b": "c"}).to_parquet(tmp_path / "1.parquet")

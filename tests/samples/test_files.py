@@ -34,7 +34,8 @@ def write_parts(path):
     path.mkdir()
     FRAME[:200].to_parquet(path / "0.parquet", row_group_size=30)
     pa.feather.write_feather(FRAME[200:230].reset_index(drop=True), path / "1.feather")
-    FRAME[230:].to_parquet(path / "2.parquet")  # with an index, which is no feature
+    FRAME[230:].to_parquet(path / "2.parquet", index=True)  # an index is no feature
+    (path / "_notes.parquet").write_text("begins with a line, and is left out")
 
 
 TABLES = {
@@ -203,10 +204,11 @@ def test_csv_without_names_and_with_whole_numbers_first(tmp_path):
             read(source, range(399_999, 400_001)),
             {"x": np.array([[1.0], [1.5]]), "y": np.array([2.0, 2.5])},
         )
-    pd.DataFrame(X).to_csv(path, index=False)
-    with open_rows(path) as source:
-        assert source.feature_names == ("0", "1", "2")
-        assert_same(read(source, range(N)), {"x": X})
+    for width, names in ((3, ("0", "1", "2")), (1, ("0",))):  # as pandas names columns
+        pd.DataFrame(X[:, :width]).to_csv(path, index=False)
+        with open_rows(path) as source:
+            assert source.feature_names == names
+            assert_same(read(source, range(N)), {"x": X[:, :width]})
 
 
 def test_an_array_of_a_zarr_group(tmp_path):

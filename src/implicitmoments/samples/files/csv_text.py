@@ -59,8 +59,8 @@ class _CsvFile:
         self._csv, self._pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
         self.path, self.has_names = path, True
         self.names: list[str] = self._open().schema.names
-        if _are_numbers(self.names):
-            self.has_names = False
+        counted = [str(j) for j in range(len(self.names))]  # what pandas gives as names
+        self.has_names = self.names == counted or not _are_numbers(self.names)
         reader = self._open()
         self.names, self._types = reader.schema.names, reader.schema.types
         first = next(iter(reader), None)
@@ -123,9 +123,7 @@ class _CsvFile:
 
 
 def _are_numbers(texts: Sequence[str]) -> bool:
-    """Tell whether texts are numbers other than 0, 1, 2, …, which pandas gives as names."""
-    if len(texts) > 1 and list(texts) == [str(j) for j in range(len(texts))]:
-        return False
+    """Tell whether all texts are finite numbers."""
     try:
         return bool(np.isfinite([float(text) for text in texts]).all())
     except ValueError:

@@ -79,13 +79,22 @@ def open_rows(
     >>> folder.cleanup()
     """
     choice = Choice(columns, y, sample_weight)
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, str | os.PathLike | list | tuple):
+        raise TypeError(
+            f"path is a path or a list of paths, got {type(path).__name__}; as_source takes "
+            "arrays, and BlockSource blocks of rows"
+        )
+    if isinstance(path, list | tuple):
         return _open_tables([_existing(one) for one in path], f"{len(path)} files", choice, dtype)
     place = _existing(path)
     if place.suffix.lower() == ".zarr" or zarr_description(place) is not None:
         return _open_matrix(place, choice, dtype)
     if place.is_dir():
-        parts = sorted(part for part in place.iterdir() if part.suffix.lower() in TABLES)
+        parts = sorted(
+            part
+            for part in place.iterdir()
+            if part.suffix.lower() in TABLES and part.name[0] not in "._"
+        )
         return _open_tables(parts, str(place), choice, dtype)
     if place.suffix.lower() == ".npy":
         return _open_matrix(place, choice, dtype)

@@ -69,7 +69,7 @@ class FileSource(Source):
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Read the rows from the file; threads take turns."""
-        if not 0 <= rows.start <= max(rows.stop, rows.start) <= self.n_rows:
+        if rows and not 0 <= rows.start < rows.stop <= self.n_rows:
             raise ValueError(
                 f"rows {rows.start} to {rows.stop} were asked for, and {self._label} has "
                 f"{self.n_rows}"
