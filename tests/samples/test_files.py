@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from implicitmoments.samples import ArraySource, BlockSource, RowDraws, open_rows
 from implicitmoments.samples.files import rows as checking
-from implicitmoments.samples.files.rows import RowSet
+from implicitmoments.samples.files.watch import RowSet
 
 N, D = 500, 3
 RNG = np.random.default_rng(0)

@@ -8,7 +8,8 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
-from implicitmoments.samples.files.rows import FileSource, Numbers, Stamp
+from implicitmoments.samples.files.rows import FileSource, Numbers
+from implicitmoments.samples.files.watch import Stamp
 
 __all__ = ["Matrix", "MatrixSource", "RawMatrix", "float_type"]
 

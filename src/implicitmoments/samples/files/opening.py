@@ -18,8 +18,9 @@ from implicitmoments.samples.files.csv_text import open_csv
 from implicitmoments.samples.files.matrix import Matrix, MatrixSource
 from implicitmoments.samples.files.npy import open_npy
 from implicitmoments.samples.files.parquet import ParquetReader
-from implicitmoments.samples.files.rows import FileSource, Numbers, Stamp, close_all
+from implicitmoments.samples.files.rows import FileSource, Numbers, close_all
 from implicitmoments.samples.files.table import BatchReader, TableSource
+from implicitmoments.samples.files.watch import Stamp
 
 __all__ = ["open_rows"]
 

@@ -13,7 +13,8 @@ import numpy as np
 from implicitmoments.samples.files.choice import Choice, Chosen, choose_columns
 from implicitmoments.samples.files.matrix import float_type
 from implicitmoments.samples.files.optional import require
-from implicitmoments.samples.files.rows import FileSource, Numbers, Stamp
+from implicitmoments.samples.files.rows import FileSource, Numbers
+from implicitmoments.samples.files.watch import Stamp
 
 __all__ = ["BatchReader", "TableSource", "fill", "is_number"]
 
