@@ -1,6 +1,7 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
+from implicitmoments.samples.files import BlockSource, FileSource, open_file
 from implicitmoments.samples.fold import (
     After,
     Block,
@@ -26,9 +27,11 @@ __all__ = [
     "After",
     "ArraySource",
     "Block",
+    "BlockSource",
     "CallableSource",
     "CountedSource",
     "DifferenceSource",
+    "FileSource",
     "MappedSource",
     "Measure",
     "RandomState",
@@ -43,4 +46,5 @@ __all__ = [
     "as_source",
     "blocks",
     "fold_blocks",
+    "open_file",
 ]
