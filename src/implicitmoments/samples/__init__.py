@@ -1,7 +1,17 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
-from implicitmoments.samples.fold import After, Block, Measure, Sums, add_sums, blocks
+from implicitmoments.samples.fold import (
+    After,
+    Block,
+    Measure,
+    Progress,
+    Sums,
+    add_sums,
+    blocks,
+)
+from implicitmoments.samples.journal import Journal
+from implicitmoments.samples.journaled import JournaledSource, describe_rows
 from implicitmoments.samples.sources import (
     ArraySource,
     CallableSource,
@@ -13,6 +23,7 @@ from implicitmoments.samples.sources import (
 )
 from implicitmoments.samples.truth import Truth
 from implicitmoments.samples.whitening import Whitening
+from implicitmoments.samples.wrapped import ProgressSource
 
 __all__ = [
     "After",
@@ -21,8 +32,12 @@ __all__ = [
     "CallableSource",
     "CountedSource",
     "DifferenceSource",
+    "Journal",
+    "JournaledSource",
     "MappedSource",
     "Measure",
+    "Progress",
+    "ProgressSource",
     "RandomState",
     "RowDraws",
     "Source",
@@ -34,4 +49,5 @@ __all__ = [
     "as_seed",
     "as_source",
     "blocks",
+    "describe_rows",
 ]
