@@ -72,6 +72,8 @@ class Journal:
         told = {name: as_json(name, value) for name, value in header.items()}
         self._numbers, self._saved, self._cost = count(), time.monotonic(), 0.0
         self._file = open_journal(self.path, told)
+        with clear_errors(self.path):
+            (self._end,) = self._one("SELECT ifnull(max(number) + 1, 0) FROM passes")
 
     def number(self) -> int:
         """Return the number of the pass that comes next, from 0 on."""
@@ -90,6 +92,8 @@ class Journal:
             Returns an array of the library and on the device where arrays go that were not
             NumPy's.
         """
+        if number >= self._end:
+            return None
         with clear_errors(self.path):
             found = self._one("SELECT task, next_row, arrays FROM passes WHERE number = ?", number)
             if found is None:
@@ -120,7 +124,8 @@ class Journal:
         start = time.monotonic()
         arrays, contents = pack(sums)
         with clear_errors(self.path, OSError), self._writing():
-            self._forget("number = ?", number)
+            if number < self._end:
+                self._forget("number = ?", number)
             self._file.execute(
                 "INSERT INTO passes VALUES (?, ?, ?, ?)", (number, task, next_row, arrays)
             )
@@ -128,6 +133,7 @@ class Journal:
                 for part, first in enumerate(range(0, len(content), PART_BYTES)):
                     cell = (number, place, part, content[first : first + PART_BYTES])
                     self._file.execute("INSERT INTO contents VALUES (?, ?, ?, ?)", cell)
+        self._end = max(self._end, number + 1)
         if next_row is not None or start - self._saved > COMMIT_SECONDS:
             self.commit()
             self._cost = self._saved - start
