@@ -103,11 +103,13 @@ def test_large_arrays_are_kept_in_parts(tmp_path, monkeypatch):
 
 def test_an_interruption_while_writing_leaves_what_was_there(tmp_path, monkeypatch):
     with Journal(tmp_path / "j") as journal:
-        journal.keep(0, "", {"a": 1.0})
+        journal.keep(0, "", {"a": 1.0}, next_row=2)
+        journal.keep(1, "", {"a": 1.0})  # waits, and is lost
         monkeypatch.setattr("implicitmoments.samples.journal.PART_BYTES", 0)  # range() fails
         with pytest.raises(ValueError, match="range"):
             journal.keep(0, "", {"a": np.ones(9)}, next_row=3)
-    monkeypatch.undo()
+        monkeypatch.undo()
+        assert journal.recall(1, "", numpy_probe) is None
     with Journal(tmp_path / "j") as journal:
         assert journal.recall(0, "", numpy_probe).sums == {"a": 1.0}
 
@@ -160,8 +162,8 @@ def newer(path):
 
 def truncated(path):
     with Journal(path) as journal:
-        journal.keep(0, "", {"a": np.ones(10_000)})
-    path.write_bytes(path.read_bytes()[:30_000])
+        journal.keep(0, "", {"a": np.ones(100_000)})
+    path.write_bytes(path.read_bytes()[:300_000])
 
 
 @pytest.mark.parametrize(

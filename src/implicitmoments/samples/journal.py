@@ -184,17 +184,15 @@ class Journal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Write all or nothing, into what is committed next."""
+        """Write into what is committed next; after an interruption, nothing since the last time."""
         if not self._file.in_transaction:
             self._file.execute("BEGIN EXCLUSIVE")
-        self._file.execute("SAVEPOINT entry")
         try:
             yield
         except BaseException:
             if self._file.in_transaction:
-                self._file.execute("ROLLBACK TO entry")
+                self._file.execute("ROLLBACK")
             raise
-        self._file.execute("RELEASE entry")
 
     def _forget(self, which: str, number: int) -> None:
         for table in ("passes", "contents"):
