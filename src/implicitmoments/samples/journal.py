@@ -101,6 +101,7 @@ class Journal:
             if found[0] != task:
                 with self._writing():
                     self._forget("number >= ?", number)
+                self._end = number
                 return None
             parts = "SELECT place, bytes FROM contents WHERE number = ? ORDER BY place, part"
             contents: defaultdict[int, bytearray] = defaultdict(bytearray)
@@ -184,7 +185,7 @@ class Journal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Write into what is committed next; after an interruption, nothing since the last time."""
+        """Write into what is committed next; an interruption undoes all that waits."""
         if not self._file.in_transaction:
             self._file.execute("BEGIN EXCLUSIVE")
         try:

@@ -27,8 +27,13 @@ def pack(sums: Mapping[str, Array]) -> tuple[str, list[memoryview]]:
     Python's numbers, NumPy's scalars and arrays, and arrays of the library of the rows are told
     apart, and so are the axes along which an array lies in memory: products round by it.
     """
-    described, contents = [], []
+    described: list[dict[str, Any]] = []
+    contents: list[memoryview] = []
     for name, value in sums.items():
+        if type(value) in (bool, int, float):
+            described.append({"name": name, "kind": "python", "value": value})
+            contents.append(memoryview(b""))
+            continue
         kind, flat, order = _flatten(name, value)
         content = flat.reshape(-1).view(np.uint8).data
         described.append(
@@ -39,7 +44,6 @@ def pack(sums: Mapping[str, Array]) -> tuple[str, list[memoryview]]:
                 "shape": list(flat.shape),
                 "order": order,
                 "crc": zlib.crc32(content),
-                **({"value": value} if kind == "python" else {}),
             }
         )
         contents.append(content)
@@ -78,8 +82,6 @@ def unpack(
 
 def _flatten(name: str, value: Array) -> tuple[str, np.ndarray[Any, Any], list[int]]:
     """Return the kind of a value, its numbers as they lie in memory, and its axes likewise."""
-    if type(value) in (bool, int, float):
-        return "python", np.empty(0), []
     if isinstance(value, np.generic):
         kind = "scalar"
     elif isinstance(value, np.ndarray):
@@ -105,10 +107,10 @@ def _flatten(name: str, value: Array) -> tuple[str, np.ndarray[Any, Any], list[i
 def _restore(
     word: Mapping[str, Any], content: bytes | bytearray, probe: Callable[[], Array]
 ) -> Array:
-    if zlib.crc32(content) != word["crc"]:
-        raise ValueError(f"the checksum of {word['name']!r} is not that of its bytes")
     if word["kind"] == "python":
         return word["value"]
+    if zlib.crc32(content) != word["crc"]:
+        raise ValueError(f"the checksum of {word['name']!r} is not that of its bytes")
     if not DTYPES.fullmatch(word["dtype"]):
         raise ValueError(f"{word['name']!r} is said to be of type {word['dtype']}")
     dtype = np.dtype(word["dtype"])
