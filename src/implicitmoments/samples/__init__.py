@@ -6,11 +6,14 @@ from implicitmoments.samples.fold import (
     After,
     Block,
     Measure,
+    Progress,
     Sums,
     add_sums,
     blocks,
     fold_blocks,
 )
+from implicitmoments.samples.journal import Journal
+from implicitmoments.samples.journaled import JournaledSource, describe_rows
 from implicitmoments.samples.sources import (
     ArraySource,
     CallableSource,
@@ -22,6 +25,7 @@ from implicitmoments.samples.sources import (
 )
 from implicitmoments.samples.truth import Truth
 from implicitmoments.samples.whitening import Whitening
+from implicitmoments.samples.wrapped import ProgressSource
 
 __all__ = [
     "After",
@@ -32,8 +36,12 @@ __all__ = [
     "CountedSource",
     "DifferenceSource",
     "FileSource",
+    "Journal",
+    "JournaledSource",
     "MappedSource",
     "Measure",
+    "Progress",
+    "ProgressSource",
     "RandomState",
     "RowDraws",
     "Source",
@@ -45,6 +53,7 @@ __all__ = [
     "as_seed",
     "as_source",
     "blocks",
+    "describe_rows",
     "fold_blocks",
     "open_file",
 ]
