@@ -1,5 +1,7 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
+from implicitmoments.samples.dask_answers import map_rows
+from implicitmoments.samples.dask_rows import AbsentSource, DaskSource
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.samples.fold import After, Block, Measure, Sums, add_sums, blocks
 from implicitmoments.samples.sources import (
@@ -15,11 +17,13 @@ from implicitmoments.samples.truth import Truth
 from implicitmoments.samples.whitening import Whitening
 
 __all__ = [
+    "AbsentSource",
     "After",
     "ArraySource",
     "Block",
     "CallableSource",
     "CountedSource",
+    "DaskSource",
     "DifferenceSource",
     "MappedSource",
     "Measure",
@@ -34,4 +38,5 @@ __all__ = [
     "as_seed",
     "as_source",
     "blocks",
+    "map_rows",
 ]
