@@ -182,6 +182,26 @@ def test_only_partitions_that_are_asked_for_are_computed(watched):
     assert len(watched.graphs) == 3
 
 
+def test_a_row_is_read_without_the_rest_of_its_chunk():
+    class Stored:
+        shape, ndim, dtype = (1_000, 2), 2, np.dtype(np.float64)
+
+        def __init__(self):
+            self.lengths = set()
+
+        def __getitem__(self, where):
+            part = np.ones(self.shape)[where]
+            self.lengths.add(len(part))
+            return part
+
+    stored = Stored()
+    source = DaskSource(da.from_array(stored, chunks=(500, 2), asarray=False))
+    np.testing.assert_array_equal(source.read(range(1), RowDraws(0, range(1)))["x"], [[1.0, 1.0]])
+    assert max(stored.lengths) == 1
+    source.fold(plain, range(1_000), 100)
+    assert max(stored.lengths) == 500
+
+
 def test_a_source_leaves_its_rows_behind_when_it_is_pickled():
     X, _, _ = table()
     sizes = set()
@@ -359,9 +379,9 @@ def test_columns_of_numbers_are_taken_by_default():
     assert source.n_features == 5
     X, y, counts = table()
     expected = ArraySource(np.c_[X, counts > 1], y=y, counts=counts).fold(measure, range(N), 50)
-    for given in ("label", lazy["label"], lazy["label"].to_dask_array()):
+    for labels in ("label", lazy["label"], lazy["label"].to_dask_array()):
         source = DaskSource.from_frame(
-            lazy, columns=[*"abcd", "flag"], y=given, sample_weight="times"
+            lazy, columns=[*"abcd", "flag"], y=labels, sample_weight="times"
         )
         found = source.fold(measure, range(N), 16)
         for name, value in expected.items():
@@ -386,14 +406,14 @@ def test_partitions_without_rows_are_passed_over():
 
 
 def test_float32_and_missing_numbers_of_frames():
-    whole = frame().astype({name: np.float32 for name in "abcd"})
+    whole = frame().astype(dict.fromkeys("abcd", np.float32))
     whole["a"] = whole["a"].astype("Float32")
     source = DaskSource.from_frame(dd.from_pandas(whole, npartitions=2), columns=list("abcd"))
     assert source.read(range(1), RowDraws(0, range(1)))["x"].dtype == np.float32
     whole["flag"] = pd.array([1] * N, dtype="Int64")
     whole.loc[150, "flag"] = pd.NA
     source = DaskSource.from_frame(dd.from_pandas(whole, npartitions=2), y="flag")
-    with pytest.raises(ValueError, match="column 'flag' contains NaN in 1 row.*row 150"):
+    with pytest.raises(ValueError, match=r"column 'flag' contains NaN in 1 row.*row 150"):
         source.fold(plain, range(N), 50)
 
 
@@ -415,7 +435,7 @@ def test_columns_that_do_not_fit(how, error, message):
 
 def test_frames_that_do_not_fit():
     lazy = dd.from_pandas(frame(), npartitions=2)
-    with pytest.raises(TypeError, match="DaskSource.from_frame takes its columns"):
+    with pytest.raises(TypeError, match=r"DaskSource\.from_frame takes its columns"):
         DaskSource(lazy)
     with pytest.raises(TypeError, match="expected a Dask DataFrame, got a DataFrame"):
         DaskSource.from_frame(frame())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from threading import Lock
 from typing import Any
 
@@ -147,6 +147,12 @@ def answer_rows(
     return answers.astype(out, copy=False)
 
 
+@cache
+def _controller() -> Any:
+    """Return what knows the libraries that run threads; to look for them takes milliseconds."""
+    return ThreadpoolController()
+
+
 _guard, _within = Lock(), [0]
 _limits: list[Any] = []
 
@@ -161,7 +167,7 @@ def one_thread() -> Iterator[None]:
     """
     with _guard:
         if not _within[0]:
-            _limits.append(ThreadpoolController().limit(limits=1, user_api="blas"))
+            _limits.append(_controller().limit(limits=1, user_api="blas"))
         _within[0] += 1
     try:
         yield
