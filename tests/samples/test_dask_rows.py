@@ -388,6 +388,22 @@ def test_columns_of_numbers_are_taken_by_default():
             np.testing.assert_allclose(found[name], value)
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_partitions_of_files_that_dask_joins_stay_together(tmp_path, apart):
+    X, y, counts = table()
+    for i in range(9):
+        frame().iloc[25 * i : 25 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
+    lazy = dd.read_parquet(tmp_path)
+    assert lazy[["a"]].to_dask_array().numblocks[0] < 9  # fewer columns, fewer partitions
+    labels, times = (lazy["label"], lazy["times"]) if apart else ("label", "times")
+    source = DaskSource.from_frame(lazy, columns=list("abcd"), y=labels, sample_weight=times)
+    expected = ArraySource(X, y=y, counts=counts)
+    assert (source.n_rows, source.mass) == (N, expected.mass)
+    found, sums = (s.fold(measure, range(N), 16) for s in (source, expected))
+    for name, value in sums.items():
+        np.testing.assert_allclose(found[name], value)
+
+
 def test_partitions_without_rows_are_passed_over():
     lazy = dd.from_pandas(frame(), npartitions=6)
     few = lazy[lazy["times"] > 2]

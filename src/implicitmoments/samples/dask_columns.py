@@ -21,7 +21,6 @@ __all__ = [
     "numeric_columns",
     "rows_of_array",
     "rows_of_frame",
-    "series_of_frame",
 ]
 
 # Dask DataFrames, Series and arrays: Dask ships no types.
@@ -120,19 +119,19 @@ def numeric_columns(
     return list(columns)
 
 
-def rows_of_frame(frame: Frame, columns: Sequence[Hashable]) -> DaskArray:
-    """Return columns as an array ``(n, len(columns))`` of unknown row chunks.
+def rows_of_frame(
+    frame: Frame, columns: Sequence[Hashable], others: Sequence[Hashable] = ()
+) -> DaskArray:
+    """Return columns, and others behind them, as an array ``(n, …)`` of unknown row chunks.
 
-    float32 where all of them are, float64 otherwise; missing values become NaN.
+    float32 where all of ``columns`` are, float64 otherwise; missing values become NaN. They are
+    one array, since Dask may join partitions of a file when few columns are read, and partitions
+    of different columns then differ.
     """
+    for name in others:
+        _check(frame, name)
     dtype = np.result_type(*(_float_type(frame.dtypes[name]) for name in columns))
-    return frame[list(columns)].astype(dtype).to_dask_array()
-
-
-def series_of_frame(frame: Frame, name: Hashable) -> DaskArray:
-    """Return one column as an array ``(n,)`` of unknown chunks."""
-    _check(frame, name)
-    return frame[name].astype(_float_type(frame.dtypes[name])).to_dask_array()
+    return frame[[*columns, *others]].astype(dtype).to_dask_array()
 
 
 def _check(frame: Frame, name: Hashable) -> None:

@@ -20,7 +20,6 @@ from implicitmoments.samples.dask_columns import (
     numeric_columns,
     rows_of_array,
     rows_of_frame,
-    series_of_frame,
 )
 from implicitmoments.samples.dask_tasks import (
     Carried,
@@ -108,12 +107,23 @@ class DaskSource(Source):
         if not (is_frame(frame) and hasattr(frame, "columns")):
             raise TypeError(f"expected a Dask DataFrame, got a {type(frame).__name__}")
         others: dict[str, Any] = {"y": y, "counts": sample_weight}
+        labels = {}
+        for key, given in others.items():
+            if is_frame(given):  # a Series: Dask keeps its rows beside those of the frame
+                others[key] = f"{key} of its own"
+                frame = frame.assign(**{others[key]: given})
+            elif is_name(given):
+                labels[key] = f"column {given!r}"
         named = {key: name for key, name in others.items() if is_name(name)}
         chosen = numeric_columns(frame, columns, list(named.values()))
-        others |= {key: series_of_frame(frame, name) for key, name in named.items()}
-        source = cls(rows_of_frame(frame, chosen), **others)
-        source._lengths_of = rows_of_frame(frame, chosen[:1])  # one column is read to count
-        source._labels |= {key: f"column {name!r}" for key, name in named.items()}
+        table = rows_of_frame(frame, chosen, list(named.values()))
+        d = len(chosen)
+        others |= {key: table[:, d + i] for i, key in enumerate(named)}
+        source = cls(table[:, :d], **others)
+        source._labels |= labels
+        narrow = rows_of_frame(frame, chosen[:1])
+        if narrow.numblocks[0] == table.numblocks[0]:  # then one column is enough to count rows
+            source._lengths_of = narrow
         return source
 
     @cached_property
