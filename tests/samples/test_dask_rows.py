@@ -168,7 +168,8 @@ def test_one_measure_one_result_and_a_tree_of_sums(watched):
         assert len(watched.wanted[-1]) == 1
     assert sizes[50] < 2 * held.nbytes
     assert sizes[1] - sizes[50] < 100 * 1_000  # a partition more is less than a kilobyte more
-    assert watched.tasks("fold-") == 1 + 100 + 13 + 2 + 1
+    # the measure, partitions that make their rows themselves, and what adds them up
+    assert len(watched.graphs[-1]) == watched.tasks("fold-") == 1 + 100 + 13 + 2 + 1
 
 
 def test_only_partitions_that_are_asked_for_are_computed(watched):
@@ -252,6 +253,20 @@ def test_moments_are_those_of_the_array():
         for rows in (X, DaskSource(da.from_array(X, chunks=(70, 3))))
     ]
     np.testing.assert_allclose(both[0].hermite(X[:9]), both[1].hermite(X[:9]), rtol=1e-9)
+
+
+def test_rows_that_lie_askew_in_memory_give_the_same_bits():
+    X, _, _ = table()
+    askew = np.frombuffer(b"-" + X.tobytes(), np.uint8)[1:].view(np.float64).reshape(X.shape)
+    assert not askew.flags.aligned
+    sums = [
+        DaskSource(da.from_array(rows, chunks=(50, -1), asarray=False, name=False)).fold(
+            lambda block, rows: {"gram": block["x"].T @ block["x"]}, range(N), 50
+        )
+        for rows in (X, askew, np.asfortranarray(X))
+    ]
+    np.testing.assert_array_equal(sums[0]["gram"], sums[1]["gram"])
+    np.testing.assert_array_equal(sums[0]["gram"], sums[2]["gram"])
 
 
 def blas_threads():

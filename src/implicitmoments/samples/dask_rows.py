@@ -179,7 +179,7 @@ class DaskSource(Source):
         for i, part in self._partitions(rows):
             cut = range(max(rows.start, part.rows.start), min(rows.stop, part.rows.stop))
             level.append((name, 0, i))
-            task = (fold_partition, carried, self._keys[i], part, cut)
+            task = (fold_partition, carried, self._chunks[i], part, cut)
             graph[level[-1]] = (*task, block_rows, self._checked)
         root = _add_tree(graph, level, name)
         total = add_sums(total, self._run(name, graph, [root])[0])
@@ -195,7 +195,7 @@ class DaskSource(Source):
         for i, part in self._partitions(range(int(rows[0]), int(rows[-1]) + 1)):
             low, high = np.searchsorted(rows, (part.rows.start, part.rows.stop))
             if high > low:
-                graph[name, i] = (pick_rows, self._keys[i], part, rows[low:high])
+                graph[name, i] = (pick_rows, self._chunks[i], part, rows[low:high])
         taken = self._run(name, graph, list(graph))
         xp = namespace_of(taken[0]["x"])
         return {column: xp.concat([part[column] for part in taken]) for column in taken[0]}
@@ -239,12 +239,17 @@ class DaskSource(Source):
         return ready
 
     @cached_property
-    def _keys(self) -> list[list[Any]]:
-        """By partition, the key of each column's chunk."""
-        keys = [
-            [k[0] if isinstance(k, list) else k for k in c.__dask_keys__()] for c in self._ready
-        ]
-        return [list(chunks) for chunks in zip(*keys, strict=True)]
+    def _chunks(self) -> list[list[Any]]:
+        """By partition and column, the task that makes the chunk, or its key where there is none.
+
+        A fold that makes its rows within its own task leaves none for the scheduler to move.
+        """
+        columns = []
+        for column in self._ready:
+            graph = dict(column.__dask_graph__())
+            keys = [k[0] if isinstance(k, list) else k for k in column.__dask_keys__()]
+            columns.append([graph[k] if _is_task(graph[k]) else k for k in keys])
+        return [list(chunks) for chunks in zip(*columns, strict=True)]
 
     def _run(self, name: str, graph: dict[Any, Any], keys: Sequence[Any]) -> list[Any]:
         return _run(name, graph, keys, self._ready)
@@ -275,6 +280,11 @@ class AbsentSource(Source):
 
 def _count(block: Block, rows: range) -> Sums:  # noqa: ARG001
     return {"mass": namespace_of(block["counts"]).sum(block["counts"])}
+
+
+def _is_task(node: Any) -> bool:
+    """Say whether an entry of a graph computes: it is no data, future or other key."""
+    return hasattr(node, "func") or (isinstance(node, tuple) and callable(node[0]))
 
 
 def _task_name(what: str) -> str:

@@ -91,10 +91,21 @@ class Partition:
 
 
 def real_block(block: Block) -> Block:
-    """Return columns of real numbers, in the precision of the points."""
-    x = as_real_array(block["x"], "X", 2)
+    """Return columns of real numbers, in the precision of the points.
+
+    An array that came over the network may lie between the places of memory that BLAS reads. Its
+    products are then slow, and round differently: it is copied.
+    """
+    x = _in_place(as_real_array(block["x"], "X", 2))
     others = {name: column for name, column in block.items() if name != "x"}
-    return {"x": x, **{n: move_like(as_real_array(c, n, 1), x) for n, c in others.items()}}
+    return {
+        "x": x,
+        **{n: move_like(_in_place(as_real_array(c, n, 1)), x) for n, c in others.items()},
+    }
+
+
+def _in_place(array: Array) -> Array:
+    return np.require(array, requirements=["C", "A"]) if isinstance(array, np.ndarray) else array
 
 
 def fold_partition(
