@@ -1,5 +1,7 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
+from implicitmoments.samples.dask_answers import map_rows
+from implicitmoments.samples.dask_rows import AbsentSource, DaskSource
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.samples.files import BlockSource, FileSource, open_file
 from implicitmoments.samples.fold import (
@@ -28,12 +30,14 @@ from implicitmoments.samples.whitening import Whitening
 from implicitmoments.samples.wrapped import ProgressSource
 
 __all__ = [
+    "AbsentSource",
     "After",
     "ArraySource",
     "Block",
     "BlockSource",
     "CallableSource",
     "CountedSource",
+    "DaskSource",
     "DifferenceSource",
     "FileSource",
     "Journal",
@@ -55,5 +59,6 @@ __all__ = [
     "blocks",
     "describe_rows",
     "fold_blocks",
+    "map_rows",
     "open_file",
 ]
