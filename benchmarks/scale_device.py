@@ -15,12 +15,13 @@ import argparse
 import platform
 import statistics
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Array, namespace_of, to_numpy
+from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
@@ -37,9 +38,9 @@ class Card:
             import torch  # noqa: PLC0415 (one of several, none of them needed elsewhere)
 
             self.name = f"torch {torch.__version__}, {torch.cuda.get_device_name()}"
-            self.wait = torch.cuda.synchronize
-            self._move = lambda x: torch.asarray(x, device="cuda")
-            self._normal = lambda n, d, dtype: torch.randn(
+            self.wait: Any = torch.cuda.synchronize
+            self._move: Any = lambda x: torch.asarray(x, device="cuda")
+            self._normal: Any = lambda n, d, dtype: torch.randn(
                 n, d, device="cuda", dtype=getattr(torch, dtype)
             )
         else:
@@ -107,11 +108,11 @@ def passes(arguments: argparse.Namespace) -> None:
                 X = namespace_of(X).astype(exact[0], X.dtype)
             chain = chain_of_powers(vectors, order)
             chain = SymmetricChain(
-                tuple(_like(step, X) for step in chain.steps), _like(chain.noise, X)
+                tuple(move_like(step, X) for step in chain.steps), move_like(chain.noise, X)
             )
             window = open_window(chain, k)
             view = whole_view(HermiteProblem(X))
-            estimate = lambda v=view, c=chain, w=window: even_estimate(v, c, w)  # noqa: E731
+            estimate = partial(even_estimate, view, chain, window)
             found = to_numpy(estimate().value)
             exact = exact or (X, found)
             error = np.linalg.norm(found - exact[1]) / np.linalg.norm(exact[1])
@@ -122,12 +123,6 @@ def passes(arguments: argparse.Namespace) -> None:
                 f"{product / 1e12:.1f} | {rate / product:.2f} | {error:.1e} |",
                 flush=True,
             )
-
-
-def _like(matrix: Any, other: Array) -> Array:
-    from implicitmoments.backends import move_like  # noqa: PLC0415
-
-    return move_like(np.asarray(matrix), other)
 
 
 def main() -> None:
