@@ -51,7 +51,8 @@ class Reach:
         moved = rows - move_like(self.center, rows)[None, :]
         if self.labelled:  # columns of any unit; those of a spherical mixture have one
             moved = moved / move_like(self.scale, rows)[None, :]
-        return xp.sqrt(xp.sum(moved * moved, axis=1)) <= self.most
+        with np.errstate(over="ignore"):  # as far as can be
+            return xp.sqrt(xp.sum(moved * moved, axis=1)) <= self.most
 
     def __call__(self, block: Block) -> Block:
         """Leave rows out that are not near."""
@@ -136,7 +137,8 @@ def _usual(source: Source, times: float | None, reach: float, labelled: bool) ->
     if labelled:
         spread = np.median(np.abs(some - center), axis=0)
         scale = np.where(spread > 0, spread, 1.0)
-    usual = np.linalg.norm((some - center) / scale, axis=1)
+    with np.errstate(over="ignore"):
+        usual = np.linalg.norm((some - center) / scale, axis=1)
     middle = float(np.median(usual))
     if times is not None:
         return Reach(center, scale, times * middle, labelled)

@@ -193,7 +193,7 @@ def choose_test(
         for points in (differences, null)
     )
     same_rate = min(_part_below(seen[t], float(np.quantile(known[t], HALF))) for t in moments)
-    same_rate = min(max(same_rate / HALF, 1.0 / len(differences)), 1.0)
+    same_rate = min(max(same_rate / HALF, 1.0 / int(differences.shape[0])), 1.0)
     found = {t: _threshold(seen[t], known[t], same_rate) for t in moments}
     best = min(found, key=lambda t: found[t][1] + found[t][2])
     threshold, split, merge = found[best]

@@ -81,7 +81,8 @@ def held_out_scores(
     source : Source
     degrees : sequence of int
     fewest : int
-        Folds with fewer rows to learn from are passed over.
+        Folds with fewer rows to learn from are passed over, and those whose rows are too much
+        alike.
     """
     n = source.n_rows or 0
     sums = source.fold(_count_shares, range(n), BLOCK_ROWS, what="rows left out")
@@ -90,7 +91,10 @@ def held_out_scores(
     for i in range(FOLDS):
         if there[i] == 0 or np.sum(there) - there[i] < fewest:
             continue
-        scorer = fit(part_of(source, i, FOLDS, out=True))
+        try:
+            scorer = fit(part_of(source, i, FOLDS, out=True))
+        except ValueError:  # where it holds of all rows it is said before
+            continue
         left = part_of(source, i, FOLDS)
         found = [_score(scorer(degree), left) for degree in degrees]
         scores += [score for score, _ in found]
