@@ -2,6 +2,7 @@
 
 from implicitmoments.backends.linalg import (
     descending_eigh,
+    gram,
     multiply_into,
     orthonormality_defect,
     outer_rows,
@@ -32,6 +33,7 @@ __all__ = [
     "check_positive",
     "descending_eigh",
     "eye_like",
+    "gram",
     "index_like",
     "move_like",
     "multiply_into",
