@@ -15,6 +15,7 @@ from implicitmoments.samples import Block, Source, Sums
 __all__ = ["Components", "Within", "cluster_moments", "move_means", "spread_within"]
 
 ASSIGNED = 2**21  # distances held at a time
+FEWEST_ROWS, MOST_ROWS = 256, 65_536  # of a block
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,8 @@ class Components:
 
     def block_rows(self) -> int:
         """Return how many rows are taken at a time."""
-        return max(256, ASSIGNED // (self.k + int(self.means.shape[1])))
+        wanted = ASSIGNED // (self.k + int(self.means.shape[1]))
+        return min(max(FEWEST_ROWS, wanted), MOST_ROWS)
 
 
 def cluster_moments(
