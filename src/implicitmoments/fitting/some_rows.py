@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, index_like, namespace_of, share_rows, to_numpy
+from implicitmoments.backends import Array, namespace_of, share_rows
 from implicitmoments.samples import ArraySource, Block, MappedSource, Source
 
-__all__ = ["Integers", "counts_of", "part_of", "sample_blocks", "spread_rows"]
+__all__ = ["Integers", "counted", "counts_of", "part_of", "sample_blocks", "spread_rows"]
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -24,6 +24,18 @@ def counts_of(block: Block) -> Array:
     """Return how often each row of a block counts."""
     counts, x = block.get("counts"), block["x"]
     return namespace_of(x).ones_like(x[:, 0]) if counts is None else counts
+
+
+def counted(block: Block) -> Block:
+    """Return the rows of a block that count, where others would only take time."""
+    counts = block.get("counts")
+    if counts is None:
+        return block
+    xp = namespace_of(counts)
+    (there,) = xp.nonzero(counts)
+    if there.shape[0] == counts.shape[0]:
+        return block
+    return {name: xp.take(column, there, axis=0) for name, column in block.items()}
 
 
 def spread_rows(n: int, most: int, seed: int) -> Integers:
@@ -53,14 +65,8 @@ def part_of(source: Source, share: int, n_shares: int, *, out: bool = False) -> 
     mapped = MappedSource(source, rule)
     if (source.n_rows or 0) * source.n_features > HELD_NUMBERS:
         return mapped
-    block = dict(mapped.pick(np.arange(source.n_rows or 0), what="rows of a part"))
-    kept = index_like(np.flatnonzero(to_numpy(block["counts"])), block["x"])
-    if kept.shape[0] == 0:
-        return mapped
-    taken = {
-        name: namespace_of(column).take(column, kept, axis=0) for name, column in block.items()
-    }
-    return ArraySource(taken.pop("x"), **taken)
+    block = dict(counted(mapped.pick(np.arange(source.n_rows or 0), what="rows of a part")))
+    return ArraySource(block.pop("x"), **block) if block["x"].shape[0] else mapped
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,11 @@ class SphericalMixtureClusterer(ClusterMixin, BaseEstimator):
         wrong if the means were known; ``within_variance``, the largest variance in a cluster over
         that of the noise; ``outliers``; ``n_landmarks``; ``warnings``.
 
+    Notes
+    -----
+    Rows are passed over five times, never held; of at most about a million of them the coordinates
+    on the span of the means are held, for pairs and landmarks.
+
     Examples
     --------
     >>> from implicitmoments.datasets import make_spherical_mixture

@@ -88,6 +88,11 @@ class SphericalMixtureDensity(DensityMixin, BaseEstimator):
         left out; ``scores`` of degrees that were compared; ``warnings``; and after ``sample``
         ``proposals`` and ``acceptance_rate`` of the last call.
 
+    Notes
+    -----
+    Rows are passed over, never held: 2 + degree/2 times, and more often to compare degrees. The
+    clip, ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
+
     Examples
     --------
     >>> from implicitmoments.datasets import make_spherical_mixture

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.backends import Array, Floats, index_like, move_like, namespace_of, to_numpy
-from implicitmoments.fitting.some_rows import Integers, counts_of, sample_blocks
+from implicitmoments.fitting.some_rows import Integers, counted, counts_of, sample_blocks
 from implicitmoments.fitting.spherical.span import SphericalSpan
 from implicitmoments.models import PairwiseDifferenceProblem
 from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_moments
@@ -127,13 +127,9 @@ def hold_rows(rows: Array | Source, span: SphericalSpan, seed: int = 0) -> HeldR
     numbers, held, counts = [], [], []
     for chosen, block in sample_blocks(source, most, seed):
         weight = to_numpy(counts_of(block)).astype(np.float64)
-        there = np.flatnonzero(weight)
-        x = block["x"]
-        if len(there) < len(weight):
-            x = namespace_of(x).take(x, index_like(there, x), axis=0)
-        held.append(span.coordinates(x))
-        numbers.append(chosen[there])
-        counts.append(weight[there])
+        held.append(span.coordinates(counted(block)["x"]))
+        numbers.append(chosen[weight > 0])
+        counts.append(weight[weight > 0])
     weight = np.concatenate(counts)
     even = bool(np.all(weight == weight[0]))
     coordinates = namespace_of(held[0]).concat(held)

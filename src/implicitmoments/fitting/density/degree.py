@@ -20,7 +20,7 @@ from implicitmoments.fitting.density.clipped_density import (
     probe_gaussian,
 )
 from implicitmoments.fitting.density.hermite_expansion import Expansion, expand
-from implicitmoments.fitting.some_rows import counts_of, part_of
+from implicitmoments.fitting.some_rows import counted, counts_of, part_of
 from implicitmoments.fitting.spherical.span import find_span
 from implicitmoments.samples import Block, Source, Sums, as_source
 
@@ -123,8 +123,11 @@ class _Likelihood:
     density: ClippedDensity[Any]
 
     def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        block = counted(block)
         counts = counts_of(block)
         xp = namespace_of(counts)
+        if counts.shape[0] == 0:
+            return {"score": 0.0, "mass": 0.0}
         logs = self.density.log_density(self.density.span.points(block))
         score = xp.sum(counts * logs, dtype=xp.float64)
         return {"score": float(score), "mass": float(xp.sum(counts, dtype=xp.float64))}

@@ -34,6 +34,7 @@ from implicitmoments.fitting.density.graded_chain import (
 )
 from implicitmoments.fitting.density.hermite_expansion import chain_like, ones_like_rows
 from implicitmoments.fitting.rows import LabelledRows, Rows
+from implicitmoments.fitting.some_rows import counted
 from implicitmoments.moments.balanced import split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import OVERSAMPLING
@@ -207,6 +208,7 @@ class _Weighted:
     highest: int
 
     def __call__(self, rows: Rows) -> Sums:
+        rows = Rows(**counted({"x": rows.x, "y": rows.y, "counts": rows.counts}))
         xp = namespace_of(rows.x)
         points = rows.x @ xp.matrix_transpose(move_like(self.basis, rows.x))
         values = hermite_values(rows.y, self.highest) * rows.counts[None, :]
