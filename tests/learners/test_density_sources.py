@@ -263,5 +263,5 @@ def test_draws_at_rows_do_not_depend_on_blocks(monkeypatch):
     columns = rows_of(regression())
     model = fitted(regression(degree=2), columns)
     whole = model.sample_y(columns["x"], 2)
-    monkeypatch.setattr("implicitmoments.learners.inputs.ANSWERED_ROWS", 100)
+    monkeypatch.setattr("implicitmoments.learners.answers.ANSWERED_ROWS", 100)
     np.testing.assert_allclose(model.sample_y(columns["x"], 2), whole, rtol=1e-9)
