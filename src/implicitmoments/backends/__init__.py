@@ -1,5 +1,6 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
+from implicitmoments.backends.densities import lift_rows, lower_to, softmax_rows
 from implicitmoments.backends.linalg import (
     descending_eigh,
     multiply_into,
@@ -33,6 +34,8 @@ __all__ = [
     "descending_eigh",
     "eye_like",
     "index_like",
+    "lift_rows",
+    "lower_to",
     "move_like",
     "multiply_into",
     "namespace_of",
@@ -41,5 +44,6 @@ __all__ = [
     "outer_rows",
     "pair_rows",
     "share_rows",
+    "softmax_rows",
     "to_numpy",
 ]

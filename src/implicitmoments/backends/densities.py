@@ -1,0 +1,68 @@
+"""Kernels of log densities, in place where the library of the rows can."""
+
+from __future__ import annotations
+
+import array_api_compat
+import numpy as np
+
+from implicitmoments.backends.namespace import Array, namespace_of
+
+__all__ = ["lift_rows", "lower_to", "softmax_rows"]
+
+
+def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Array:
+    r"""Return :math:`(z, |z|^2, 1)` for :math:`z = (x - c) / s` and rows x (n, d), (n, d + 2).
+
+    One matrix product then gives log densities of spherical Gaussians, and another one the sums
+    that EM needs.
+    """
+    xp, device = namespace_of(x), array_api_compat.device(x)
+    n, d = x.shape
+    lifted = xp.empty((n, d + 2), dtype=x.dtype, device=device)
+    points = lifted[:, :d]
+    if array_api_compat.is_torch_array(x):
+        points.copy_(x) if center is None else xp.subtract(x, center, out=points).div_(scale)
+        xp.linalg.vector_norm(points, axis=1, out=lifted[:, d]).square_()
+    elif isinstance(x, np.ndarray):
+        if center is None:
+            points[...] = x
+        else:
+            np.subtract(x, center, out=points)
+            points /= scale
+        np.einsum("ij,ij->i", points, points, out=lifted[:, d])
+    else:
+        points = x if center is None else (x - center) / scale
+        lifted[:, :d], lifted[:, d] = points, xp.sum(points * points, axis=1)
+    lifted[:, d + 1] = 1.0
+    return lifted
+
+
+def softmax_rows(joint: Array) -> tuple[Array, Array]:
+    """Turn logarithms (n, k) into shares of their row, and return the logarithms of sums too.
+
+    What was given is overwritten where the library can.
+    """
+    xp = namespace_of(joint)
+    top = xp.max(joint, axis=1)
+    if array_api_compat.is_torch_array(joint):
+        shares = joint.softmax(1)
+        # the largest share is 1 / Σ exp(joint − top)
+        return shares, top - shares.amax(1).log_()
+    joint -= top[:, None]
+    joint = xp.exp(joint, out=joint) if _has_out(joint) else xp.exp(joint)
+    total = xp.sum(joint, axis=1)
+    joint /= total[:, None]
+    return joint, top + xp.log(total)
+
+
+def lower_to(array: Array, most: float) -> Array:
+    """Lower entries to at most a number, in place where the library can."""
+    if _has_out(array):
+        return namespace_of(array).minimum(array, most, out=array)
+    if array_api_compat.is_torch_array(array):
+        return array.clamp_(max=most)
+    return namespace_of(array).clip(array, max=most)
+
+
+def _has_out(array: Array) -> bool:
+    return isinstance(array, np.ndarray) or array_api_compat.is_cupy_array(array)
