@@ -238,7 +238,7 @@ class SphericalMixture(SphericalAnswers):
         search = Search(self.order, self.n_repairs, self.max_iter, self.tol)
         rng = np.random.default_rng(seed)
         rows, n_out = self._without_outliers(rows)
-        check_enough(self, rows.census.there + n_out)
+        check_enough(self, n_out + max(rows.census.there, round(rows.total)))
         k = None if self.n_components == "auto" else int(self.n_components)
         most = min(self.max_components, rows.census.there)
         found = fit_by_scale(rows, k, most, model, search, rng)

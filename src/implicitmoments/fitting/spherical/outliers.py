@@ -14,7 +14,7 @@ from implicitmoments.fitting.spherical.placing import LARGEST, refuse_large
 from implicitmoments.fitting.spherical.reader import Reader
 from implicitmoments.fitting.spherical.rows import Census, Rows
 from implicitmoments.fitting.spherical.sample import FAR_OUT, Sample, rows_a_block
-from implicitmoments.samples import Block, Sums
+from implicitmoments.samples import Block, Sums, blocks
 
 __all__ = [
     "Near",
@@ -66,10 +66,10 @@ class Near:
         x = xp.astype(xp.take(points, far, axis=0), xp.float64)
         others, found = move_like(self.company, x), [stay]
         step = COMPARED_NUMBERS // len(self.company)
-        for first in range(0, int(far.shape[0]), step):
-            apart = squared_distances(x[first : first + step, :], others)
+        for rows in blocks(range(int(far.shape[0])), step):
+            apart = squared_distances(x[rows.start : rows.stop, :], others)
             (joined,) = xp.nonzero(xp.min(apart, axis=1) < self.reach**2)
-            found.append(xp.take(far[first : first + step], joined, axis=0))
+            found.append(xp.take(far[rows.start : rows.stop], joined, axis=0))
         return xp.sort(xp.concat(found))
 
 

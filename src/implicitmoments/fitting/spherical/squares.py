@@ -21,6 +21,7 @@ from implicitmoments.backends import (
     pair_rows,
     to_numpy,
 )
+from implicitmoments.samples import blocks
 
 __all__ = ["FourthMoment", "coordinates", "fourth_moment", "matrices", "raw_moments", "squares"]
 
@@ -82,10 +83,10 @@ def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
     n, p = y.shape
     xp, size = namespace_of(y), BLOCK if on_host(y) else DEVICE_BLOCK
     S, Q = np.zeros((p, p)), np.zeros((p * (p + 1) // 2,) * 2)
-    for first in range(0, n, size):
-        part = y[first : first + size, :]
+    for rows in blocks(range(n), size):
+        part = y[rows.start : rows.stop, :]
         # fourth roots: a product of two coordinates then carries the root, and its square all
-        root = (n * times[first : first + size]) ** 0.25
+        root = (n * times[rows.start : rows.stop]) ** 0.25
         h = squares(part * root[:, None])
         Q += to_numpy(xp.matrix_transpose(h) @ h)
         S += to_numpy(xp.matrix_transpose(part * (root**4)[:, None]) @ part)
