@@ -3,6 +3,7 @@
 from implicitmoments.backends.densities import lift_rows, lower_to, softmax_rows
 from implicitmoments.backends.linalg import (
     descending_eigh,
+    gram,
     multiply_into,
     orthonormality_defect,
     outer_rows,
@@ -33,6 +34,7 @@ __all__ = [
     "check_positive",
     "descending_eigh",
     "eye_like",
+    "gram",
     "index_like",
     "lift_rows",
     "lower_to",

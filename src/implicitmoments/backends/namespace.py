@@ -141,6 +141,11 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array.get())
     if array_api_compat.is_torch_array(array):
         return np.asarray(array.detach().cpu())
+    if isinstance(array, np.ndarray) or not hasattr(array, "__array_namespace__"):
+        return np.asarray(array)
+    xp = namespace_of(array)
+    if array_api_compat.is_array_api_strict_namespace(xp):
+        array = array_api_compat.to_device(array, xp.Device("CPU_DEVICE"))
     return np.asarray(array)
 
 

@@ -11,6 +11,7 @@ from implicitmoments.backends import (
     Array,
     check_finite,
     eye_like,
+    gram,
     namespace_of,
     on_host,
     share_rows,
@@ -280,6 +281,6 @@ def by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array
 
 
 def signed_gram(rows: Array, sign: float) -> Array:
-    """Return ``sign · rowsᵀ rows``; NumPy makes a symmetric rank-n update of it."""
-    gram = namespace_of(rows).matrix_transpose(rows) @ rows
-    return gram if sign > 0 else -gram
+    """Return ``sign · rowsᵀ rows``, by a symmetric rank-n update."""
+    made = gram(rows)
+    return made if sign > 0 else -made

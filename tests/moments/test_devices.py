@@ -1,0 +1,92 @@
+"""Everything stays in the library and on the device of the rows."""
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from implicitmoments.backends import gram, move_like, share_rows, to_numpy
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.models import RegressionMixtureProblem, SphericalMixtureProblem
+from implicitmoments.moments import implicit_moments
+from implicitmoments.samples import ArraySource, Whitening
+
+# array-api-strict has devices that refuse arrays of one another
+ELSEWHERE = array_api_strict.Device("device1")
+
+
+def torch_array(x):
+    torch = pytest.importorskip("torch")
+    return torch.asarray(x)
+
+
+def strict_array(x):
+    return array_api_strict.asarray(x, device=ELSEWHERE)
+
+
+@pytest.fixture(params=[strict_array, torch_array], ids=["strict", "torch"])
+def there(request):
+    """Move an array to where the test takes place."""
+    request.param(np.zeros(1))  # skip where the library is not installed
+    return request.param
+
+
+@pytest.mark.parametrize("method", ["closed_form", "paper"])
+def test_moments_are_those_of_numpy(there, method):
+    X, _ = make_spherical_mixture(3_000, 3, 4, random_state=0)
+    how = {"n_components": 3, "order": 4, "method": method, "random_state": 0}
+    expected = implicit_moments(SphericalMixtureProblem(X), **how).hermite(X[:5])
+    moved = there(X)
+    found = implicit_moments(SphericalMixtureProblem(moved), **how).hermite(moved[:5, :])
+    assert type(found) is type(moved)
+    assert found.device == moved.device
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-8)
+
+
+def test_components_are_those_of_numpy(there):
+    X, truth = make_spherical_mixture(20_000, 3, 4, radius=4.0, random_state=0)
+    y = np.sum(X * truth.vectors[truth.labels], axis=1)
+    for make in (
+        lambda x, y: SphericalMixtureProblem(x),
+        lambda x, y: RegressionMixtureProblem(x, y, whiten=True, weights="fourier"),
+    ):
+        expected = implicit_moments(make(X, y), n_components=3, order=4).components()
+        found = implicit_moments(make(there(X), there(y)), n_components=3, order=4).components()
+        np.testing.assert_allclose(found.guesses, expected.guesses, rtol=1e-6, atol=1e-8)
+
+
+def test_rows_are_shared_out_alike_everywhere(there):
+    x = np.random.default_rng(0).normal(size=(1_000, 3))
+    x[0] = -0.0
+    for n in (2, 5, 6):
+        expected = share_rows(x, n)
+        np.testing.assert_array_equal(to_numpy(share_rows(there(x), n)), expected)
+        counts = np.bincount(expected, minlength=n)
+        assert np.abs(counts - 1_000 / n).max() < 5 * np.sqrt(1_000 / n)
+
+
+def test_shares_are_those_of_unsigned_splitmix64():
+    """The dense twin of the signed arithmetic."""
+    x = np.random.default_rng(1).normal(size=(100, 1))
+    bits = (x[:, 0] * np.pi + 0.0).view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    np.testing.assert_array_equal(share_rows(x, 7), bits % np.uint64(7))
+
+
+def test_a_gram_in_panels_is_the_product(there):
+    rows = np.random.default_rng(0).normal(size=(40, 531))
+    np.testing.assert_allclose(to_numpy(gram(there(rows))), rows.T @ rows, rtol=1e-9, atol=1e-12)
+
+
+def test_whitening_reads_the_rows_where_they_are(there):
+    x = np.random.default_rng(0).normal(size=(500, 3)) @ np.diag([1.0, 2.0, 3.0]) + 5
+    expected, found = Whitening.of(ArraySource(x)), Whitening.of(ArraySource(there(x)))
+    np.testing.assert_allclose(found.inverse_root, expected.inverse_root, rtol=1e-9)
+    applied = found.apply({"x": there(x)})["x"]
+    assert applied.device == there(x).device
+
+
+def test_arrays_move_between_devices():
+    here = array_api_strict.asarray(np.ones(2))
+    moved = move_like(here, strict_array(np.zeros(1)))
+    assert moved.device == ELSEWHERE
