@@ -1,6 +1,6 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
-from implicitmoments.backends.densities import lift_rows, lower_to, softmax_rows
+from implicitmoments.backends.densities import lift_rows, linear_rows, lower_to, softmax_rows
 from implicitmoments.backends.linalg import (
     descending_eigh,
     gram,
@@ -37,6 +37,7 @@ __all__ = [
     "gram",
     "index_like",
     "lift_rows",
+    "linear_rows",
     "lower_to",
     "move_like",
     "multiply_into",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import array_api_compat
 import numpy as np
 
 from implicitmoments.backends.namespace import Array, namespace_of
 
-__all__ = ["lift_rows", "lower_to", "softmax_rows"]
+__all__ = ["lift_rows", "linear_rows", "lower_to", "softmax_rows"]
 
 
 def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Array:
@@ -16,6 +18,8 @@ def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Arra
     One matrix product then gives log densities of spherical Gaussians, and another one the sums
     that EM needs.
     """
+    if isinstance(x, np.ndarray):
+        return _lift_in_numpy(x, center, scale)
     xp, device = namespace_of(x), array_api_compat.device(x)
     n, d = x.shape
     lifted = xp.empty((n, d + 2), dtype=x.dtype, device=device)
@@ -23,18 +27,37 @@ def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Arra
     if array_api_compat.is_torch_array(x):
         points.copy_(x) if center is None else xp.subtract(x, center, out=points).div_(scale)
         xp.linalg.vector_norm(points, axis=1, out=lifted[:, d]).square_()
-    elif isinstance(x, np.ndarray):
-        if center is None:
-            points[...] = x
-        else:
-            np.subtract(x, center, out=points)
-            points /= scale
-        np.einsum("ij,ij->i", points, points, out=lifted[:, d])
     else:
         points = x if center is None else (x - center) / scale
         lifted[:, :d], lifted[:, d] = points, xp.sum(points * points, axis=1)
     lifted[:, d + 1] = 1.0
     return lifted
+
+
+def _lift_in_numpy(
+    x: np.ndarray[Any, Any], center: Array | None, scale: float
+) -> np.ndarray[Any, Any]:
+    n, d = x.shape
+    columns = np.empty((d + 2, n), dtype=x.dtype)
+    points = columns[:d]
+    if center is None:
+        points[...] = x.T
+    else:
+        np.subtract(x.T, center[:, None], out=points)
+        points /= scale
+    np.einsum("ij,ij->j", points, points, out=columns[d])
+    columns[d + 1] = 1.0
+    return columns.T
+
+
+def linear_rows(lifted: Array, slopes: Array) -> Array:
+    """Return the product (n, k) of rows and slopes.
+
+    In NumPy column by column, since its reductions along short rows are slow.
+    """
+    if isinstance(lifted, np.ndarray):
+        return (slopes.T @ lifted.T).T
+    return lifted @ slopes
 
 
 def softmax_rows(joint: Array) -> tuple[Array, Array]:

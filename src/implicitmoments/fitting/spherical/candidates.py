@@ -12,6 +12,7 @@ from implicitmoments.backends import (
     Array,
     Floats,
     index_like,
+    linear_rows,
     lower_to,
     move_like,
     namespace_of,
@@ -238,6 +239,6 @@ def _slopes(means: Floats, variances: Floats, like: Array) -> Array:
 def _log_ratios(lifted: Array, slopes: Array, densities: Array) -> Array:
     """Return ``log N(x; mean, v I) − log p(x)`` for lifted rows and every mean, (n, means)."""
     xp = namespace_of(lifted)
-    ratio = lifted @ slopes
+    ratio = linear_rows(lifted, slopes)
     ratio -= xp.astype(densities, lifted.dtype)[:, None]
     return lower_to(ratio, LARGEST_LOG)

@@ -11,6 +11,7 @@ from implicitmoments.backends import (
     Array,
     Floats,
     lift_rows,
+    linear_rows,
     move_like,
     namespace_of,
     softmax_rows,
@@ -140,7 +141,7 @@ def log_joint(x: Array, mixture: Mixture) -> Array:
 
     One matrix product of (x, |x|², 1) with (μ_i / v_i, −1 / 2v_i, offset).
     """
-    return lift_rows(x) @ move_like(mixture.slopes, x)
+    return linear_rows(lift_rows(x), move_like(mixture.slopes, x))
 
 
 def log_densities(x: Array, mixture: Mixture) -> Array:
@@ -152,7 +153,8 @@ def responsibilities(sample: Sample, mixture: Mixture) -> tuple[Array, Array]:
     """Return the shares (n, k) of the components in every row, and log densities (n,)."""
     slopes, parts = move_like(mixture.slopes, sample.X), []
     for rows in sample.blocks(mixture.k):
-        parts.append(softmax_rows(sample.lifted[rows.start : rows.stop, :] @ slopes))
+        lifted = sample.lifted[rows.start : rows.stop, :]
+        parts.append(softmax_rows(linear_rows(lifted, slopes)))
     xp = namespace_of(sample.X)
     densities = xp.concat([part[1] for part in parts])
     return xp.concat([part[0] for part in parts]), xp.astype(densities, xp.float64)
@@ -186,7 +188,7 @@ class _EStep:
     def __call__(self, block: Block) -> NamedSums:
         lifted, times = block["x"], block.get("counts")
         xp = namespace_of(lifted)
-        shares, densities = softmax_rows(lifted @ move_like(self.slopes, lifted))
+        shares, densities = softmax_rows(linear_rows(lifted, move_like(self.slopes, lifted)))
         total = float(lifted.shape[0])
         if times is not None:
             lifted, densities = lifted * times[:, None], densities * times
