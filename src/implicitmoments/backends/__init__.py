@@ -1,6 +1,12 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
-from implicitmoments.backends.densities import lift_rows, linear_rows, lower_to, softmax_rows
+from implicitmoments.backends.densities import (
+    cross_sums,
+    lift_rows,
+    linear_rows,
+    lower_to,
+    softmax_rows,
+)
 from implicitmoments.backends.linalg import (
     descending_eigh,
     gram,
@@ -32,6 +38,7 @@ __all__ = [
     "as_real_array",
     "check_finite",
     "check_positive",
+    "cross_sums",
     "descending_eigh",
     "eye_like",
     "gram",

@@ -7,9 +7,11 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from implicitmoments.backends.namespace import Array, namespace_of
+from implicitmoments.backends.namespace import Array, namespace_of, on_host
 
-__all__ = ["lift_rows", "linear_rows", "lower_to", "softmax_rows"]
+__all__ = ["cross_sums", "lift_rows", "linear_rows", "lower_to", "softmax_rows"]
+
+STACK = 4_096  # rows of one product of a stack
 
 
 def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Array:
@@ -76,6 +78,28 @@ def softmax_rows(joint: Array) -> tuple[Array, Array]:
     total = xp.sum(joint, axis=1)
     joint /= total[:, None]
     return joint, top + xp.log(total)
+
+
+def cross_sums(left: Array, right: Array) -> Array:
+    """Return ``leftᵀ right`` in float64 for rows (n, k) and (n, p).
+
+    Off the host in stacks of rows, each product in the precision of the rows: a product that is
+    long only in what it sums over keeps few units of a device busy.
+    """
+    return _stacked_sums(left, right, int(left.shape[0]) if on_host(left) else STACK)
+
+
+def _stacked_sums(left: Array, right: Array, size: int) -> Array:
+    xp, n = namespace_of(left), int(left.shape[0])
+    whole = n - n % size if size < n else 0
+    tail = xp.matrix_transpose(left[whole:, :]) @ right[whole:, :]
+    total = xp.astype(tail, xp.float64, copy=False)
+    if whole:
+        one = xp.reshape(left[:whole, :], (whole // size, size, left.shape[1]))
+        other = xp.reshape(right[:whole, :], (whole // size, size, right.shape[1]))
+        products = xp.matmul(xp.matrix_transpose(one), other)
+        total = total + xp.sum(products, axis=0, dtype=xp.float64)
+    return total
 
 
 def lower_to(array: Array, most: float) -> Array:

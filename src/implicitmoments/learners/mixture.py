@@ -40,6 +40,10 @@ class SphericalMixture(SphericalAnswers):
     (k-means++) competes, so that the fit falls back to it where the moments do not separate the
     components. EM on all rows ends the fit.
 
+    Rows may lie in memory, on a device or in a source that is read block by block: the search
+    holds samples of bounded size, and EM passes over all rows. Arrays come back in the library of
+    the rows and on their device.
+
     Parameters
     ----------
     n_components : int or "auto"

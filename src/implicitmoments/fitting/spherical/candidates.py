@@ -11,6 +11,7 @@ import numpy as np
 from implicitmoments.backends import (
     Array,
     Floats,
+    cross_sums,
     index_like,
     linear_rows,
     lower_to,
@@ -104,7 +105,7 @@ def merge_losses(
     """
     w, k, xp = mixture.weights, mixture.k, namespace_of(shares)
     counted = shares if rows.sample_weight is None else shares * rows.sample_weight[:, None]
-    common = to_numpy(xp.matrix_transpose(shares) @ counted).astype(np.float64)
+    common = to_numpy(cross_sums(shares, counted))
     common /= np.sqrt(np.outer(w, w))
     np.fill_diagonal(common, -1.0)
     partners = common.argmax(axis=1)
@@ -208,7 +209,7 @@ def _climb(
         odds /= 1 + odds
         if times is not None:
             odds *= times[:, None]
-        return {"moments": xp.astype(xp.matrix_transpose(odds) @ lifted, xp.float64)}
+        return {"moments": cross_sums(odds, lifted)}
 
     def gain(block: Block) -> Sums:
         lifted, times = block["x"], block.get("counts")

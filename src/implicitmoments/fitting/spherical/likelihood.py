@@ -10,6 +10,7 @@ import numpy as np
 from implicitmoments.backends import (
     Array,
     Floats,
+    cross_sums,
     lift_rows,
     linear_rows,
     move_like,
@@ -194,7 +195,7 @@ class _EStep:
             lifted, densities = lifted * times[:, None], densities * times
             total = xp.sum(times, dtype=xp.float64)
         return {
-            "moments": xp.astype(xp.matrix_transpose(shares) @ lifted, xp.float64),
+            "moments": cross_sums(shares, lifted),
             "log_likelihood": xp.sum(densities, dtype=xp.float64),
             "total": total,
         }
