@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat
 import numpy as np
 
-from implicitmoments.backends import check_positive, to_numpy
+from implicitmoments.backends import check_positive, namespace_of
 from implicitmoments.learners.checks import check_variance
 from implicitmoments.samples import Block, MappedSource, Source
 
@@ -58,9 +59,11 @@ def in_one_unit(source: Source, sample_weight: Any) -> Source:
     """Let rows of a piece count as often as was given: no piece is scaled on its own."""
     if sample_weight is None:
         return source
-    weights = to_numpy(sample_weight).astype(np.float64)
-    given = float(weights.sum()) * (1 if weights.ndim else source.n_rows or 0)
-    factor = given / source.mass
+    weights = sample_weight
+    if not array_api_compat.is_array_api_obj(weights):
+        weights = np.asarray(weights, dtype=np.float64)
+    given = float(namespace_of(weights).sum(weights))
+    factor = given * (1 if weights.ndim else source.n_rows or 0) / source.mass
     same = math.isclose(factor, 1.0, rel_tol=1e-5)
     return source if same else MappedSource(source, _Times(factor))
 

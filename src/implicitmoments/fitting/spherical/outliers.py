@@ -32,6 +32,7 @@ LINK = 1.2  # times the typical distance of two rows of one component, at the mo
 ALL_BUT = 0.95  # share of a sample of far rows that must be lonely for all to be left out
 SMALLEST_COMPONENT = 0.02  # of an equal share of rows: a group of more is a component
 PROBED, PROBED_NUMBERS = 100_000, 2**24  # rows that tell what is far, and numbers in them
+COMPANY_NUMBERS = 2**16  # of far rows that stay: they travel with every pass
 COMPARED_NUMBERS = 2**22  # distances that are looked at at a time
 CENSUS_WIDTH = 3  # numbers made of each number, where rows are counted
 
@@ -188,7 +189,9 @@ def _tell(probe: Sample, k: int) -> Near | None:
     lonely = sizes[groups] * step < SMALLEST_COMPONENT * float(counted.sum()) / k
     if step > 1:
         return nobody if lonely.mean() >= ALL_BUT else None
-    return Near(limit, x[~lonely], reach)
+    company = x[~lonely]
+    thinned = math.ceil(company.size / COMPANY_NUMBERS)
+    return Near(limit, company[:: max(1, thinned)], reach)
 
 
 def _reach(x: Floats) -> float:
