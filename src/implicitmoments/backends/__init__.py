@@ -1,5 +1,12 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
+from implicitmoments.backends.densities import (
+    cross_sums,
+    lift_rows,
+    linear_rows,
+    lower_to,
+    softmax_rows,
+)
 from implicitmoments.backends.linalg import (
     descending_eigh,
     gram,
@@ -33,11 +40,15 @@ __all__ = [
     "as_real_array",
     "check_finite",
     "check_positive",
+    "cross_sums",
     "descending_eigh",
     "device_memory",
     "eye_like",
     "gram",
     "index_like",
+    "lift_rows",
+    "linear_rows",
+    "lower_to",
     "move_like",
     "multiply_into",
     "namespace_of",
@@ -46,6 +57,7 @@ __all__ = [
     "outer_rows",
     "pair_rows",
     "share_rows",
+    "softmax_rows",
     "to_numpy",
     "turned",
 ]
