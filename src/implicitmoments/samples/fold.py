@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 from implicitmoments.backends import Array
 
-__all__ = ["After", "Block", "Measure", "Sums", "add_sums", "blocks", "fold_blocks"]
+__all__ = ["LARGEST", "After", "Block", "Measure", "Sums", "add_sums", "blocks", "fold_blocks"]
 
 Block: TypeAlias = Mapping[str, Array]
 Sums: TypeAlias = dict[str, Array]
@@ -22,6 +22,7 @@ Measure: TypeAlias = Callable[[Block, range], Mapping[str, Array]]
 # after(sums so far, first row that is not in them)
 After: TypeAlias = Callable[[Sums, int], None]
 
+LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
 THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
 
 
@@ -34,10 +35,18 @@ def blocks(rows: range, block_rows: int) -> Iterator[range]:
 
 
 def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
-    """Add named sums; what only one of them names is taken as it is."""
+    """Add named sums; what only one of them names is taken as it is.
+
+    Of numbers whose name begins with ``LARGEST`` the larger is kept.
+    """
     total = dict(one)
     for name, value in other.items():
-        total[name] = total[name] + value if name in total else value
+        if name not in total:
+            total[name] = value
+        elif name.startswith(LARGEST):
+            total[name] = max(total[name], value)
+        else:
+            total[name] = total[name] + value
     return total
 
 
