@@ -191,6 +191,15 @@ def test_single_precision_keeps_most_digits():
     assert scores[2] == pytest.approx(scores[3], abs=1e-3)
 
 
+def test_more_components_than_the_truth_are_left_out_in_single_precision():
+    """Losses at the rounding of float32 are all alike, so that the fewest components win."""
+    X, y = _data(4_000, noise=0.0)
+    model = ActivationSumRegressor("relu", K + 2, random_state=0)
+    model.fit(X.astype(np.float32), y.astype(np.float32))
+    assert model.n_components_ == K
+    assert np.isfinite(model.direction_errors_).all()
+
+
 def test_squares_of_directions_are_not_identified_in_single_precision():
     X, y, _ = make_activation_sum(4_000, K, D, activation=np.square, random_state=0)
     model = ActivationSumRegressor("square", K, random_state=0)

@@ -6,10 +6,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from scipy.optimize import minimize, nnls
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, outer_rows, to_numpy
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    move_like,
+    multiply_into,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.fitting.activation.precision import Rounding, wide
 from implicitmoments.fitting.rows import LabelledRows, Rows
 from implicitmoments.models.activation import Activation
@@ -172,6 +180,18 @@ def _along(x: Array, directions: Floats) -> Array:
     return x @ namespace_of(x).matrix_transpose(move_like(directions, x))
 
 
+def _jacobian(hidden: Array, slopes: Array, x: Array) -> Array:
+    """Return activations, and slopes times points, side by side: (n, k + k · d)."""
+    (n, k), d = hidden.shape, x.shape[1]
+    device = array_api_compat.device(x)
+    jacobian = namespace_of(x).empty((n, k * (d + 1)), dtype=x.dtype, device=device)
+    jacobian[:, :k] = hidden
+    for i in range(k):
+        own = slice(k + i * d, k + (i + 1) * d)
+        multiply_into(jacobian[:, own], slopes[:, i : i + 1], x)
+    return jacobian
+
+
 @dataclass(frozen=True, eq=False)
 class _Curvature:
     """Sums JᵀJ and Jᵀr."""
@@ -183,9 +203,9 @@ class _Curvature:
         u = _along(rows.x, network.directions)
         hidden = network.activation(u)
         weights = move_like(network.weights, u)
-        slopes = network.activation.slope(u) * weights[None, :]
         root = xp.sqrt(rows.counts)
-        jacobian = xp.concat([hidden, outer_rows(slopes, rows.x)], axis=1) * root[:, None]
+        slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
+        jacobian = _jacobian(hidden * root[:, None], slopes, rows.x)
         residual = (rows.y - hidden @ weights) * root
         return {
             "gram": wide(xp.matrix_transpose(jacobian) @ jacobian),
