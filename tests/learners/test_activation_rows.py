@@ -22,7 +22,7 @@ def _data(n, seed=0, noise=0.2):
 
 
 class _Watched(Source):
-    """Rows that refuse to be read in large pieces, and keep what is asked of them."""
+    """Rows that refuse to be read in large pieces, and are measured by copies that travelled."""
 
     def __init__(self, source, most):
         self._source, self._most, self.passes = source, most, []
@@ -34,8 +34,9 @@ class _Watched(Source):
         return self._source.read(rows, rng)
 
     def fold(self, measure, rows, block_rows, *, what="", **how):
-        self.passes.append((what, len(cloudpickle.dumps(measure))))
-        return super().fold(measure, rows, block_rows, what=what, **how)
+        sent = cloudpickle.dumps(measure)
+        self.passes.append((what, len(sent)))
+        return super().fold(cloudpickle.loads(sent), rows, block_rows, what=what, **how)
 
     def __reduce__(self):
         return _Watched, (ArraySource(np.zeros((1, self.n_features))), 1)

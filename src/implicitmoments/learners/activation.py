@@ -47,12 +47,17 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
     :math:`\sum_i w_i v_i^{\otimes t}` give a polynomial hypothesis with no random starts and no
     local optima; ``refine`` then polishes the model itself.
 
+    Every step is a pass over the rows in blocks, or works on a sample of them, so that rows may
+    be a :class:`~implicitmoments.samples.Source` beyond memory. Arrays of other libraries are
+    passed over where they are; arrays that are attributes, and answers, come back there.
+
     Parameters
     ----------
     activation : str, Activation or callable
         ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"abs"``, ``"square"``,
         ``"cos"``, :func:`~implicitmoments.models.cosine` with a frequency and a phase, or any
-        function of an array; Hermite coefficients of the last by quadrature.
+        function of an array; Hermite coefficients of the last by quadrature. Those with names
+        run on arrays of every library; a function is called with arrays of that of the rows.
     n_components : int or "auto"
         The number k of directions, or an upper bound of it. ``"auto"`` counts the directions
         that stand clear of the noise.
