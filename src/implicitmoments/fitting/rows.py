@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -105,19 +104,9 @@ class LabelledRows:
 
     def blocks(self, width: int) -> Iterator[Rows]:
         """Yield blocks, small enough that ``width`` numbers of each row fit."""
-        for rows, _ in self._read(width):
-            yield rows
-
-    def folds(self, width: int, n_folds: int) -> Iterator[tuple[Any, Rows]]:
-        """Yield blocks with the fold of each row, told by what its point holds."""
-        for rows, origin in self._read(width):
-            yield share_rows(origin, n_folds), rows
-
-    def _read(self, width: int) -> Iterator[tuple[Rows, Array]]:
-        size = self.block_rows or min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
+        size = self.block_rows or self._rows_for(width)
         for rows in blocks(range(self.n_rows), size):
-            block = self.problem.source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
-            yield _rows_of(block), block.get("origin", block["x"])
+            yield _rows_of(self.problem.source.read(rows, RowDraws(0, rows, (Stream.ROWS,))))
 
 
 @dataclass(frozen=True)
