@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from implicitmoments.backends import Array
 
 __all__ = [
+    "LARGEST",
     "After",
     "Block",
     "Measure",
@@ -35,6 +36,7 @@ After: TypeAlias = Callable[[Sums, int], None]
 # progress(what, rows done, rows in all)
 Progress: TypeAlias = Callable[[str, int, int], None]
 
+LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
 THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
 
 
@@ -47,10 +49,18 @@ def blocks(rows: range, block_rows: int) -> Iterator[range]:
 
 
 def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
-    """Add named sums; what only one of them names is taken as it is."""
+    """Add named sums; what only one of them names is taken as it is.
+
+    Of numbers whose name begins with ``LARGEST`` the larger is kept.
+    """
     total = dict(one)
     for name, value in other.items():
-        total[name] = total[name] + value if name in total else value
+        if name not in total:
+            total[name] = value
+        elif name.startswith(LARGEST):
+            total[name] = max(total[name], value)
+        else:
+            total[name] = total[name] + value
     return total
 
 
