@@ -3,6 +3,7 @@
 from implicitmoments.backends.linalg import (
     descending_eigh,
     gram,
+    map_into,
     multiply_into,
     orthonormality_defect,
     outer_rows,
@@ -35,6 +36,7 @@ __all__ = [
     "eye_like",
     "gram",
     "index_like",
+    "map_into",
     "move_like",
     "multiply_into",
     "namespace_of",

@@ -11,6 +11,7 @@ from implicitmoments.backends.namespace import Array, eye_like, namespace_of
 __all__ = [
     "descending_eigh",
     "gram",
+    "map_into",
     "multiply_into",
     "orthonormality_defect",
     "outer_rows",
@@ -47,6 +48,13 @@ def multiply_into(target: Array, left: Array, right: Array) -> None:
         np.multiply(left, right, out=target)
     else:
         target[...] = left * right
+
+
+def map_into(name: str, values: Array) -> Array:
+    """Apply a function of the standard, such as ``"exp"``; in NumPy in place."""
+    if isinstance(values, np.ndarray):
+        return getattr(np, name)(values, out=values)
+    return getattr(namespace_of(values), name)(values)
 
 
 def gram(rows: Array) -> Array:

@@ -37,7 +37,7 @@ PRECISIONS = (np.float64, np.float32)
 
 
 @contextmanager
-def open_rows(
+def open_rows(  # noqa: PLR0913
     estimator: Any,
     X: Any,
     y: Any = None,
@@ -46,6 +46,8 @@ def open_rows(
     labelled: bool = False,
     reset: bool = True,
     fewest: int = 1,
+    checkpoint: Any = None,  # noqa: ARG001
+    progress: Any = None,  # noqa: ARG001
 ) -> Iterator[Source]:
     """Give the rows of a fit as a source, checked, for as long as the fit takes.
 
