@@ -34,7 +34,15 @@ from implicitmoments.fitting.regression.standard import Standard, standardise
 from implicitmoments.learners.checks import check_number, check_whole
 from implicitmoments.learners.inputs import answer, open_rows, probe_of
 from implicitmoments.learners.warnings import AssumptionWarning
-from implicitmoments.samples import Block, RandomState, Source, Sums, Whitening, as_seed
+from implicitmoments.samples import (
+    Block,
+    RandomState,
+    Source,
+    Sums,
+    Whitening,
+    as_seed,
+    threads_for_folds,
+)
 
 __all__ = ["RegressionMixture"]
 
@@ -146,16 +154,19 @@ class RegressionMixture(BaseEstimator):
         """
         k, model = self._check_parameters()
         seed = as_seed(self.random_state)
-        with open_rows(
-            self,
-            X,
-            y,
-            sample_weight,
-            labelled=True,
-            fewest=2,
-            checkpoint=checkpoint,
-            progress=progress,
-        ) as source:
+        with (
+            open_rows(
+                self,
+                X,
+                y,
+                sample_weight,
+                labelled=True,
+                fewest=2,
+                checkpoint=checkpoint,
+                progress=progress,
+            ) as source,
+            threads_for_folds(),
+        ):
             self._fit(source, k, model, seed)
         return self
 

@@ -9,6 +9,7 @@ from implicitmoments.samples.fold import (
     add_sums,
     blocks,
     fold_blocks,
+    threads_for_folds,
 )
 from implicitmoments.samples.sources import (
     ArraySource,
@@ -43,4 +44,5 @@ __all__ = [
     "as_source",
     "blocks",
     "fold_blocks",
+    "threads_for_folds",
 ]

@@ -226,8 +226,8 @@ def _read(source: Source, n: int) -> Iterator[Block]:
 def _laid_out(block: Block, size: int) -> Iterator[FeatureBlock]:
     x, y = block["x"], block["y"]
     counts = block.get("counts")
-    for start in range(0, int(y.shape[0]), size):
-        part = slice(start, start + size)
+    for rows in blocks(range(int(y.shape[0])), size):
+        part = slice(rows.start, rows.stop)
         yield lay_out(x[part, :], y[part], None if counts is None else counts[part])
 
 
