@@ -249,25 +249,29 @@ class MappedSource(Source):
 
     def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
         """Let the other source pass over its rows, and map each block there."""
-        return self._source.fold(_Mapped(measure, self._map), rows, block_rows, **how)
+        return self._source.fold(_Mapped(measure, self._function), rows, block_rows, **how)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:
         """Let the other source pick its rows, and map them."""
         return self._map(self._source.pick(rows, what=what))
 
     def _map(self, block: Block) -> Block:
-        return {**self._function(block), "origin": block.get("origin", block["x"])}
+        return _mapped(block, self._function)
+
+
+def _mapped(block: Block, function: Callable[[Block], Block]) -> Block:
+    return {**function(block), "origin": block.get("origin", block["x"])}
 
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A measure of blocks that are mapped first."""
+    """A measure of blocks that are mapped first; it holds no source, and travels light."""
 
     measure: Measure
     function: Callable[[Block], Block]
 
     def __call__(self, block: Block, rows: range) -> Mapping[str, Array]:
-        return self.measure(self.function(block), rows)
+        return self.measure(_mapped(block, self.function), rows)
 
 
 class CountedSource(Source):
