@@ -8,6 +8,7 @@ from implicitmoments.backends.linalg import (
     orthonormality_defect,
     outer_rows,
     pair_rows,
+    turned,
 )
 from implicitmoments.backends.namespace import (
     Array,
@@ -16,6 +17,7 @@ from implicitmoments.backends.namespace import (
     as_real_array,
     check_finite,
     check_positive,
+    device_memory,
     eye_like,
     index_like,
     move_like,
@@ -33,6 +35,7 @@ __all__ = [
     "check_finite",
     "check_positive",
     "descending_eigh",
+    "device_memory",
     "eye_like",
     "gram",
     "index_like",
@@ -46,4 +49,5 @@ __all__ = [
     "pair_rows",
     "share_rows",
     "to_numpy",
+    "turned",
 ]

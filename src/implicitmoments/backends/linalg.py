@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
+import array_api_compat
 import numpy as np
 
 from implicitmoments.backends.namespace import Array, eye_like, namespace_of
@@ -16,9 +15,10 @@ __all__ = [
     "orthonormality_defect",
     "outer_rows",
     "pair_rows",
+    "turned",
 ]
 
-PANELLED, PANELS = 512, 8  # columns from which a gram is cut, and into how many panels
+PANEL = 128  # columns of a panel of a gram; of 96 to 640 the fastest on an H200
 
 
 def descending_eigh(matrix: Array) -> tuple[Array, Array]:
@@ -43,11 +43,24 @@ def orthonormality_defect(rows: Array) -> float:
 
 
 def multiply_into(target: Array, left: Array, right: Array) -> None:
-    """Write ``left * right`` into an array, in NumPy without another array in between."""
-    if isinstance(target, np.ndarray):
-        np.multiply(left, right, out=target)
-    else:
+    """Write ``left * right`` into an array, without another array in between where it can be."""
+    xp = namespace_of(target)
+    if array_api_compat.is_array_api_strict_namespace(xp):
         target[...] = left * right
+    else:
+        xp.multiply(left, right, out=target)
+
+
+def turned(matrix: Array) -> Array:
+    """Return a transposed copy whose rows lie in contiguous memory.
+
+    Sums and products keep the layout of what they are made of, so that ``+ 0`` would not do.
+    """
+    xp = namespace_of(matrix)
+    flipped = xp.matrix_transpose(matrix)
+    if array_api_compat.is_torch_array(matrix):
+        return flipped.contiguous()
+    return xp.ascontiguousarray(flipped) if hasattr(xp, "ascontiguousarray") else flipped
 
 
 def map_into(name: str, values: Array) -> Array:
@@ -60,20 +73,20 @@ def map_into(name: str, values: Array) -> Array:
 def gram(rows: Array) -> Array:
     """Return ``rowsᵀ rows``, (s, s), in about half the operations of a general product.
 
-    NumPy makes a symmetric update of it. Other libraries would make a general product, so there
-    the columns are cut into panels, and what lies below the diagonal follows by symmetry.
+    NumPy makes a symmetric update of it. A device would make a general product; there the
+    columns are cut into panels, and what lies below the diagonal follows by symmetry.
     """
     xp = namespace_of(rows)
     side = int(rows.shape[1])
-    if isinstance(rows, np.ndarray) or side < PANELLED:
-        return xp.matrix_transpose(rows) @ rows
-    edges = [side * i // PANELS for i in range(PANELS + 1)]
+    flipped = xp.matrix_transpose(rows)
+    if side <= PANEL or isinstance(rows, np.ndarray):
+        return flipped @ rows
     made = xp.empty((side, side), dtype=rows.dtype, device=rows.device)
-    turned = xp.matrix_transpose(rows)
-    for first, last in pairwise(edges):
-        part = turned[first:last, :] @ rows[:, first:]
-        made[first:last, first:] = part
-        made[last:, first:last] = xp.matrix_transpose(part[:, last - first :])
+    for first in range(0, side, PANEL):
+        last = min(first + PANEL, side)
+        panel = flipped[first:last, :] @ rows[:, first:]
+        made[first:last, first:] = panel
+        made[last:, first:last] = xp.matrix_transpose(panel[:, last - first :])
     return made
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "as_real_array",
     "check_finite",
     "check_positive",
+    "device_memory",
     "eye_like",
     "index_like",
     "move_like",
@@ -26,6 +27,7 @@ __all__ = [
 # Arrays of any library that follows the array API standard; no static type covers them all.
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
+UNKNOWN_MEMORY = 2**33  # of a device that does not say: 8 GB
 # What is small and decided upon on the host.
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -138,6 +140,18 @@ def on_host(array: Array) -> bool:
     if array_api_compat.is_torch_array(array):
         return bool(array.device.type == "cpu")
     return not array_api_compat.is_cupy_array(array)
+
+
+def device_memory(array: Array) -> int:
+    """Return the bytes of memory of the device of an array that is not on the host."""
+    if array_api_compat.is_torch_array(array):
+        import torch  # noqa: PLC0415 (it is there: the array is of it)
+
+        if array.device.type == "cuda":
+            return int(torch.cuda.mem_get_info(array.device)[1])
+    elif array_api_compat.is_cupy_array(array):
+        return int(array.device.mem_info[1])
+    return UNKNOWN_MEMORY
 
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:

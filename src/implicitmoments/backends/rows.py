@@ -7,7 +7,8 @@ import math
 import array_api_compat
 import numpy as np
 
-from implicitmoments.backends.namespace import Array, namespace_of, to_numpy
+from implicitmoments.backends.linalg import turned
+from implicitmoments.backends.namespace import Array, move_like, namespace_of, to_numpy
 
 __all__ = ["share_rows"]
 
@@ -17,9 +18,11 @@ LOWEST_63 = 2**63 - 1
 def share_rows(x: Array, n_shares: int) -> Array:
     """Send every row to one of some shares, by a hash of its entries: (n,) numbers from 0 on."""
     xp = namespace_of(x)
-    mixed = x[:, 0] * math.pi
+    factors = move_like(math.pi * np.sqrt(np.arange(1, x.shape[1] + 1)), x)
+    columns = turned(x) * factors[:, None]
+    mixed = columns[0, :]
     for j in range(1, int(x.shape[1])):  # in one order, whatever the block and its layout
-        mixed = mixed + x[:, j] * (math.pi * math.sqrt(j + 1))
+        mixed = mixed + columns[j, :]
     bits = _bits(xp.astype(mixed, xp.float64) + 0.0)  # + 0.0 makes −0 and 0 the same
     # splitmix64; signed numbers wrap around as unsigned ones do, and shift after a mask
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from implicitmoments.backends import Array, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.samples import Block, Measure, Sums
+from implicitmoments.samples import Block, Measure, Progress, Sums
 
 __all__ = ["Averager", "Progress", "circuit_of_order"]
-
-# progress(what, rows done, rows in all)
-Progress: TypeAlias = Callable[[str, int, int], None]
 
 BLOCK_NUMBERS = 2**19  # numbers the widest wire of a block may hold: 4 MB of float64
 

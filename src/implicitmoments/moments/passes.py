@@ -10,6 +10,7 @@ from typing import TypeAlias
 from implicitmoments.backends import (
     Array,
     check_finite,
+    device_memory,
     eye_like,
     gram,
     namespace_of,
@@ -40,7 +41,7 @@ Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 # Rows a block: enough for matrix products near their best, and if possible few enough that what
 # is made of them, 16 MB, is still in the cache when it is multiplied.
 FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 4_096, 16_384, 2**21
-DEVICE_NUMBERS = 2**27  # on a device, which has no such cache and wants long products: 1 GB
+DEVICE_PART = 64  # of the bytes of a device's memory: 8 such arrays of float64 would fill it
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ def _all_noise(value: Array, n: float) -> Estimate:
 
 def _rows_for(width: int, like: Array) -> int:
     if not on_host(like):
-        return max(FEWEST_ROWS, DEVICE_NUMBERS // width)
+        return max(FEWEST_ROWS, device_memory(like) // (DEVICE_PART * width))
     return min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from implicitmoments.backends import (
     multiply_into,
     namespace_of,
     outer_rows,
+    turned,
 )
 from implicitmoments.moments.chain import SymmetricChain, contract, lift, mixed_coefficients
 
@@ -35,6 +36,7 @@ __all__ = [
     "symmetric_product",
 ]
 
+Integers = np.ndarray[Any, np.dtype[np.int64]]
 NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
 
 
@@ -69,7 +71,7 @@ class PairWindow:
     @cached_property
     def pairs(self) -> tuple[Array, Array, Array]:
         """Row and column of each coordinate, and its factor."""
-        i, j = np.triu_indices(int(self.noise.shape[0]))
+        i, j = _pairs(int(self.noise.shape[0]))
         factors = np.where(i == j, 1.0, math.sqrt(2.0))
         i, j = index_like(i, self.noise), index_like(j, self.noise)
         return i, j, move_like(factors, self.noise)
@@ -87,20 +89,21 @@ class PairWindow:
         """
         xp = namespace_of(points)
         # φ_1 is the identity: images[1] are the points, times root
-        right = xp.matrix_transpose(points) + 0.0
-        left = right if root is None else xp.matrix_transpose(images[1]) + 0.0
+        right = turned(points)
+        left = right if root is None else turned(images[1])
         ones = xp.ones_like(right[0, :]) if root is None else root[:, 0]
         p, n = (int(s) for s in right.shape)
         stretched = right * math.sqrt(2.0)
         made = xp.empty((self.dim, n), dtype=points.dtype, device=points.device)
-        first = 0
-        for i in range(p):
-            last = first + p - i
-            made[first, :] = left[i, :] * right[i, :] - self.noise[i, i] * ones
-            multiply_into(made[first + 1 : last, :], left[i, :][None, :], stretched[i + 1 :, :])
+        variances = xp.linalg.diagonal(self.noise)
+        made[:p, :] = left * right - variances[:, None] * ones[None, :]
+        first = p
+        for i in range(p - 1):
+            last = first + p - 1 - i
+            multiply_into(made[first:last, :], left[i, :][None, :], stretched[i + 1 :, :])
             if not self.diagonal:
                 across = math.sqrt(2.0) * self.noise[i, i + 1 :]
-                made[first + 1 : last, :] -= across[:, None] * ones[None, :]
+                made[first:last, :] -= across[:, None] * ones[None, :]
             first = last
         return xp.matrix_transpose(made)
 
@@ -115,7 +118,7 @@ class PairWindow:
         """Turn symmetric matrices (n, p, p) into coordinates (n, dim)."""
         xp = namespace_of(matrices)
         p = int(self.noise.shape[0])
-        i, j = np.triu_indices(p)
+        i, j = _pairs(p)
         flat = xp.reshape(matrices, (matrices.shape[0], -1))
         chosen = xp.take(flat, index_like(i * p + j, flat), axis=1)
         return chosen * move_like(self.pairs[2], matrices)[None, :]
@@ -124,7 +127,7 @@ class PairWindow:
         """Turn coordinates (n, dim) into symmetric matrices (n, p, p)."""
         xp = namespace_of(coordinates)
         p = int(self.noise.shape[0])
-        i, j = np.triu_indices(p)
+        i, j = _pairs(p)
         place = np.empty((p, p), dtype=np.int64)
         place[i, j] = place[j, i] = np.arange(len(i))
         scaled = coordinates / move_like(self.pairs[2], coordinates)[None, :]
@@ -138,6 +141,12 @@ class PairWindow:
         """Return the matrices of the rows, flattened."""
         xp = namespace_of(rows)
         return xp.reshape(self.matrices(rows), (rows.shape[0], -1))
+
+
+def _pairs(p: int) -> tuple[Integers, Integers]:
+    """Return pairs i ≤ j: the p squares first, then row by row what is right of the diagonal."""
+    i, j = np.triu_indices(p, 1)
+    return np.concatenate([np.arange(p), i]), np.concatenate([np.arange(p), j])
 
 
 @dataclass(frozen=True, eq=False)

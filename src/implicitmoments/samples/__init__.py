@@ -1,16 +1,22 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
+from implicitmoments.samples.dask_answers import map_rows
+from implicitmoments.samples.dask_rows import AbsentSource, DaskSource
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
+from implicitmoments.samples.files import BlockSource, FileSource, open_file
 from implicitmoments.samples.fold import (
     After,
     Block,
     Measure,
+    Progress,
     Sums,
     add_sums,
     blocks,
     fold_blocks,
     threads_for_folds,
 )
+from implicitmoments.samples.journal import Journal
+from implicitmoments.samples.journaled import JournaledSource, describe_rows
 from implicitmoments.samples.sources import (
     ArraySource,
     CallableSource,
@@ -22,16 +28,25 @@ from implicitmoments.samples.sources import (
 )
 from implicitmoments.samples.truth import Truth
 from implicitmoments.samples.whitening import Whitening
+from implicitmoments.samples.wrapped import ProgressSource
 
 __all__ = [
+    "AbsentSource",
     "After",
     "ArraySource",
     "Block",
+    "BlockSource",
     "CallableSource",
     "CountedSource",
+    "DaskSource",
     "DifferenceSource",
+    "FileSource",
+    "Journal",
+    "JournaledSource",
     "MappedSource",
     "Measure",
+    "Progress",
+    "ProgressSource",
     "RandomState",
     "RowDraws",
     "Source",
@@ -43,6 +58,9 @@ __all__ = [
     "as_seed",
     "as_source",
     "blocks",
+    "describe_rows",
     "fold_blocks",
+    "map_rows",
+    "open_file",
     "threads_for_folds",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeAlias
@@ -19,11 +19,13 @@ __all__ = [
     "After",
     "Block",
     "Measure",
+    "Progress",
     "Sums",
     "add_sums",
     "blocks",
     "fold_blocks",
     "threads_for_folds",
+    "threads_of_whole",
 ]
 
 Block: TypeAlias = Mapping[str, Array]
@@ -32,6 +34,8 @@ Sums: TypeAlias = dict[str, Array]
 Measure: TypeAlias = Callable[[Block, range], Mapping[str, Array]]
 # after(sums so far, first row that is not in them)
 After: TypeAlias = Callable[[Sums, int], None]
+# progress(what, rows done, rows in all)
+Progress: TypeAlias = Callable[[str, int, int], None]
 
 THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
 
@@ -69,8 +73,8 @@ def fold_blocks(
     result has the same bits for any number of threads.
     """
     total, pieces = dict(initial or {}), list(pieces)
-    n_threads = _allowed_threads() if len(pieces) > 2 * THREADED_BLOCKS else 1
-    if n_threads > 1 and len(pieces) >= THREADED_BLOCKS * n_threads:
+    n_threads = _threads_for(len(pieces))
+    if n_threads > 1:
         first = read(pieces[0])
         if all(array_api_compat.is_numpy_array(array) for array in first.values()):
             return _fold_in_threads(read, measure, pieces, total, after, n_threads)
@@ -79,6 +83,24 @@ def fold_blocks(
         if after is not None:
             after(total, piece.stop)
     return total
+
+
+def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
+    """Measure the last blocks of a pass over NumPy arrays as the whole pass does it.
+
+    In a pass of many blocks BLAS has one thread a block, and in one of few it has them all, which
+    may round differently.
+    """
+    if _threads_for(n_pieces) > 1 and _threads_for(n_left) == 1:
+        limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+        return limited
+    return nullcontext()
+
+
+def _threads_for(n_pieces: int) -> int:
+    """Return how many of so many blocks are measured at a time."""
+    n_threads = _allowed_threads() if n_pieces > 2 * THREADED_BLOCKS else 1
+    return n_threads if n_pieces >= THREADED_BLOCKS * n_threads else 1
 
 
 def _fold_in_threads(

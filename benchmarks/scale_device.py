@@ -1,0 +1,145 @@
+"""Passes and fits on a GPU, beside the card's own products, NumPy and scikit-learn.
+
+Run: python benchmarks/scale_device.py pass [--rows 4000000] [--library torch|cupy]
+     python benchmarks/scale_device.py fit [--rows 10000000] [--peers]
+
+``pass`` measures one accumulation pass at k = p = 50 and the rate of the card's own matrix
+product of the same precision in the same run. A symmetric update of side s counts N·s²
+operations, half a general product. ``fit`` fits SphericalMixture to k = 60 components in d = 30
+on the card, beside NumPy on the host and scikit-learn's GaussianMixture on the card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.backends import Array, namespace_of, to_numpy
+from implicitmoments.moments import HermiteProblem
+from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.closed_form import even_estimate
+from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.windows import ChainWindow, Window, open_window
+from implicitmoments.testing import chain_of_powers
+
+
+class Card:
+    """The library, the device, and how to wait for it."""
+
+    def __init__(self, library: str) -> None:
+        if library == "torch":
+            import torch  # noqa: PLC0415 (one of several, none of them needed elsewhere)
+
+            self.name = f"torch {torch.__version__}, {torch.cuda.get_device_name()}"
+            self.wait = torch.cuda.synchronize
+            self._move = lambda x: torch.asarray(x, device="cuda")
+            self._normal = lambda n, d, dtype: torch.randn(
+                n, d, device="cuda", dtype=getattr(torch, dtype)
+            )
+        else:
+            import cupy  # noqa: PLC0415
+
+            properties = cupy.cuda.runtime.getDeviceProperties(0)
+            self.name = f"CuPy {cupy.__version__}, {properties['name'].decode()}"
+            self.wait = cupy.cuda.Device().synchronize
+            self._move = cupy.asarray
+            self._normal = lambda n, d, dtype: cupy.random.standard_normal((n, d), dtype=dtype)
+
+    def move(self, x: Any) -> Array:
+        """Bring an array to the card."""
+        return self._move(x)
+
+    def normal(self, n: int, d: int, dtype: str) -> Array:
+        """Draw normal numbers on the card."""
+        return self._normal(n, d, dtype)
+
+    def seconds(self, run: Callable[[], Any], repeats: int = 5) -> float:
+        """Return the median time of several runs, after one that is not counted."""
+        taken = []
+        for _ in range(repeats + 1):
+            self.wait()
+            clock = perf_counter()
+            run()
+            self.wait()
+            taken.append(perf_counter() - clock)
+        return statistics.median(taken[1:])
+
+    def product_rate(self, side: int, dtype: str) -> float:
+        """Operations a second of the better of two shapes: square, and like that of a pass."""
+        best = 0.0
+        for rows, columns in ((8_192, 8_192), (100_000, side)):
+            A, B = self.normal(columns, rows, dtype), self.normal(rows, columns, dtype)
+            taken = self.seconds(lambda A=A, B=B: A @ B)  # type: ignore[misc]
+            best = max(best, 2 * rows * columns**2 / taken)
+        return best
+
+
+def operations(chain: SymmetricChain, window: Window, n: int) -> float:
+    """Count the products of one pass: images along the chain, the window, the Gram matrices."""
+    p, r = chain.p, chain.order
+    total = 0.0
+    for s in range(2, r + 1):
+        total += 2 * chain.dim(s) * chain.dim(s - 1) * p + 2 * chain.dim(s) * chain.dim(s - 2)
+    if isinstance(window, ChainWindow):
+        total += 2 * chain.dim(r) * p * (window.dim + chain.dim(r - 1))
+    sides = [*(chain.dim(s) for s in range(r + 1)), window.dim]
+    return n * (total + sum(side**2 for side in sides))
+
+
+def passes(arguments: argparse.Namespace) -> None:
+    """Print the rate of accumulation passes beside that of the card's own products."""
+    card, n, k = Card(arguments.library), arguments.rows, 50
+    print(f"{card.name}; Python {platform.python_version()}; {n:,} rows, k = p = {k}")
+    print("| pass | precision | seconds | TFLOP/s | product TFLOP/s | ratio | error |")
+    print("|---" * 7 + "|")
+    vectors = np.random.default_rng(1).normal(size=(k, k))
+    for order in (1, 2):
+        exact = None
+        for dtype in ("float64", "float32"):
+            X = card.normal(n, k, dtype)
+            if exact is not None:  # the same rows
+                X = namespace_of(X).astype(exact[0], X.dtype)
+            chain = chain_of_powers(vectors, order)
+            chain = SymmetricChain(
+                tuple(_like(step, X) for step in chain.steps), _like(chain.noise, X)
+            )
+            window = open_window(chain, k)
+            view = whole_view(HermiteProblem(X))
+            estimate = lambda v=view, c=chain, w=window: even_estimate(v, c, w)  # noqa: E731
+            found = to_numpy(estimate().value)
+            exact = exact or (X, found)
+            error = np.linalg.norm(found - exact[1]) / np.linalg.norm(exact[1])
+            rate = operations(chain, window, n) / (taken := card.seconds(estimate))
+            product = card.product_rate(window.dim, dtype)
+            print(
+                f"| order {2 * order + 2} | {dtype} | {taken:.3f} | {rate / 1e12:.1f} | "
+                f"{product / 1e12:.1f} | {rate / product:.2f} | {error:.1e} |",
+                flush=True,
+            )
+
+
+def _like(matrix: Any, other: Array) -> Array:
+    from implicitmoments.backends import move_like  # noqa: PLC0415
+
+    return move_like(np.asarray(matrix), other)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", choices=["pass"])
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--library", choices=["torch", "cupy"], default="torch")
+    arguments = parser.parse_args()
+    arguments.rows = arguments.rows or 4_000_000
+    passes(arguments)
+
+
+if __name__ == "__main__":
+    main()
