@@ -18,9 +18,7 @@ from implicitmoments.backends import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.fitting.gaussianity import measure_gaussianity
 from implicitmoments.fitting.regression.choose_k import bic, choose_lines, n_parameters
-from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.errors import covariances
 from implicitmoments.fitting.regression.features import lay_out
 from implicitmoments.fitting.regression.fit import FittedLines, Workspace, fit_lines
@@ -31,15 +29,19 @@ from implicitmoments.fitting.regression.likelihood import (
     responsibilities,
 )
 from implicitmoments.fitting.regression.standard import Standard, standardise
-from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.checks import check_whole
 from implicitmoments.learners.inputs import answer, open_rows, probe_of
+from implicitmoments.learners.regression_checks import (
+    check_parameters,
+    most_lines,
+    words_for_user,
+)
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import (
     Block,
     RandomState,
     Source,
     Sums,
-    Whitening,
     as_seed,
     threads_for_folds,
 )
@@ -48,7 +50,6 @@ __all__ = ["RegressionMixture"]
 
 SCORED_ROWS = 16_384
 ABOUT = 12  # lines that n_components="auto" lays rows out for
-ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
 
 
 class RegressionMixture(BaseEstimator):
@@ -59,6 +60,10 @@ class RegressionMixture(BaseEstimator):
     global: peaks of the characteristic function of (x, y), and vectors read off the moments of
     Lemma 4.23 with Fourier weights. EM on some of the rows follows, then a search for lines that
     are missing, judged by the likelihood, and EM on all rows. There is nothing to restart.
+
+    Rows may be NumPy arrays, arrays of other libraries and devices, or a source; all that looks
+    at every row is a sum over blocks, and searches look at some of the rows. Results come in the
+    library and on the device of the rows.
 
     Parameters
     ----------
@@ -152,7 +157,7 @@ class RegressionMixture(BaseEstimator):
         progress : callable, optional
             Told of each pass.
         """
-        k, model = self._check_parameters()
+        k, self._model = check_parameters(self)
         seed = as_seed(self.random_state)
         with (
             open_rows(
@@ -167,12 +172,15 @@ class RegressionMixture(BaseEstimator):
             ) as source,
             threads_for_folds(),
         ):
-            self._fit(source, k, model, seed)
+            self._fit(source, k, seed)
+        for sentence in self.stats_["warnings"]:
+            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
         return self
 
-    def _fit(self, source: Source, k: int | None, model: Model, seed: int) -> None:
+    def _fit(self, source: Source, k: int | None, seed: int) -> None:
+        model = self._model
         standard = standardise(source, intercept=model.intercept)
-        most = self._check_rows(source.n_rows or 0, standard.n_features, k)
+        most = most_lines(self, source.n_rows or 0, standard.n_features, k)
         how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "seed": seed}
         scores: dict[int, float] = {}
         space = Workspace.of(standard.rows(source), k or min(most, ABOUT))
@@ -184,7 +192,7 @@ class RegressionMixture(BaseEstimator):
         self._store(fitted, standard, found, space, probe_of(source))
         units = 2 * space.rows.mass * float(np.log(standard.scale))
         self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
-        self._warn(source, standard, space)
+        self.stats_["warnings"] = words_for_user(self, source, standard, model)
 
     def predict(self, X: Any) -> Array:
         """Return the mean of y given x: that of all lines, by their weights."""
@@ -313,33 +321,6 @@ class RegressionMixture(BaseEstimator):
         q = self._standard.n_features + 1
         return n_parameters(self.n_components_, q, self._model)
 
-    def _check_parameters(self) -> tuple[int | None, Model]:
-        """Check what was typed; None for as many lines as BIC says."""
-        if self.noise not in ("shared", "separate"):
-            raise ValueError(f"noise is 'shared' or 'separate', got {self.noise!r}")
-        check_whole("max_iter", self.max_iter, 1)
-        check_whole("max_components", self.max_components, 1)
-        check_number("tol", self.tol, 0.0)
-        self._model = Model(shared=self.noise == "shared", intercept=bool(self.fit_intercept))
-        if isinstance(self.n_components, str):
-            if self.n_components != "auto":
-                raise ValueError(
-                    f"n_components is a whole number or 'auto', got {self.n_components!r}"
-                )
-            return None, self._model
-        return check_whole("n_components", self.n_components, 1), self._model
-
-    def _check_rows(self, n_rows: int, n_features: int, k: int | None) -> int:
-        """Return the most lines that are fitted."""
-        if k is None:
-            return max(1, min(self.max_components, n_rows // (ROWS_TO_COUNT * (n_features + 2))))
-        if k > n_rows:
-            raise ValueError(
-                f"n_components={k} is more than the {n_rows} rows; "
-                "use more rows or fewer components"
-            )
-        return k
-
     def _store(
         self,
         fitted: FittedLines,
@@ -373,40 +354,6 @@ class RegressionMixture(BaseEstimator):
             "noise_maximum": noise_maximum(space.waves.n_searched),
             "mean_log_likelihood_history": fitted.history,
         }
-
-    def _warn(self, source: Source, standard: Standard, space: Workspace) -> None:
-        """Say what the user can act on."""
-        said: list[str] = []
-        k, q = self.n_components_, standard.n_features + int(self._model.intercept)
-        if space.rows.n_rows < k * q:
-            said.append(
-                f"{k} lines with {q} coefficients each are fitted to {space.rows.n_rows} rows, "
-                "which do not determine them; use fewer components or features, or more rows"
-            )
-        if standard.constant:
-            said.append("y is the same in every row, so that all lines are; look at y")
-        words = self._odd_inputs(source, standard) if k > 1 else None
-        if words is not None:
-            said.append(
-                f"the inputs are clearly not Gaussian: {words}. The likelihood does not ask for "
-                "Gaussian inputs, but the start does: compare log_likelihood_ for a few values of "
-                "random_state"
-            )
-        if not self.converged_:
-            said.append(
-                f"EM did not converge in max_iter={self.max_iter} passes; raise max_iter or tol"
-            )
-        self.stats_["warnings"] = said
-        for sentence in said:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=4)
-
-    def _odd_inputs(self, source: Source, standard: Standard) -> str | None:
-        """Say what of the inputs is not Gaussian."""
-        whitening = standard.whitening
-        if not self._model.intercept:  # about 0, and not about the mean
-            whitening = Whitening.of(source, reduce=True)
-        names = getattr(self, "feature_names_in_", None)
-        return measure_gaussianity(source, whitening).words(names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -178,7 +178,9 @@ class FeatureRows:
         rows = FeatureRows.of(source)
         if rows.held is not None:
             return rows
-        size = BLOCK_ROWS if rows.host else DEVICE_NUMBERS // (self.n_features + 1)
+        # on a device all products of two columns of a block are made at once
+        wide = max(READ_ROWS, DEVICE_NUMBERS // (self.n_features + 1) ** 2)
+        size = BLOCK_ROWS if rows.host else wide
         held = tuple(_laid_out(block, size))
         return FeatureRows(source, held, rows.n_rows, rows.mass, rows.rounding, rows.host)
 
