@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -24,6 +25,7 @@ from implicitmoments.samples import (
 __all__ = ["FeatureBlock", "FeatureMeasure", "FeatureRows", "as_sum", "lay_out"]
 
 BLOCK_ROWS = 1_024  # (1, x, y) of a block and the responsibilities fit in the cache
+OTHER_ROWS = 4_096  # of a block of other libraries in main memory, where each call costs more
 READ_ROWS, READ_NUMBERS = 16_384, 2**21  # read at a time
 PIECES, LARGEST_PIECE = 16, 16  # that held blocks are measured in, and blocks of one
 HELD_NUMBERS = 2**27  # of features of local rows that are kept in memory: 1 GB of float64
@@ -142,9 +144,10 @@ class FeatureRows:
         """
         if self.held is not None and self.n_rows < 2 * n:
             return self
-        if self.held is None:
-            n = min(n, max(1, SAMPLE_NUMBERS // (self.n_features + 1)))
         stride = max(1, self.n_rows // max(1, n))
+        if self.held is None:
+            most = max(1, SAMPLE_NUMBERS // (self.n_features + 1))
+            stride = max(stride, math.ceil(self.n_rows / most))
         if stride not in self._latest:  # the last one is often asked for again
             self._latest.clear()
             self._latest[stride] = self._sample(stride)
@@ -180,8 +183,7 @@ class FeatureRows:
             return rows
         # on a device all products of two columns of a block are made at once
         wide = max(READ_ROWS, DEVICE_NUMBERS // (self.n_features + 1) ** 2)
-        size = BLOCK_ROWS if rows.host else wide
-        held = tuple(_laid_out(block, size))
+        held = tuple(_laid_out(block, _rows_at_once(block["x"], wide)))
         return FeatureRows(source, held, rows.n_rows, rows.mass, rows.rounding, rows.host)
 
 
@@ -198,7 +200,7 @@ class _LaidOut:
 
     def __call__(self, block: Block, rows: range) -> Sums:
         total: Sums = {}
-        for part in _laid_out(block, BLOCK_ROWS if on_host(block["x"]) else len(rows)):
+        for part in _laid_out(block, _rows_at_once(block["x"], len(rows))):
             total = add_sums(total, self.measure(part))
         return total
 
@@ -223,6 +225,12 @@ def _read(source: Source, n: int) -> Iterator[Block]:
     size = min(max(BLOCK_ROWS, READ_NUMBERS // source.n_features), READ_ROWS)
     for rows in blocks(range(n), size):
         yield source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
+
+
+def _rows_at_once(x: Array, on_device: int) -> int:
+    if not on_host(x):
+        return on_device
+    return BLOCK_ROWS if isinstance(x, np.ndarray) else OTHER_ROWS
 
 
 def _laid_out(block: Block, size: int) -> Iterator[FeatureBlock]:
