@@ -195,3 +195,16 @@ def test_any_number_of_threads_gives_the_same_bits(data):
         with threadpool_limits(n, user_api="blas"):
             fits.append(RegressionMixture(3, random_state=0).fit(X, y))
     np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+
+
+def test_large_blocks_of_a_device(monkeypatch):
+    """Blocks as a graphics card has them give what small ones do."""
+    X, y, _ = make_regression_mixture(1_500, 2, 3, noise=0.3, random_state=0)
+    expected = RegressionMixture(2, random_state=0).fit(X, y)
+    for place in ("features", "fourier"):
+        monkeypatch.setattr(
+            f"implicitmoments.fitting.regression.{place}.on_host", lambda array: False
+        )
+    there = [array_api_strict.asarray(a, device=ELSEWHERE) for a in (X, y)]
+    found = RegressionMixture(2, random_state=0).fit(*there)
+    same(found, expected, rtol=1e-6, atol=1e-8)
