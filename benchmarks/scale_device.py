@@ -14,19 +14,29 @@ from __future__ import annotations
 import argparse
 import platform
 import statistics
+import warnings
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
 
-from implicitmoments.backends import Array, namespace_of, to_numpy
+from implicitmoments import SphericalMixture
+from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
+from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import ChainWindow, Window, open_window
 from implicitmoments.testing import chain_of_powers
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Card:
@@ -37,9 +47,9 @@ class Card:
             import torch  # noqa: PLC0415 (one of several, none of them needed elsewhere)
 
             self.name = f"torch {torch.__version__}, {torch.cuda.get_device_name()}"
-            self.wait = torch.cuda.synchronize
-            self._move = lambda x: torch.asarray(x, device="cuda")
-            self._normal = lambda n, d, dtype: torch.randn(
+            self.wait: Any = torch.cuda.synchronize
+            self._move: Any = lambda x: torch.asarray(x, device="cuda")
+            self._normal: Any = lambda n, d, dtype: torch.randn(
                 n, d, device="cuda", dtype=getattr(torch, dtype)
             )
         else:
@@ -107,11 +117,11 @@ def passes(arguments: argparse.Namespace) -> None:
                 X = namespace_of(X).astype(exact[0], X.dtype)
             chain = chain_of_powers(vectors, order)
             chain = SymmetricChain(
-                tuple(_like(step, X) for step in chain.steps), _like(chain.noise, X)
+                tuple(move_like(step, X) for step in chain.steps), move_like(chain.noise, X)
             )
             window = open_window(chain, k)
             view = whole_view(HermiteProblem(X))
-            estimate = lambda v=view, c=chain, w=window: even_estimate(v, c, w)  # noqa: E731
+            estimate = partial(even_estimate, view, chain, window)
             found = to_numpy(estimate().value)
             exact = exact or (X, found)
             error = np.linalg.norm(found - exact[1]) / np.linalg.norm(exact[1])
@@ -124,21 +134,72 @@ def passes(arguments: argparse.Namespace) -> None:
             )
 
 
-def _like(matrix: Any, other: Array) -> Array:
-    from implicitmoments.backends import move_like  # noqa: PLC0415
+def mixture_on(card: Card, n: int, dtype: str) -> tuple[Array, Floats]:
+    """Return rows of the card, and the means they are drawn about."""
+    _, truth = make_spherical_mixture(1_000, 60, 30, radius=6.0, separation=5.0, random_state=100)
+    means = card.move(truth.vectors)
+    labels = card.move(np.random.default_rng(0).integers(60, size=n))
+    X = card.normal(n, 30, "float64") + means[labels, :]
+    return namespace_of(X).astype(X, getattr(namespace_of(X), dtype)), truth.vectors
 
-    return move_like(np.asarray(matrix), other)
+
+def fits(arguments: argparse.Namespace) -> None:
+    """Print the time and the outcome of whole fits."""
+    card, n = Card(arguments.library), arguments.rows
+    print(f"{card.name}; scikit-learn {sklearn.__version__}; {n:,} rows, k = 60, d = 30")
+    print("| fit | seconds | means found | mean log-likelihood | passes of EM |")
+    print("|---" * 5 + "|")
+    for dtype in ("float64", "float32"):
+        X, means = mixture_on(card, n, dtype)
+        ours = SphericalMixture(60, random_state=0)
+        SphericalMixture(3, random_state=0).fit(X[:50_000, :])  # libraries are loaded
+        tell(f"SphericalMixture, {dtype}, on the card", card, ours, X, means)
+        if dtype == "float64" and arguments.peers:
+            for n_init in (1, 3):
+                peer = GaussianMixture(
+                    60,
+                    covariance_type="spherical",
+                    init_params="random_from_data",
+                    n_init=n_init,
+                    max_iter=200,
+                    tol=1e-5,
+                    random_state=0,
+                )
+                name = f"GaussianMixture, {n_init} start{'s' * (n_init > 1)}, on the card"
+                with sklearn.config_context(array_api_dispatch=True):
+                    tell(name, card, peer, X, means)
+            with threadpool_limits(2):
+                here = to_numpy(X)
+                tell("SphericalMixture, float64, two cores", card, ours, here, means)
+
+
+def tell(name: str, card: Card, model: Any, X: Array, means: Floats) -> None:
+    """Fit and print a row."""
+    card.wait()
+    clock = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X)
+    card.wait()
+    seconds = perf_counter() - clock
+    apart = np.linalg.norm(means[:, None] - to_numpy(model.means_)[None], axis=2).min(axis=1)
+    print(
+        f"| {name} | {seconds:.1f} | {np.sum(apart < 0.5)} of 60 | "
+        f"{float(model.lower_bound_):.5f} | {model.n_iter_} |",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["pass"])
+    parser.add_argument("table", choices=["pass", "fit"])
     parser.add_argument("--rows", type=int)
     parser.add_argument("--library", choices=["torch", "cupy"], default="torch")
+    parser.add_argument("--peers", action="store_true", help="scikit-learn, and two cores")
     arguments = parser.parse_args()
-    arguments.rows = arguments.rows or 4_000_000
-    passes(arguments)
+    arguments.rows = arguments.rows or (4_000_000 if arguments.table == "pass" else 10_000_000)
+    {"pass": passes, "fit": fits}[arguments.table](arguments)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from implicitmoments.samples.journal import Journal
-from implicitmoments.samples.packing import pack, unpack
+from implicitmoments.samples.checkpoint.journal import Journal
+from implicitmoments.samples.checkpoint.packing import pack, unpack
 
 
 def numpy_probe():
@@ -92,7 +92,7 @@ def test_another_task_drops_what_comes_after_it(tmp_path):
 
 
 def test_large_arrays_are_kept_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("implicitmoments.samples.journal.PART_BYTES", 100)
+    monkeypatch.setattr("implicitmoments.samples.checkpoint.journal.PART_BYTES", 100)
     kept = np.random.default_rng(0).normal(size=(5, 13))
     with Journal(tmp_path / "j") as journal:
         journal.keep(0, "", {"a": kept, "b": kept[0]})
@@ -105,7 +105,9 @@ def test_an_interruption_while_writing_leaves_what_was_there(tmp_path, monkeypat
     with Journal(tmp_path / "j") as journal:
         journal.keep(0, "", {"a": 1.0}, next_row=2)
         journal.keep(1, "", {"a": 1.0})  # waits, and is lost
-        monkeypatch.setattr("implicitmoments.samples.journal.PART_BYTES", 0)  # range() fails
+        monkeypatch.setattr(
+            "implicitmoments.samples.checkpoint.journal.PART_BYTES", 0
+        )  # range() fails
         with pytest.raises(ValueError, match="range"):
             journal.keep(0, "", {"a": np.ones(9)}, next_row=3)
         monkeypatch.undo()

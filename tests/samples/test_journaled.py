@@ -282,7 +282,7 @@ def test_the_last_blocks_are_measured_with_as_many_threads_as_in_a_whole_pass(tm
 
 
 def test_what_is_made_faster_than_it_is_kept_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("implicitmoments.samples.journaled.SMALL_BYTES", 100)
+    monkeypatch.setattr("implicitmoments.samples.checkpoint.journaled.SMALL_BYTES", 100)
     big, small = (lambda b, r: {"a": np.zeros(200_000)}), (lambda b, r: {"a": 1.0})
     with Journal(tmp_path / "j") as journal:
         source = JournaledSource(ArraySource(X), journal)

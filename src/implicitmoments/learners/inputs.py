@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
 import numpy as np
@@ -22,22 +23,40 @@ from implicitmoments.backends import (
 from implicitmoments.samples import (
     ArraySource,
     Block,
+    BlockSource,
+    DaskSource,
+    Journal,
+    JournaledSource,
     MappedSource,
+    Progress,
+    ProgressSource,
     RowDraws,
     Source,
     Stream,
     Sums,
+    as_seed,
+    describe_rows,
+    is_dask,
+    open_file,
 )
 
-__all__ = ["answer", "open_rows", "probe_of"]
+__all__ = ["Checkpoint", "Given", "open_rows", "probe_of"]
+
+Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
 COUNTED_ROWS = 65_536  # read at a time, where weights are looked at
-ANSWERED_ROWS = 16_384
 PRECISIONS = (np.float64, np.float32)
 
 
+class Given(NamedTuple):
+    """What a fit is given: its rows, and the seed of its random numbers."""
+
+    source: Source
+    seed: int
+
+
 @contextmanager
-def open_rows(  # noqa: PLR0913
+def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     estimator: Any,
     X: Any,
     y: Any = None,
@@ -46,9 +65,9 @@ def open_rows(  # noqa: PLR0913
     labelled: bool = False,
     reset: bool = True,
     fewest: int = 1,
-    checkpoint: Any = None,  # noqa: ARG001
-    progress: Any = None,  # noqa: ARG001
-) -> Iterator[Source]:
+    checkpoint: Checkpoint = None,
+    progress: Progress | None = None,
+) -> Iterator[Given]:
     """Give the rows of a fit as a source, checked, for as long as the fit takes.
 
     Its columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where a weight was
@@ -58,27 +77,46 @@ def open_rows(  # noqa: PLR0913
     Parameters
     ----------
     estimator : estimator
-    X : array, data frame or Source
-    y : array, where rows are labelled
-    sample_weight : array, optional
+    X : array, data frame, path, iterator of blocks, or Source
+        Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
+        frames; the path of a file, or a list of paths.
+    y : array or column, where rows are labelled
+        Of files and Dask data frames the name of a column. Blocks and sources hold their own.
+    sample_weight : array or column, optional
     labelled : bool
         Whether labels are asked for.
     reset : bool
         Whether the estimator takes the number of features from these rows, or expects its own.
     fewest : int
         The fewest rows that will do.
+    checkpoint : path or Journal, optional
+        Keeps what passes over the rows have summed up, so that a fit that was interrupted goes
+        on from there.
+    progress : callable, optional
+        Called as ``progress(what, rows_done, rows_total)``.
     """
-    if isinstance(X, Source):
-        source = _from_source(estimator, X, reset, labelled)
-    elif _is_foreign(X):
-        source = _from_foreign(estimator, X, y if labelled else None, sample_weight, reset)
-    else:
-        source = _from_arrays(estimator, X, y, sample_weight, labelled, reset, fewest)
-    if (source.n_rows or 0) < fewest:
-        raise ValueError(
-            f"Found array with {source.n_rows} sample(s) while a minimum of {fewest} is required"
-        )
-    yield _scaled_counts(source)
+    with ExitStack() as stack:
+        columns = (y if labelled else None, sample_weight)
+        if _lies_elsewhere(X):
+            source = _open_elsewhere(X, *columns, stack)
+            _check_source(estimator, source, reset, labelled)
+        elif _is_foreign(X):
+            source = _from_foreign(estimator, X, *columns, reset)
+        else:
+            source = _from_arrays(estimator, X, *columns, labelled, reset, fewest)
+        if (source.n_rows or 0) < fewest:
+            raise ValueError(
+                f"Found array with {source.n_rows} sample(s) while a minimum of {fewest} is "
+                "required"
+            )
+        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
+        if checkpoint is not None:
+            journal = stack.enter_context(_open_journal(checkpoint, estimator, source))
+            seed = int(journal.remember("seed", seed))
+            source = JournaledSource(source, journal)
+        if progress is not None:
+            source = ProgressSource(source, progress)
+        yield Given(_scaled_counts(source), seed)
 
 
 def probe_of(source: Source) -> Array:
@@ -87,36 +125,47 @@ def probe_of(source: Source) -> Array:
     return source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))["x"]
 
 
-def answer(
-    estimator: Any,
-    X: Any,
-    function: Callable[..., Array],
-    y: Any = None,
-    *,
-    labelled: bool = False,
-    block_rows: int | None = None,
-) -> Array:
-    """Answer for every row, block by block, in the library and on the device of the rows.
+def _lies_elsewhere(X: Any) -> bool:
+    """Say whether rows are read or computed when they are passed over."""
+    return (
+        isinstance(X, Source | str | PathLike | Iterator)
+        or is_dask(X)
+        or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike))
+    )
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    X, y : what the user gave
-    function : callable
-        ``function(x)``, or ``function(x, y)`` of labelled rows, returns an array with one entry
-        or one row for each row.
-    labelled : bool
-    block_rows : int, optional
-    """
-    with open_rows(estimator, X, y, labelled=labelled, reset=False) as source:
-        size, n = block_rows or ANSWERED_ROWS, source.n_rows or 0
-        names = ("x", "y") if labelled else ("x",)
-        parts = []
-        for start in range(0, n, size):
-            rows = range(start, min(start + size, n))
-            block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
-            parts.append(function(*(block[name] for name in names)))
-    return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
+
+def _open_elsewhere(X: Any, y: Any, sample_weight: Any, stack: ExitStack) -> Source:
+    if is_dask(X):
+        if hasattr(X, "columns"):
+            return DaskSource.from_frame(X, y=y, sample_weight=sample_weight)
+        return DaskSource(X, y=y, counts=sample_weight)
+    if isinstance(X, Source | Iterator):
+        for name, column in (("y", y), ("sample_weight", sample_weight)):
+            if column is not None:
+                raise ValueError(
+                    f"{name} was given beside a source or blocks of rows, which have columns of "
+                    f"their own; give {name} there"
+                )
+        return X if isinstance(X, Source) else stack.enter_context(BlockSource(X))
+    return stack.enter_context(open_file(X, y=y, sample_weight=sample_weight))
+
+
+def _open_journal(checkpoint: Any, estimator: Any, source: Source) -> AbstractContextManager[Any]:
+    if isinstance(checkpoint, Journal):
+        return nullcontext(checkpoint)
+    parameters = {name: _told(v) for name, v in estimator.get_params(deep=False).items()}
+    fingerprint = {"estimator": type(estimator).__name__, **parameters, **describe_rows(source)}
+    return Journal(checkpoint, fingerprint)
+
+
+def _told(value: Any) -> Any:
+    """Return a parameter in words that are the same in another process."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__} {getattr(value, 'name', '')}".strip()
 
 
 def _is_foreign(X: Any) -> bool:
@@ -166,7 +215,7 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
     return ArraySource(X, **columns)
 
 
-def _from_source(estimator: Any, source: Source, reset: bool, labelled: bool) -> Source:
+def _check_source(estimator: Any, source: Source, reset: bool, labelled: bool) -> None:
     if source.n_rows is None:
         raise ValueError(
             "the source makes as many rows as are asked for; give it n_rows to fit it"
@@ -176,7 +225,6 @@ def _from_source(estimator: Any, source: Source, reset: bool, labelled: bool) ->
     if labelled and "y" not in block:
         raise ValueError("the rows have no labels; name the column of labels, y='…'")
     _remember(estimator, source.n_features, getattr(source, "feature_names", None), reset)
-    return source
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:

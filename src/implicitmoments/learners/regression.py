@@ -29,8 +29,9 @@ from implicitmoments.fitting.regression.likelihood import (
     responsibilities,
 )
 from implicitmoments.fitting.regression.standard import Standard, standardise
+from implicitmoments.learners.answers import answer
 from implicitmoments.learners.checks import check_whole
-from implicitmoments.learners.inputs import answer, open_rows, probe_of
+from implicitmoments.learners.inputs import open_rows, probe_of
 from implicitmoments.learners.regression_checks import (
     check_parameters,
     most_lines,
@@ -158,7 +159,6 @@ class RegressionMixture(BaseEstimator):
             Told of each pass.
         """
         k, self._model = check_parameters(self)
-        seed = as_seed(self.random_state)
         with (
             open_rows(
                 self,
@@ -169,7 +169,7 @@ class RegressionMixture(BaseEstimator):
                 fewest=2,
                 checkpoint=checkpoint,
                 progress=progress,
-            ) as source,
+            ) as (source, seed),
             threads_for_folds(),
         ):
             self._fit(source, k, seed)
@@ -312,7 +312,7 @@ class RegressionMixture(BaseEstimator):
         """Return the log-likelihood of the rows, and how many they are."""
         check_is_fitted(self)
         measure = _Likelihood(self._lines())
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as source:
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (source, _):
             rows = range(source.n_rows or 0)
             sums = source.fold(measure, rows, SCORED_ROWS, what="likelihood")
         return float(sums["log_likelihood"]), float(sums["mass"])

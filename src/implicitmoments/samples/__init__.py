@@ -1,7 +1,7 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
-from implicitmoments.samples.dask_answers import map_rows
-from implicitmoments.samples.dask_rows import AbsentSource, DaskSource
+from implicitmoments.samples.checkpoint import Journal, JournaledSource, describe_rows
+from implicitmoments.samples.cluster import DaskSource, is_dask, map_rows
 from implicitmoments.samples.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.samples.files import BlockSource, FileSource, open_file
 from implicitmoments.samples.fold import (
@@ -15,8 +15,6 @@ from implicitmoments.samples.fold import (
     fold_blocks,
     threads_for_folds,
 )
-from implicitmoments.samples.journal import Journal
-from implicitmoments.samples.journaled import JournaledSource, describe_rows
 from implicitmoments.samples.sources import (
     ArraySource,
     CallableSource,
@@ -31,7 +29,6 @@ from implicitmoments.samples.whitening import Whitening
 from implicitmoments.samples.wrapped import ProgressSource
 
 __all__ = [
-    "AbsentSource",
     "After",
     "ArraySource",
     "Block",
@@ -60,6 +57,7 @@ __all__ = [
     "blocks",
     "describe_rows",
     "fold_blocks",
+    "is_dask",
     "map_rows",
     "open_file",
     "threads_for_folds",

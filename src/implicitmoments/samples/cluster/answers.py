@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.backends import Array
-from implicitmoments.samples.dask_columns import (
+from implicitmoments.samples.cluster.columns import (
     DaskArray,
     Frame,
     is_frame,
@@ -17,7 +17,7 @@ from implicitmoments.samples.dask_columns import (
     rows_of_array,
     rows_of_frame,
 )
-from implicitmoments.samples.dask_tasks import answer_rows
+from implicitmoments.samples.cluster.tasks import answer_rows
 
 __all__ = ["map_rows"]
 

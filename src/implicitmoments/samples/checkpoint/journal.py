@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any
 
 from implicitmoments.backends import Array
+from implicitmoments.samples.checkpoint.file import ADVICE, as_json, clear_errors, open_journal
+from implicitmoments.samples.checkpoint.packing import pack, unpack
 from implicitmoments.samples.fold import Sums
-from implicitmoments.samples.journal_file import ADVICE, as_json, clear_errors, open_journal
-from implicitmoments.samples.packing import pack, unpack
 
 __all__ = ["Entry", "Journal"]
 

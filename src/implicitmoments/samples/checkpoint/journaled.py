@@ -15,10 +15,10 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.backends import Array, to_numpy
+from implicitmoments.samples.checkpoint.journal import Journal
+from implicitmoments.samples.checkpoint.packing import packed_size
 from implicitmoments.samples.draws import RowDraws, Stream
 from implicitmoments.samples.fold import After, Block, Measure, Sums, threads_of_whole
-from implicitmoments.samples.journal import Journal
-from implicitmoments.samples.packing import packed_size
 from implicitmoments.samples.sources import Integers, Source
 from implicitmoments.samples.wrapped import WrappedSource
 

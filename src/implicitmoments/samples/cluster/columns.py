@@ -16,6 +16,7 @@ __all__ = [
     "Frame",
     "aligned",
     "dask_module",
+    "is_dask",
     "is_frame",
     "is_name",
     "numeric_columns",
@@ -41,6 +42,11 @@ def dask_module(name: str) -> Any:
 def is_frame(value: Any) -> bool:
     """Say whether a value is a Dask DataFrame or Series."""
     return hasattr(value, "to_dask_array") and hasattr(value, "map_partitions")
+
+
+def is_dask(value: Any) -> bool:
+    """Say whether a value is a Dask array or DataFrame; Dask need not be there to ask."""
+    return bool(array_api_compat.is_dask_array(value)) or is_frame(value)
 
 
 def is_name(value: Any) -> bool:

@@ -10,7 +10,7 @@ from uuid import uuid4
 import numpy as np
 
 from implicitmoments.backends import Array, namespace_of
-from implicitmoments.samples.dask_columns import (
+from implicitmoments.samples.cluster.columns import (
     DaskArray,
     Frame,
     aligned,
@@ -21,7 +21,7 @@ from implicitmoments.samples.dask_columns import (
     rows_of_array,
     rows_of_frame,
 )
-from implicitmoments.samples.dask_tasks import (
+from implicitmoments.samples.cluster.tasks import (
     Carried,
     Integers,
     Partition,
@@ -35,8 +35,9 @@ from implicitmoments.samples.dask_tasks import (
 from implicitmoments.samples.draws import RowDraws
 from implicitmoments.samples.fold import After, Block, Measure, Sums, add_sums
 from implicitmoments.samples.sources import Source
+from implicitmoments.samples.wrapped import ElsewhereSource
 
-__all__ = ["AbsentSource", "DaskSource"]
+__all__ = ["DaskSource"]
 
 FAN_IN = 8  # sums that one task adds up
 COUNTED_ROWS = 65_536  # in a block, where rows are counted
@@ -255,27 +256,13 @@ class DaskSource(Source):
         return _run(name, graph, keys, self._ready)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AbsentSource, (self.__dict__.get("n_rows"), self.n_features)
+        return ElsewhereSource, (self.__dict__.get("n_rows"), self.n_features)
 
     def __copy__(self) -> DaskSource:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DaskSource:
         return self
-
-
-class AbsentSource(Source):
-    """What is left of a source in a process that its rows did not travel to."""
-
-    def __init__(self, n_rows: int | None, n_features: int) -> None:
-        self.n_rows, self.n_features = n_rows, n_features
-
-    def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002
-        """Raise: there are no rows here."""
-        raise RuntimeError(
-            "this source was pickled, and its rows stayed behind; a measure takes rows from the "
-            "block it is given"
-        )
 
 
 def _count(block: Block, rows: range) -> Sums:  # noqa: ARG001

@@ -1,0 +1,290 @@
+"""Fits beyond memory, on Dask, and after a kill.
+
+Run: python benchmarks/scale.py file [--gigabytes 10] [--folder DIR]
+     python benchmarks/scale.py dask [--rows 3000000]
+     python benchmarks/scale.py kill [--kills 20]
+
+``file`` writes a .npy file of a spherical mixture, fits it in a process of its own and prints
+the peak of that process's resident memory. Beside it stands what the same passes would take if
+they did nothing but read the file and multiply: each pass reads all blocks once, and an E-step
+multiplies twice. ``dask`` fits a Dask array with one and with two workers of one thread, and
+kills a worker in mid-fit. ``kill`` ends fits that keep a checkpoint with SIGKILL at random
+moments, starts them again, and compares all bits of what they fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+
+from implicitmoments import RegressionMixture, SphericalMixture
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.samples import open_file
+from implicitmoments.samples.fold import fold_blocks
+
+K, D = 20, 30
+SPREAD: dict[str, Any] = {"radius": 6.0, "separation": 4.0}
+WRITTEN_ROWS = 500_000
+READ_ROWS = 16_384
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def write_mixture(path: Path, n: int) -> None:
+    """Write n rows of one mixture, some at a time."""
+    _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
+    rng = np.random.default_rng(1)
+    with path.open("wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (n, D)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, n, WRITTEN_ROWS):
+            m = min(WRITTEN_ROWS, n - start)
+            rows = rng.normal(size=(m, D)) + truth.vectors[rng.integers(K, size=m)]
+            rows.tofile(file)
+
+
+def report(**values: Any) -> None:
+    """Print a line that the process that started this one reads."""
+    print(json.dumps(values), flush=True)
+
+
+def child(arguments: list[str], **environment: str) -> dict[str, Any]:
+    """Run this script in a process of its own and read its last line."""
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def fit_file(path: str) -> None:
+    """Fit the file; tell seconds, passes and peak memory."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rows: Counter[str] = Counter()
+    done = {"what": "", "rows": 0}
+
+    def progress(what: str, now: int, total: int) -> None:
+        if now == total:
+            rows[what] += total
+        done.update(what=what, rows=now)
+
+    clock = perf_counter()
+    model = SphericalMixture(K, random_state=0).fit(path, progress=progress)
+    seconds = perf_counter() - clock
+    _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
+    apart = np.linalg.norm(truth.vectors[:, None] - model.means_, axis=2).min(axis=1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report(
+        seconds=seconds,
+        rows=dict(rows),
+        before=before / 2**10,
+        peak=peak / 2**10,
+        error=float(apart.max()),
+    )
+
+
+def read_and_multiply(path: str) -> None:
+    """Tell the seconds of one pass that only reads, and of one that also multiplies twice."""
+    slopes = np.random.default_rng(0).normal(size=(D + 1, K))
+
+    def touch(block: Any, rows: range) -> dict[str, Any]:
+        return {"sum": block["x"][0, 0] * len(rows)}
+
+    def multiply(block: Any, rows: range) -> dict[str, Any]:
+        x = np.column_stack([block["x"], np.empty(len(rows))])
+        return {"sum": (x @ slopes).T @ x}
+
+    with open_file(path) as source:
+        n = source.n_rows or 0
+        source.fold(touch, range(n), READ_ROWS)  # values are checked in the first pass
+        clock = perf_counter()
+        source.fold(touch, range(n), READ_ROWS)
+        reading = perf_counter() - clock
+    block = np.random.default_rng(1).normal(size=(READ_ROWS, D))
+    pieces = [range(s, min(s + READ_ROWS, n)) for s in range(0, n, READ_ROWS)]
+    clock = perf_counter()
+    fold_blocks(lambda rows: {"x": block[: len(rows)]}, multiply, pieces)
+    report(reading=reading, products=perf_counter() - clock)
+
+
+def file_table(arguments: argparse.Namespace) -> None:
+    """Print memory and time of a fit of a large file."""
+    n = int(arguments.gigabytes * 1e9 / (8 * D))
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        path = Path(folder) / "rows.npy"
+        write_mixture(path, n)
+        size = path.stat().st_size / 1e9
+        ground = child(["--read", str(path)])
+        found = child(["--fit", str(path)])
+        again = child(["--read", str(path)])
+    reading = (ground["reading"] + again["reading"]) / 2
+    products = (ground["products"] + again["products"]) / 2
+    passes = sum(found["rows"].values()) / n
+    steps = sum(v for what, v in found["rows"].items() if what == "EM") / n
+    floor = passes * reading + steps * products
+    print(f"{size:.1f} GB, {n:,} rows, k = {K}, d = {D}; {os.cpu_count()} cores")
+    print(f"passes over all rows: { {w: round(v / n, 1) for w, v in found['rows'].items()} }")
+    print("| | value |\n|---|---|")
+    print(f"| reading the file once | {reading:.1f} s |")
+    print(f"| the two products of an E-step on all rows | {products:.1f} s |")
+    print(f"| {passes:.0f} readings and the products of {steps:.0f} E-steps | {floor:.1f} s |")
+    print(f"| the fit | {found['seconds']:.1f} s, {found['seconds'] / floor:.2f} times |")
+    print(
+        f"| peak resident memory | {found['peak']:.0f} MB ({found['before']:.0f} at the start) |"
+    )
+    print(f"| largest error of a mean | {found['error']:.4f} |")
+
+
+def digest(model: Any) -> str:
+    """Return a digest of every bit of what was fitted."""
+    bits = hashlib.sha256()
+    for name in sorted(vars(model)):
+        value = vars(model)[name]
+        if name.endswith("_") and isinstance(value, np.ndarray | float | int):
+            bits.update(name.encode() + np.asarray(value).tobytes())
+    return bits.hexdigest()
+
+
+def fit_checkpointed(model: str, path: str, checkpoint: str) -> None:
+    """Fit with a checkpoint and tell the digest."""
+    if model == "SphericalMixture":
+        fitted: Any = SphericalMixture(K, random_state=0).fit(path, checkpoint=checkpoint or None)
+    else:
+        fitted = RegressionMixture(8, random_state=0)
+        fitted.fit(path, y=D - 1, checkpoint=checkpoint or None)
+    report(digest=digest(fitted))
+
+
+def kill_table(arguments: argparse.Namespace) -> None:
+    """Kill fits at random moments and compare what comes of them."""
+    rng = np.random.default_rng(arguments.seed)
+    print("| estimator | kills | moments, s | equal to the bit |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        path = Path(folder) / "rows.npy"
+        write_mixture(path, arguments.rows)
+        for model in ("SphericalMixture", "RegressionMixture"):
+            clock = perf_counter()
+            expected = child(["--checkpointed", model, str(path), ""])["digest"]
+            whole = perf_counter() - clock
+            moments, equal = [], 0
+            for i in range(arguments.kills):
+                checkpoint = str(Path(folder) / f"{model}{i}")
+                command = [
+                    sys.executable,
+                    __file__,
+                    "--checkpointed",
+                    model,
+                    str(path),
+                    checkpoint,
+                ]
+                moments.append(float(rng.uniform(0, whole)))
+                running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+                sleep(moments[-1])
+                running.send_signal(signal.SIGKILL)
+                running.wait()
+                found = child(["--checkpointed", model, str(path), checkpoint])["digest"]
+                equal += found == expected
+            spread = f"{min(moments):.1f}–{max(moments):.1f} of {whole:.1f}"
+            print(
+                f"| {model} | {len(moments)} | {spread} | {equal} of {len(moments)} |", flush=True
+            )
+
+
+def chunk(rows: int, seed: int) -> Floats:
+    """Make the rows of one chunk."""
+    _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
+    rng = np.random.default_rng((7, seed))
+    made: Floats = rng.normal(size=(rows, D)) + truth.vectors[rng.integers(K, size=rows)]
+    return made
+
+
+def dask_table(arguments: argparse.Namespace) -> None:
+    """Print results and seconds of fits on one worker and on two, and with one killed."""
+    import dask.array as da  # noqa: PLC0415 (an extra)
+    from dask import delayed  # noqa: PLC0415
+    from distributed import Client, LocalCluster, wait  # noqa: PLC0415
+
+    size = arguments.rows // 16
+    parts = [chunk(size, i) for i in range(16)]
+    here = SphericalMixture(K, random_state=0).fit(np.concatenate(parts))
+    del parts
+    print(f"{16 * size:,} rows, k = {K}, d = {D}")
+    print("| workers of one thread | seconds | largest difference of a mean to NumPy |")
+    print("|---|---|---|")
+    for n_workers, killed in ((1, False), (2, False), (2, True)):
+        with (
+            LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, dashboard_address=None
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            made = [da.from_delayed(delayed(chunk)(size, i), (size, D), float) for i in range(16)]
+            X = da.concatenate(made).persist()
+            wait(X)
+            SphericalMixture(2, random_state=0).fit(X[: size // 10])  # workers import
+            killer = threading.Timer(arguments.kill_after, kill_a_worker, [client])
+            if killed:
+                killer.start()
+            clock = perf_counter()
+            model = SphericalMixture(K, random_state=0).fit(X)
+            seconds = perf_counter() - clock
+            killer.cancel()
+        apart = np.abs(model.means_ - here.means_).max()
+        name = (
+            f"{n_workers}, one killed after {arguments.kill_after:.0f} s" if killed else n_workers
+        )
+        print(f"| {name} | {seconds:.1f} | {apart:.1e} |", flush=True)
+
+
+def kill_a_worker(client: Any) -> None:
+    """End the process of one worker."""
+    pid = next(iter(client.run(os.getpid).values()))
+    os.kill(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", nargs="?", choices=["file", "dask", "kill"])
+    parser.add_argument("--gigabytes", type=float, default=10.0)
+    parser.add_argument("--folder", help="for files; the system's by default")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kill-after", type=float, default=4.0)
+    parser.add_argument("--fit", help=argparse.SUPPRESS)
+    parser.add_argument("--read", help=argparse.SUPPRESS)
+    parser.add_argument("--checkpointed", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.fit:
+        fit_file(arguments.fit)
+    elif arguments.read:
+        read_and_multiply(arguments.read)
+    elif arguments.checkpointed:
+        fit_checkpointed(*arguments.checkpointed)
+    elif arguments.table is None:
+        parser.error("give file, dask or kill")
+    else:
+        print(f"Python {platform.python_version()}, NumPy {np.__version__}")
+        {"file": file_table, "dask": dask_table, "kill": kill_table}[arguments.table](arguments)
+
+
+if __name__ == "__main__":
+    main()
