@@ -10,6 +10,7 @@ from implicitmoments.backends.densities import (
 from implicitmoments.backends.linalg import (
     descending_eigh,
     gram,
+    map_into,
     multiply_into,
     orthonormality_defect,
     outer_rows,
@@ -49,6 +50,7 @@ __all__ = [
     "lift_rows",
     "linear_rows",
     "lower_to",
+    "map_into",
     "move_like",
     "multiply_into",
     "namespace_of",
