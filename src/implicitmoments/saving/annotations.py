@@ -18,7 +18,7 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
     float: (float, np.floating, *WHOLE),
 }
 # kinds of entries an array may have where its annotation says what
-ENTRIES = {"f": "fiu", "i": "iu", "b": "b"}
+ENTRIES = {"f": "fiu", "i": "iu", "u": "u", "b": "b"}
 
 
 def matches(value: Any, hint: Any) -> bool:  # noqa: PLR0911 (one for each kind of type)

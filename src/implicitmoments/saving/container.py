@@ -23,7 +23,7 @@ __all__ = ["BEGINNING", "check_sizes", "header_size", "pack", "read_header", "un
 ENTRY = "implicitmoments"
 LENGTH = 8  # bytes that say how long the rest of the header is
 BEGINNING = 16  # bytes that tell most other files
-LARGEST_HEADER = 2**25
+LARGEST_HEADER = 2**24  # bytes; a file of another kind may ask for any number
 # safetensors' names of the types of entries
 ENTRIES = {
     **{"BOOL": "bool", "F16": "float16", "F32": "float32", "F64": "float64"},
@@ -87,8 +87,11 @@ def check_sizes(tensors: dict[str, Any], begin: int, file_size: int) -> None:
         if not isinstance(how, dict) or set(how) != {"dtype", "shape", "data_offsets"}:
             raise UnreadableError(f"is damaged: the array {name[:40]!r} is not described")
         shape, offsets = how["shape"], how["data_offsets"]
-        if how["dtype"] not in ENTRIES:
-            raise UnreadableError(f"holds entries of type {str(how['dtype'])[:40]!r}")
+        if not isinstance(how["dtype"], str) or how["dtype"] not in ENTRIES:
+            raise UnreadableError(
+                f"is damaged: the array {name[:40]!r} has entries of type "
+                f"{str(how['dtype'])[:40]!r}"
+            )
         if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
             raise UnreadableError(f"is damaged: the array {name[:40]!r} has no sizes")
         size = prod(shape) * np.dtype(ENTRIES[how["dtype"]]).itemsize

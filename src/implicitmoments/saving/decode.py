@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from implicitmoments.saving.special import SPECIAL
 __all__ = ["Decoder"]
 
 HINTS = {**FIELDS, **{name: how.hints for name, how in SPECIAL.items()}}
+# Bounds on what a file can make its reader do. Whole numbers can be chosen to collide in a dict.
+MOST_OBJECTS = 10_000
+MOST_KEYS = 1_000  # of a mapping whose keys are not words
 FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -39,8 +42,8 @@ class Decoder:
             "array": lambda name: self._array(name, None),
             "array axes": lambda parts: self._array(*parts),
             "dict": self._dict,
-            "float": FLOATS.__getitem__,
-            "maker": NAMED.__getitem__,
+            "float": lambda name: _named(FLOATS, name),
+            "maker": lambda name: _named(NAMED, name),
             "map": self._map,
             "object": self._object,
             "range": lambda ends: range(*_list(ends)),
@@ -49,7 +52,9 @@ class Decoder:
             "type": lambda name: _dtype(name).type,
             "words": self._words,
         }
-        for written in _list(objects):
+        if len(_list(objects)) > MOST_OBJECTS:
+            raise ValueError(f"{len(objects)} objects are more than {MOST_OBJECTS}")
+        for written in objects:
             self._objects.append(self._build(written))
 
     def decode(self, written: Json) -> Any:
@@ -84,7 +89,7 @@ class Decoder:
         values = {key: self.decode(held[key]) for key in hints}
         for key, hint in hints.items():
             if not matches(values[key], hint):
-                raise ValueError(f"{name}.{key} is a {type(values[key]).__name__}")
+                raise ValueError(f"{name}.{key} is of another type")
         return RECORDS[name](**values) if name in RECORDS else SPECIAL[name].build(values)
 
     def _object(self, number: Json) -> Any:
@@ -95,10 +100,8 @@ class Decoder:
         return self._objects[number]
 
     def _array(self, name: Json, axes: Json) -> np.ndarray[Any, Any]:
-        if name not in self._built:
-            if name not in self._arrays:
-                raise ValueError(f"there is no array {name!r}")
-            array = self._arrays[name]
+        if not isinstance(name, str) or name not in self._built:
+            array = _named(self._arrays, name)
             order = list(range(array.ndim)) if axes is None else _list(axes)
             if sorted(order) != list(range(array.ndim)):
                 raise ValueError(f"the axes of {name} are {order}")
@@ -116,7 +119,9 @@ class Decoder:
         return {key: self.decode(value) for key, value in held.items()}
 
     def _dict(self, pairs: Json) -> dict[Any, Any]:
-        decoded = [(self.decode(key), self.decode(held)) for key, held in _list(pairs)]
+        if len(_list(pairs)) > MOST_KEYS:
+            raise ValueError(f"a mapping of {len(pairs)} numbers is too large")
+        decoded = [(self.decode(key), self.decode(held)) for key, held in pairs]
         built = dict(decoded)
         if len(built) < len(decoded):
             raise ValueError("a key stands twice in a mapping")
@@ -141,6 +146,12 @@ def _dtype(name: Json) -> np.dtype[Any]:
     if name not in DTYPES:
         raise ValueError(f"the type {name!r} is not one of a number")
     return np.dtype(name)
+
+
+def _named(choices: Mapping[str, Any], name: Json) -> Any:
+    if not isinstance(name, str) or name not in choices:
+        raise ValueError(f"there is no {str(name)[:40]!r} to refer to")
+    return choices[name]
 
 
 def _list(written: Json) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -108,10 +108,18 @@ def _same_function(one: Any, other: Any) -> bool:
 
 
 def _build_activation(fields: dict[str, Any]) -> Activation:
-    name = fields["name"]
+    name, numbers = fields["name"], fields["parameters"]
     if name not in NAMED:
         raise ValueError(f"the activation {name!r} is not known")
-    return cast(Callable[..., Activation], NAMED[name])(*fields["parameters"])
+    if not numbers:
+        return _plain_activation(name)
+    return cast(Callable[..., Activation], NAMED[name])(*numbers)
+
+
+@cache
+def _plain_activation(name: str) -> Activation:
+    """Make an activation once: some take quadrature, and a file can ask for many."""
+    return NAMED[name]()
 
 
 def _take_generator(generator: np.random.Generator) -> dict[str, Any]:
