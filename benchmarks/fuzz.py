@@ -41,7 +41,7 @@ HOSTILE: list[Any] = [
     *({"type": "object"}, {"type": "eval"}, {"scalar": "float64", "value": "1"}),
     *({"scalar": "int8", "value": 1000}, {"float": "1"}, {"float": "nan"}, {"maker": "relu"}),
     *({"maker": "__doc__"}, {"words": [1]}, {"dict": [[[], 1]]}, {"dict": [[1, 2], [1, 3]]}),
-    *({"map": {"__class__": 1}}, {"array": "means_", "axes": [0, 0]}, {"array": ["x"]}),
+    *({"map": {"__class__": 1}}, {"array": "means_", "layout": [0, 0]}, {"array": ["x"]}),
     {"class": "Activation", "fields": {"name": "cos", "parameters": {"tuple": [1e300]}}},
     {"class": "Activation", "fields": {"name": "os", "parameters": {"tuple": []}}},
 ]

@@ -12,6 +12,7 @@ from implicitmoments.models.activation import NAMED
 from implicitmoments.saving.annotations import matches
 from implicitmoments.saving.classes import FIELDS, RECORDS
 from implicitmoments.saving.encode import DTYPES, Arrays, Json
+from implicitmoments.saving.layout import lay_out
 from implicitmoments.saving.special import SPECIAL
 
 __all__ = ["Decoder"]
@@ -34,13 +35,13 @@ class Decoder:
     """
 
     def __init__(self, objects: Json, arrays: Arrays) -> None:
-        self._arrays, self._axes = arrays, dict.fromkeys(arrays)
+        self._arrays, self._layouts = arrays, dict[str, Json]()
         self._built: dict[str, np.ndarray[Any, Any]] = {}
         self._objects: list[Any] = []
         self._used: set[int] = set()
         self._tags: dict[str, Callable[[Json], Any]] = {
             "array": lambda name: self._array(name, None),
-            "array axes": lambda parts: self._array(*parts),
+            "array layout": lambda parts: self._array(*parts),
             "dict": self._dict,
             "float": lambda name: _named(FLOATS, name),
             "maker": lambda name: _named(NAMED, name),
@@ -75,7 +76,7 @@ class Decoder:
         unused = [name for name in self._arrays if name not in self._built]
         unused += [f"object {i}" for i in range(len(self._objects)) if i not in self._used]
         if unused:
-            raise ValueError(f"nothing refers to {unused[0]}")
+            raise ValueError(f"nothing refers to {unused[0][:40]!r}")
 
     def _build(self, written: Json) -> Any:
         if not isinstance(written, dict) or set(written) != {"class", "fields"}:
@@ -99,18 +100,13 @@ class Decoder:
         self._used.add(number)
         return self._objects[number]
 
-    def _array(self, name: Json, axes: Json) -> np.ndarray[Any, Any]:
+    def _array(self, name: Json, layout: Json) -> np.ndarray[Any, Any]:
         if not isinstance(name, str) or name not in self._built:
-            array = _named(self._arrays, name)
-            order = list(range(array.ndim)) if axes is None else _list(axes)
-            if sorted(order) != list(range(array.ndim)):
-                raise ValueError(f"the axes of {name} are {order}")
             # a copy, since what lies in a file cannot be written to and arrays can
-            copied = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
-            self._built[name] = copied.transpose(np.argsort(order).tolist())
-            self._axes[name] = axes
-        if self._axes[name] != axes:
-            raise ValueError(f"the array {name} has axes of two orders")
+            self._built[name] = lay_out(_named(self._arrays, name), layout)
+            self._layouts[name] = layout
+        if self._layouts[name] != layout:
+            raise ValueError(f"the array {name[:40]!r} has two layouts")
         return self._built[name]
 
     def _map(self, held: Json) -> dict[str, Any]:

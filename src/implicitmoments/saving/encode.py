@@ -16,6 +16,7 @@ from implicitmoments.models.activation import NAMED
 from implicitmoments.moments.passes import View
 from implicitmoments.saving.classes import NAMES
 from implicitmoments.saving.errors import ModelFileError
+from implicitmoments.saving.layout import layout_of
 from implicitmoments.saving.special import SPECIAL, special_name
 
 __all__ = ["DTYPES", "Encoder", "Json"]
@@ -123,11 +124,10 @@ class Encoder:
         if array.dtype == object and array.ndim == 1 and all(type(v) is str for v in array):
             return {"words": array.tolist()}  # names of features
         self._check_entries(array.dtype, path)
-        axes = _axes_in_memory(array)
-        moved = array.transpose(axes)
-        flat = np.ascontiguousarray(moved, array.dtype.newbyteorder("="))
-        self.arrays[path] = flat.reshape(moved.shape)  # an array without axes was given one
-        return {"array": path} if axes == sorted(axes) else {"array": path, "axes": axes}
+        plain = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        self.arrays[path] = plain.reshape(array.shape)  # an array without axes was given one
+        layout = layout_of(array)
+        return {"array": path} if layout is None else {"array": path, "layout": layout}
 
     def _check_entries(self, dtype: np.dtype[Any], path: str) -> None:
         if dtype.name not in DTYPES:
@@ -135,17 +135,3 @@ class Encoder:
                 f"the model cannot be saved: {path} holds entries of type {dtype}, and a model "
                 "file keeps numbers; convert it to float64"
             )
-
-
-def _axes_in_memory(array: np.ndarray[Any, Any]) -> list[int]:
-    """Return the axes as they lie in memory, the slowest first: products round by them.
-
-    Axes of length 1 lie anywhere, and come first where others are not in order.
-    """
-    if 0 in array.shape:
-        return list(range(array.ndim))
-    long = [axis for axis in range(array.ndim) if array.shape[axis] > 1]
-    ordered = sorted(long, key=lambda axis: -abs(array.strides[axis]))
-    if ordered == long:
-        return list(range(array.ndim))
-    return [axis for axis in range(array.ndim) if axis not in long] + ordered

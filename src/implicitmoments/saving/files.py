@@ -105,7 +105,7 @@ def load(path: str | PathLike[str]) -> Any:
         raise ModelFileError(f"the model file {path} {reason}; {reason.advice}") from reason
     # whatever a file makes a constructor or a conversion raise, it is the file
     except Exception as reason:
-        found = UnreadableError(f"holds what no model has: {reason}")
+        found = UnreadableError(f"holds what no model has: {str(reason)[:200]}")
         raise ModelFileError(f"the model file {path} {found}; {found.advice}") from reason
 
 

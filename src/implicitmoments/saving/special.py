@@ -110,7 +110,7 @@ def _same_function(one: Any, other: Any) -> bool:
 def _build_activation(fields: dict[str, Any]) -> Activation:
     name, numbers = fields["name"], fields["parameters"]
     if name not in NAMED:
-        raise ValueError(f"the activation {name!r} is not known")
+        raise ValueError(f"the activation {name[:40]!r} is not known")
     if not numbers:
         return _plain_activation(name)
     return cast(Callable[..., Activation], NAMED[name])(*numbers)
@@ -173,7 +173,7 @@ def _check_kind(state: Any, kind: str) -> None:
 def _within(fields: dict[str, Any], name: str, end: int) -> int:
     value = int(fields[name])
     if not 0 <= value < end:
-        raise ValueError(f"{name} of a random state is {value}")
+        raise ValueError(f"{name} of a random state is out of range")
     return value
 
 
