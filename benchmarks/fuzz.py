@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.on, self.seen = False, Counter[str]()
+        self._thread = get_ident()
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self.on:
+        if not self.on or get_ident() != self._thread:
             return
         if event == "open":
             mode, flags = args[1], args[2]
