@@ -245,13 +245,16 @@ def fuzz_loader(inputs: int, seed: int, limit: float) -> int:
             path.write_bytes(data)
             im.load(path)
         for number in range(inputs):
-            kind, data = mutations(files[int(rng.integers(len(files)))], rng)
+            original = files[int(rng.integers(len(files)))]
+            kind, data = mutations(original, rng)
             path.write_bytes(data)
             clock = time.perf_counter()
             try:
                 with time_limit(limit):
                     watch.on = True
                     im.load(path)
+                if kind == "bytes" and data != original:
+                    wrong[f"a change was not noticed (input {number})"] += 1
                 outcomes[kind, "a model"] += 1
             except im.ModelFileError:
                 outcomes[kind, "ModelFileError"] += 1

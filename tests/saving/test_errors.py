@@ -229,6 +229,7 @@ def test_names_that_stand_twice(path, data):
         ("shape", [2**40, 2**40], "bytes and others"),
         ("shape", [3, 4], "bytes and others"),
         ("shape", None, "has no sizes"),
+        ("shape", [2**62] * 50_000, "has no sizes"),
         ("data_offsets", [0], "has no sizes"),
         ("data_offsets", [0, 2**62], "bytes and others"),
         ("data_offsets", [2**40, 2**40 + 72], "is cut short"),

@@ -60,8 +60,10 @@ files = st.sampled_from(FILES)
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 tags = st.sampled_from(
-    "array class dict fields float layout maker map object range scalar tuple type value words "
-    "__class__".split()
+    [
+        *("array", "class", "dict", "fields", "float", "layout", "maker", "map", "object"),
+        *("range", "scalar", "tuple", "type", "value", "words", "__class__"),
+    ]
 )
 documents = st.recursive(
     leaves | tags,
