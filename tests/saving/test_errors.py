@@ -360,6 +360,11 @@ def test_what_is_no_fitted_model(library, path):
     with pytest.raises(im.ModelFileError, match="SphericalMixture is not fitted; call fit before"):
         im.save(im.SphericalMixture(), path)
 
+    begun = im.ActivationSumRegressor()
+    begun.activation_ = cosine()
+    with pytest.raises(im.ModelFileError, match="ActivationSumRegressor is not fitted"):
+        im.save(begun, path)
+
     class Mine(im.SphericalMixture):
         pass
 
