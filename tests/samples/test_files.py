@@ -280,3 +280,28 @@ def test_rows_that_are_not_there(sources):
 def test_the_check_is_the_one_that_is_replaced():
     with pytest.raises(ValueError, match=r"f: feature 'b' contains NaN in 1 row.*row 8"):
         checking.check_block({"x": np.array([[1, 2], [1, np.nan]])}, "f", 7, ("a", "b"))
+
+
+@pytest.mark.parametrize("labels", [None, "apart", 2])
+def test_a_few_of_many_rows_are_read_from_their_places(tmp_path, labels):
+    x = np.random.default_rng(0).normal(size=(5_000, 4))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", x[:, 0] ** 2)
+    y = tmp_path / "y.npy" if labels == "apart" else labels
+    chosen = np.array([0, 17, 18, 2_500, 4_999])
+    with open_file(tmp_path / "x.npy", y=y) as source:
+        picked = source.pick(chosen)
+        spans = [source.read(range(i, i + 1), RowDraws(0, range(i, i + 1))) for i in chosen]
+    for name, column in picked.items():
+        np.testing.assert_array_equal(column, np.concatenate([span[name] for span in spans]))
+
+
+def test_a_picked_row_with_a_hole_is_named(tmp_path):
+    x = np.ones((5_000, 2))
+    x[4_321, 1] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    with (
+        open_file(tmp_path / "x.npy") as source,
+        pytest.raises(ValueError, match="row 4321"),
+    ):
+        source.pick(np.array([7, 4_321]))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, Protocol
 
 import numpy as np
 
 from implicitmoments.samples.files.rows import FileSource, Numbers
 from implicitmoments.samples.files.watch import Stamp
+from implicitmoments.samples.fold import Block
+from implicitmoments.samples.sources import Integers
 
 __all__ = ["Matrix", "MatrixSource", "RawMatrix", "float_type"]
+
+SCATTERED = 30  # rows of the file for each that is picked, from which on they are read one by one
 
 
 class Matrix(Protocol):
@@ -54,12 +58,12 @@ class RawMatrix:
         by_columns: bool = False,
     ) -> None:
         self.shape, self.dtype = shape, dtype
-        self._file, self._offset, self._by_columns = file, offset, by_columns
+        self._file, self._offset, self.by_columns = file, offset, by_columns
 
     def read(self, rows: range) -> Numbers:
         """Read from the place of the first row on."""
         n_rows, width = self.shape
-        if not self._by_columns:
+        if not self.by_columns:
             block = np.empty((len(rows), width), dtype=self.dtype)
             self._fill(block, rows.start * width)
             return block
@@ -67,6 +71,13 @@ class RawMatrix:
         for j in range(width):
             self._fill(columns[j], j * n_rows + rows.start)
         return np.ascontiguousarray(columns.T)
+
+    def take(self, rows: Integers) -> Numbers:
+        """Read some rows, each from its place: for a few of many."""
+        block = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        for row, place in zip(block, rows.tolist(), strict=True):
+            self._fill(row, place * self.shape[1])
+        return block
 
     def close(self) -> None:
         """Close the file."""
@@ -139,16 +150,36 @@ class MatrixSource(FileSource):
         if is_checked:
             self._checked.add(range(n_rows))
 
+    def pick(self, rows: Integers, *, what: str = "") -> Block:
+        """Return some rows; a few of many are read one by one, the rest of the file is not."""
+        apart = [c for c in self._columns.values() if not isinstance(c, int | np.ndarray)]
+        by_rows = all(
+            isinstance(m, RawMatrix) and not m.by_columns for m in [self._matrix, *apart]
+        )
+        if not by_rows or SCATTERED * len(rows) > self.n_rows:
+            return super().pick(rows, what=what)
+        with self.reading():
+            block = self._fetch_by(lambda matrix: matrix.take(rows), lambda column: column[rows])
+        if all(np.all(np.isfinite(column)) for column in block.values()):
+            return block
+        return super().pick(rows, what=what)  # which says where the numbers are missing
+
     def _fetch(self, rows: range) -> dict[str, Numbers]:
-        whole = self._matrix.read(rows)
+        near = slice(rows.start, rows.stop)
+        return self._fetch_by(lambda matrix: matrix.read(rows), lambda column: column[near])
+
+    def _fetch_by(
+        self, read: Callable[[Any], Numbers], cut: Callable[[Numbers], Numbers]
+    ) -> dict[str, Numbers]:
+        whole = read(self._matrix)
         block = {"x": np.ascontiguousarray(whole[:, self._features], dtype=self._dtype)}
         for name, given in self._columns.items():
             if isinstance(given, int):
                 column = whole[:, given]
             elif isinstance(given, np.ndarray):
-                column = given[rows.start : rows.stop]
+                column = cut(given)
             else:
-                column = given.read(rows)[:, 0]
+                column = read(given)[:, 0]
             block[name] = np.ascontiguousarray(column, dtype=self._dtype)
         return block
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
@@ -73,21 +74,28 @@ class FileSource(Source):
                 f"{self.n_rows}"
             )
         with self._lock:
+            with self.reading():
+                block = self._fetch(rows)
+            if new := self._checked.missing(rows):
+                self._check(block, rows, new)
+                self._checked.add(rows)
+        return block
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let one thread read at a time, and say so if the file is closed or has changed."""
+        with self._lock:
             if not self._held.alive:
                 raise ValueError(f"{self._label} is closed; open it again to read its rows")
             # before, for a mapped file may not be touched behind its end; after, for what was
             # read is only then known to be of the file that was opened
             self._watch()
             try:
-                block = self._fetch(rows)
+                yield
             except (OSError, ValueError):
                 self._watch()
                 raise
             self._watch()
-            if new := self._checked.missing(rows):
-                self._check(block, rows, new)
-                self._checked.add(rows)
-        return block
 
     @abstractmethod
     def _fetch(self, rows: range) -> dict[str, Numbers]:
