@@ -1,6 +1,6 @@
 """Fits beyond memory, on Dask, and after a kill.
 
-Run: python benchmarks/scale.py file [--gigabytes 10] [--folder DIR]
+Run: python benchmarks/scale.py file [--gigabytes 10] [--folder DIR]; SCALE_FEATURES=100 sets d
      python benchmarks/scale.py dask [--rows 3000000]
      python benchmarks/scale.py kill [--kills 20]
 
@@ -36,7 +36,8 @@ from implicitmoments.datasets import make_regression_mixture, make_spherical_mix
 from implicitmoments.samples import open_file
 from implicitmoments.samples.fold import fold_blocks
 
-K, D = 20, 30
+K = 20
+D = int(os.environ.get("SCALE_FEATURES", "30"))  # processes that are started know it so
 SPREAD: dict[str, Any] = {"radius": 6.0, "separation": 4.0}
 WRITTEN_ROWS = 500_000
 READ_ROWS = 16_384

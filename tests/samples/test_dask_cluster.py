@@ -13,6 +13,8 @@ import pytest
 from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info
 
+from implicitmoments import SphericalMixture
+from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.samples import DaskSource
 
 # of a cluster that is starting, losing a worker or closing
@@ -99,3 +101,20 @@ def test_a_worker_that_is_killed_changes_nothing(client, source, points, tmp_pat
     np.testing.assert_array_equal(found["gram"], undisturbed["gram"])
     np.testing.assert_allclose(found["gram"], points.T @ points, rtol=1e-10)
     assert victim not in client.run(os.getpid).values()
+
+
+def test_rows_that_the_cluster_holds_are_passed_over(client):
+    x = da.random.default_rng(1).normal(size=(3_000, 2), chunks=(1_000, 2)).persist()
+    found = DaskSource(x).fold(
+        lambda block, rows: {"sum": block["x"].sum(axis=0)}, range(3_000), 500
+    )
+    np.testing.assert_allclose(found["sum"], x.sum(axis=0).compute(), rtol=1e-9)
+    chosen = np.array([1, 999, 1_000, 2_999])
+    np.testing.assert_array_equal(DaskSource(x).pick(chosen)["x"], x.compute()[chosen])
+
+
+def test_a_fit_on_the_cluster_is_that_of_arrays(client):
+    X, _ = make_spherical_mixture(N, 3, 4, radius=4.0, separation=4.0, random_state=0)
+    there = SphericalMixture(3, random_state=0).fit(da.from_array(X, chunks=(3_000, 4)))
+    here = SphericalMixture(3, random_state=0).fit(X)
+    np.testing.assert_allclose(there.means_, here.means_, rtol=1e-8)

@@ -235,9 +235,17 @@ class DaskSource(Source):
 
     @cached_property
     def _ready(self) -> tuple[DaskArray, ...]:
-        """The columns, with the tasks that make a chunk fused: every pass takes these."""
-        ready: tuple[DaskArray, ...] = dask_module("base").optimize(*self._columns.values())
-        return ready
+        """The columns, with the tasks that make a chunk fused: every pass takes these.
+
+        Chunks that a cluster holds already have nothing to fuse, and Dask leaves them out of the
+        fused graph; such a column stays as it is.
+        """
+        columns = list(self._columns.values())
+        fused = dask_module("base").optimize(*columns)
+        return tuple(
+            new if set(_keys(new)) <= set(new.__dask_graph__()) else old
+            for new, old in zip(fused, columns, strict=True)
+        )
 
     @cached_property
     def _chunks(self) -> list[list[Any]]:
@@ -248,8 +256,7 @@ class DaskSource(Source):
         columns = []
         for column in self._ready:
             graph = dict(column.__dask_graph__())
-            keys = [k[0] if isinstance(k, list) else k for k in column.__dask_keys__()]
-            columns.append([graph[k] if _is_task(graph[k]) else k for k in keys])
+            columns.append([graph[k] if _is_task(graph[k]) else k for k in _keys(column)])
         return [list(chunks) for chunks in zip(*columns, strict=True)]
 
     def _run(self, name: str, graph: dict[Any, Any], keys: Sequence[Any]) -> list[Any]:
@@ -267,6 +274,11 @@ class DaskSource(Source):
 
 def _count(block: Block, rows: range) -> Sums:  # noqa: ARG001
     return {"mass": namespace_of(block["counts"]).sum(block["counts"])}
+
+
+def _keys(column: DaskArray) -> list[Any]:
+    """Return the key of each partition."""
+    return [key[0] if isinstance(key, list) else key for key in column.__dask_keys__()]
 
 
 def _is_task(node: Any) -> bool:
