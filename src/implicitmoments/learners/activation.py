@@ -30,6 +30,7 @@ from implicitmoments.fitting.activation.network import Network
 from implicitmoments.fitting.activation.refine import Refined, refine
 from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
 from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.fitting.spectra import account_of_steps
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.models import Activation, ActivationSumProblem, as_activation
 from implicitmoments.samples import ArraySource, Whitening, as_seed, blocks
@@ -283,14 +284,14 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         whitening = Whitening.of(source, counts, reduce=True)
         tested = measure_gaussianity(source, whitening, counts)
         words = tested.words(getattr(self, "feature_names_in_", None))
+        self._doubts: list[str] = []
         if words is not None:
-            warnings.warn(
+            self._doubts.append(
                 f"the inputs are clearly not Gaussian: {words}. The moments are then biased; keep "
                 "refine=True, which fits the model to the rows as they are, with whiten=False if "
-                "the activation acts on the inputs as given",
-                AssumptionWarning,
-                stacklevel=3,
+                "the activation acts on the inputs as given"
             )
+            warnings.warn(self._doubts[0], AssumptionWarning, stacklevel=3)
         if not self.whiten:
             return None
         mass = float(len(X)) if counts is None else float(counts.sum())
@@ -324,7 +325,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         for name in ("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"):
             if hasattr(self, name):  # of an earlier fit, with refinement
                 delattr(self, name)
-        reasons: list[str] = []
+        reasons = list(self._doubts)
         if self.whitening_ is not None and self.whiten == "auto":
             reasons.append(
                 "the inputs were standardised: the activation is taken to act on v · z, z of mean "
@@ -349,8 +350,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
                 "ridge": choice.ridge,
             }
         if fitted.fold is not None:
-            self.stats_["spectra"] = [step.spectrum for step in fitted.fold.steps]
-            self.stats_["noise_floor"] = [step.floor for step in fitted.fold.steps]
+            self.stats_ |= account_of_steps(fitted.fold.steps)
         if refined is not None:
             self._store_network(refined, problem)
 

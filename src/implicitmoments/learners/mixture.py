@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.spherical.em import VarianceModel, polish
+from implicitmoments.fitting.spectra import account_of_components
+from implicitmoments.fitting.spherical.em import Polished, VarianceModel, polish
 from implicitmoments.fitting.spherical.fit import Search
 from implicitmoments.fitting.spherical.likelihood import Mixture
 from implicitmoments.fitting.spherical.outliers import leave_out
@@ -235,6 +236,8 @@ class SphericalMixture(SphericalAnswers):
         if n_out:
             words = (*words, f"{n_out} rows lie far from all others and were left out of the fit")
         self.stats_ = {**found.stats, "outliers": n_out, "messages": words}
+        self.stats_ |= account_of_components(found.start.components)
+        self._store_history(polished, rows)
         if not polished.converged:
             warnings.warn(
                 f"EM did not converge in max_iter={self.max_iter} iterations; raise max_iter, or "
@@ -243,6 +246,11 @@ class SphericalMixture(SphericalAnswers):
                 stacklevel=3,
             )
         return mixture
+
+    def _store_history(self, polished: Polished, rows: Rows) -> None:
+        unit = rows.d * math.log(rows.scale)
+        levels = tuple(float(level) - unit for level in polished.history)
+        self.stats_["mean_log_likelihood_history"] = levels
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)

@@ -21,6 +21,7 @@ from implicitmoments.fitting.regression.fit import FittedLines, Workspace, fit_l
 from implicitmoments.fitting.regression.fourier import noise_maximum
 from implicitmoments.fitting.regression.likelihood import Lines, responsibilities
 from implicitmoments.fitting.regression.standard import Standard, standardise
+from implicitmoments.fitting.spectra import account_of_components
 from implicitmoments.learners.checks import check_number, check_whole
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import ArraySource, RandomState, Whitening, as_seed, blocks
@@ -295,6 +296,7 @@ class RegressionMixture(BaseEstimator):
             "highest_peak_left": fitted.z,
             "noise_maximum": noise_maximum(space.waves.n_searched),
             "mean_log_likelihood_history": fitted.history,
+            **account_of_components(fitted.read),
         }
 
     def _warn(

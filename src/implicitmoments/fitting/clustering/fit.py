@@ -19,6 +19,7 @@ from implicitmoments.fitting.clustering.pairwise_test import (
     same_matrix,
     usable_orders,
 )
+from implicitmoments.fitting.spectra import account_of_span, second_moment_floor
 from implicitmoments.fitting.spherical.span import (
     SphericalSpan,
     find_span,
@@ -117,6 +118,8 @@ def fit_clusters(X: Floats, sample_weight: Floats | None, how: ClusterOptions) -
             "merge_rate": test.merge_rate,
             "same_rate": test.same_rate,
         }
+    floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
+    stats |= account_of_span(span.spectrum - 1, span.p, floor)
     stats["warnings"] = _warnings(stats, span, len(means), how)
     return ClusterFit(means, weights, everywhere.labels, span.variance, test, stats)
 

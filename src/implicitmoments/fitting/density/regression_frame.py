@@ -39,6 +39,8 @@ class RegressionFrame:
         The numbers c and s.
     basis : array of shape (p, d)
         Orthonormal rows B, which span the :math:`\beta_i'`.
+    spectrum : array of shape (d,) or None
+        Eigenvalues of the moment that B was read off, from the largest down.
     """
 
     mean: Floats
@@ -48,6 +50,7 @@ class RegressionFrame:
     intercept: float
     scale: float
     basis: Floats
+    spectrum: Floats | None = None
 
     @property
     def p(self) -> int:
@@ -139,7 +142,8 @@ def find_frame(
         )
     frame = replace(plain, slope=slope, intercept=intercept, scale=label_scale * spread)
     p = min(k - 1, d)
-    return replace(frame, basis=_span(frame_rows(X, y, frame, sample_weight), d, p))
+    basis, spectrum = _span(frame_rows(X, y, frame, sample_weight), d, p)
+    return replace(frame, basis=basis, spectrum=spectrum)
 
 
 def frame_rows(
@@ -175,17 +179,20 @@ def _line(rows: LabelledRows, centred: bool) -> tuple[Floats, float, float]:
     return slope, intercept, math.sqrt(squares / total)
 
 
-def _span(rows: LabelledRows, d: int, p: int) -> Floats:
-    r"""Return the top p eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`."""
+def _span(rows: LabelledRows, d: int, p: int) -> tuple[Floats, Floats | None]:
+    r"""Return the top p eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
+
+    And its eigenvalues, where there was something to look for.
+    """
     if p == 0:
-        return np.zeros((0, d))
+        return np.zeros((0, d)), None
     moment, trace = np.zeros((d, d)), 0.0
     for block in rows.blocks(d):
         weight = block.counts * (block.y**2 - 1) / 2
         moment += (block.x * weight[:, None]).T @ block.x
         trace += float(np.sum(weight))
-    _, vectors = np.linalg.eigh((moment - trace * np.eye(d)) / rows.mass)
-    return np.ascontiguousarray(vectors[:, ::-1][:, :p].T)
+    values, vectors = np.linalg.eigh((moment - trace * np.eye(d)) / rows.mass)
+    return np.ascontiguousarray(vectors[:, ::-1][:, :p].T), values[::-1]
 
 
 def squared_norm(rows: LabelledRows) -> tuple[float, float]:
