@@ -7,7 +7,7 @@ Tensor Estimation and Learning Latent Variable Models*.
 
 from importlib.metadata import version
 
-from implicitmoments import circuits, datasets, models, moments, projections, samples
+from implicitmoments import circuits, datasets, models, moments, plot, projections, samples
 from implicitmoments.learners import (
     ActivationSumRegressor,
     AssumptionWarning,
@@ -37,6 +37,7 @@ __all__ = [
     "implicit_moments",
     "models",
     "moments",
+    "plot",
     "projections",
     "samples",
 ]

@@ -31,6 +31,7 @@ from implicitmoments.fitting.activation.refine import Refined, refine
 from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
 from implicitmoments.fitting.rows import LabelledRows
 from implicitmoments.fitting.spectra import account_of_steps
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.models import Activation, ActivationSumProblem, as_activation
 from implicitmoments.samples import ArraySource, Whitening, as_seed, blocks
@@ -43,7 +44,7 @@ MOST_COMPONENTS = 30  # counted by n_components="auto"
 PREDICTED_ROWS = 8_192
 
 
-class ActivationSumRegressor(RegressorMixin, BaseEstimator):
+class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation

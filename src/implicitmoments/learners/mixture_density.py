@@ -20,6 +20,7 @@ from implicitmoments.learners.checks import (
     check_variance,
     check_whole,
 )
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import RandomState, as_seed
 
@@ -28,7 +29,7 @@ __all__ = ["SphericalMixtureDensity"]
 HIGHEST_DEGREE = 40
 
 
-class SphericalMixtureDensity(DensityMixin, BaseEstimator):
+class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few

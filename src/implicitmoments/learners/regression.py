@@ -23,6 +23,7 @@ from implicitmoments.fitting.regression.likelihood import Lines, responsibilitie
 from implicitmoments.fitting.regression.standard import Standard, standardise
 from implicitmoments.fitting.spectra import account_of_components
 from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import ArraySource, RandomState, Whitening, as_seed, blocks
 
@@ -33,7 +34,7 @@ ABOUT = 12  # lines that n_components="auto" lays rows out for
 ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
 
 
-class RegressionMixture(BaseEstimator):
+class RegressionMixture(FittedSummary, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), i with probability

@@ -17,6 +17,7 @@ from implicitmoments.fitting.spherical.likelihood import (
     responsibilities,
 )
 from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.samples import as_seed
 
 __all__ = ["SphericalAnswers"]
@@ -24,7 +25,7 @@ __all__ = ["SphericalAnswers"]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class SphericalAnswers(DensityMixin, BaseEstimator):
+class SphericalAnswers(FittedSummary, DensityMixin, BaseEstimator):
     """Methods that read ``weights_``, ``means_`` and ``variance_`` of a fitted mixture."""
 
     def predict(self, X: Any) -> Integers:

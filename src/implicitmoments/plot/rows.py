@@ -1,0 +1,66 @@
+"""Some of the rows, evenly, wherever they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from implicitmoments.backends import Array, Floats, check_positive, to_numpy
+from implicitmoments.learners.inputs import open_rows
+
+__all__ = ["Some", "some_rows"]
+
+
+class Some(NamedTuple):
+    """Rows that a picture shows.
+
+    Attributes
+    ----------
+    given : array of shape (n, d)
+        In the library they came in, for the methods of the model.
+    x : array of shape (n, d)
+        The same as NumPy.
+    y : array of shape (n,)
+        Of length 0 where there are no labels.
+    total : int
+        Rows of which they were taken.
+    """
+
+    given: Array
+    x: Floats
+    y: Floats
+    total: int
+
+    @property
+    def note(self) -> str:
+        """How many rows are shown."""
+        if len(self.x) == self.total:
+            return f"{self.total:,} rows"
+        return f"{len(self.x):,} of {self.total:,} rows"
+
+
+def some_rows(model: Any, X: Any, y: Any, max_rows: int, *, labelled: bool) -> Some:
+    """Take at most ``max_rows`` rows, evenly from the first to the last.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X, y : what ``fit`` takes
+        Arrays, data frames, files, Dask, sources.
+    max_rows : int
+    labelled : bool
+        Whether the model needs labels.
+    """
+    check_positive("max_rows", max_rows)
+    if labelled and y is None and hasattr(X, "__array__"):
+        raise ValueError(
+            f"{type(model).__name__} is fitted to rows with labels; give the picture y too"
+        )
+    with open_rows(model, X, y, labelled=labelled, reset=False) as (source, _):
+        n = source.n_rows or 0
+        chosen = np.unique(np.linspace(0, n - 1, min(n, max_rows)).astype(np.int64))
+        block = source.pick(chosen, what="rows of a picture")
+    labels = np.asarray(to_numpy(block["y"]) if labelled else [], dtype=np.float64)
+    points = np.asarray(to_numpy(block["x"]), dtype=np.float64)
+    return Some(block["x"], points, labels, n)
