@@ -7,7 +7,16 @@ Tensor Estimation and Learning Latent Variable Models*.
 
 from importlib.metadata import version
 
-from implicitmoments import circuits, datasets, models, moments, plot, projections, samples
+from implicitmoments import (
+    circuits,
+    datasets,
+    models,
+    moments,
+    plot,
+    projections,
+    report,
+    samples,
+)
 from implicitmoments.learners import (
     ActivationSumRegressor,
     AssumptionWarning,
@@ -39,5 +48,6 @@ __all__ = [
     "moments",
     "plot",
     "projections",
+    "report",
     "samples",
 ]

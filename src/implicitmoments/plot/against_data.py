@@ -62,8 +62,7 @@ def fit(
     """
     check_model(model)
     ax = axes_for(ax)
-    labelled = hasattr(model, "coef_") or hasattr(model, "slope_") or hasattr(model, "activation_")
-    some = some_rows(model, X, y, max_rows, labelled=labelled)
+    some = some_rows(model, X, y, max_rows)
     _draw(model, ax, some)
     return ax
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MARKERS",
     "PALETTE",
+    "NoPictureError",
     "axes_for",
+    "check_matplotlib",
     "check_model",
     "colour",
     "ink",
@@ -27,16 +30,25 @@ MARKERS = ("o", "s", "^", "D", "v", "P")  # change when the colours begin again
 WIDTH, HEIGHT = 5.6, 4.0  # inches
 
 
-def axes_for(ax: Axes | None) -> Axes:
-    """Return the axes given, or those of a new figure."""
-    try:
-        import matplotlib.pyplot as plt  # noqa: PLC0415 (an extra: only pictures need it)
-    except ImportError as error:
+class NoPictureError(ValueError):
+    """A model does not have what a picture shows; the message says what it has instead."""
+
+
+def check_matplotlib() -> None:
+    """Say which extra is missing."""
+    if find_spec("matplotlib") is None:
         raise ImportError(
             "pictures take matplotlib; install it with pip install 'implicitmoments[plot]'"
-        ) from error
+        )
+
+
+def axes_for(ax: Axes | None) -> Axes:
+    """Return the axes given, or those of a new figure."""
     if ax is not None:
         return ax
+    check_matplotlib()
+    import matplotlib.pyplot as plt  # noqa: PLC0415 (an extra: only pictures need it)
+
     return plt.subplots(figsize=(WIDTH, HEIGHT), layout="constrained")[1]
 
 

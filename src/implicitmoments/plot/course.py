@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from implicitmoments.plot.canvas import (
+    NoPictureError,
     axes_for,
     check_model,
     colour,
@@ -54,7 +55,7 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     if stats.get("error_by_degree"):
         words = "mean squared error"
         return _draw_degrees(axes_for(ax), stats["error_by_degree"], model.degree_, words, min)
-    raise ValueError(
+    raise NoPictureError(
         f"this {name} has no steps to show: {_why(model)}; use implicitmoments.plot.spectra or "
         "implicitmoments.plot.fit"
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from implicitmoments.backends import Floats
 from implicitmoments.plot.canvas import (
+    NoPictureError,
     axes_for,
     check_model,
     colour,
@@ -46,7 +47,7 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     name = check_model(model)
     stats = model.stats_
     if not stats.get("spectra"):
-        raise ValueError(
+        raise NoPictureError(
             f"this {name} has no spectra: {_why(model)}; use implicitmoments.plot.fit"
         )
     ax = axes_for(ax)

@@ -19,6 +19,7 @@ from implicitmoments.learners import (
 from implicitmoments.plot.canvas import (
     MARKERS,
     PALETTE,
+    NoPictureError,
     axes_for,
     check_model,
     colour,
@@ -68,13 +69,12 @@ def components(
     """
     check_model(model)
     if isinstance(model, ActivationSumRegressor) and not hasattr(model, "directions_"):
-        raise ValueError(
+        raise NoPictureError(
             "refine=False gives this ActivationSumRegressor no directions; fit with refine=True, "
             "or use implicitmoments.plot.fit"
         )
     ax = axes_for(ax)
-    labelled = hasattr(model, "coef_") or hasattr(model, "slope_") or hasattr(model, "activation_")
-    some = some_rows(model, X, y, max_rows, labelled=labelled)
+    some = some_rows(model, X, y, max_rows)
     _draw(model, ax, some)
     return ax
 

@@ -52,4 +52,5 @@ def name_of_axis(direction: Floats, names: Floats | None, otherwise: str) -> str
     i = int(np.abs(direction).argmax())
     if abs(direction[i]) < ALONG_AN_AXIS * float(np.linalg.norm(direction)):
         return otherwise
-    return f"column {i}" if names is None else str(names[i])
+    # a dollar sign would begin a formula
+    return f"column {i}" if names is None else str(names[i]).replace("$", r"\$")
