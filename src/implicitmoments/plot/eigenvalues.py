@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def _scale(ax: Axes, values: list[Floats]) -> None:
     top = float(every.max(initial=0.0))
     seen = every[every > LOWEST * top]
     if top > 0 and seen.min(initial=top) < 0.05 * top:
-        ax.set_yscale("symlog", linthresh=LOWEST * top * 10)
+        ax.set_yscale("symlog", linthresh=10.0 ** math.ceil(math.log10(10 * LOWEST * top)))
     ax.axhline(0, color=ink(), lw=0.6, alpha=0.5)
 
 

@@ -84,7 +84,7 @@ def _body(model: Any, some: Some) -> Iterator[str]:
     for i, table in enumerate(parameters_of(model)):
         yield html_of(table, f"parameters-{i}")
     yield '</section>\n<section class="words"><h2>Numbers</h2><div class="two">'
-    found = Table("Found", ["", ""], [[*pair] for pair in findings_of(model).items()])
+    found = Table("Found", ["quantity", "value"], [[*pair] for pair in findings_of(model).items()])
     yield f"<div>{html_of(found, 'found')}{html_of(settings_of(model), 'settings')}</div>"
     yield f"<div>{html_of(statistics_of(model), 'statistics')}</div></div></section>"
 
@@ -147,10 +147,10 @@ def _figure(shown: Shown) -> str:
 
 def _data(model: Any, some: Some) -> str:
     names = getattr(model, "feature_names_in_", None)
-    words = f"{type(model).__name__}, {some.total:,} rows, {model.n_features_in_:,} columns"
+    words = f"{some.total:,} rows, {model.n_features_in_:,} columns"
     if names is not None:
         more = "" if len(names) <= NAMED else ", …"
-        words += ": " + ", ".join(map(str, names[:NAMED])) + more
+        words += " (" + ", ".join(map(str, names[:NAMED])) + more + ")"
     return escape(words)
 
 

@@ -165,7 +165,12 @@ def _few_numbers(value: Sequence[Any]) -> bool:
 
 def html_of(table: Table, name: str) -> str:
     """Return a table with a button that copies it; folded up where it is long."""
-    head = "".join(f'<th scope="col">{escape(str(c))}</th>' for c in table.columns[:MOST_COLUMNS])
+    first = table.rows[0] if table.rows else [""] * len(table.columns)
+    head = "".join(
+        f'<th scope="col"{_aligned(i, value)}>{escape(str(name))}</th>'
+        for i, (name, value) in enumerate(zip(table.columns, first, strict=True))
+        if i < MOST_COLUMNS
+    )
     body = "".join(_html_row(row[:MOST_COLUMNS]) for row in table.rows[:MOST_ROWS])
     inner = (
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.name)}">'
@@ -178,6 +183,10 @@ def html_of(table: Table, name: str) -> str:
         words = f"{len(table.rows):,} rows, {len(table.columns):,} columns"
         inner = f"<details><summary>{words}</summary>{inner}</details>"
     return f'<div class="table"><div class="bar">{title}</div>{inner}{cut}</div>'
+
+
+def _aligned(i: int, value: Any) -> str:
+    return ' class="n"' if i and _is_number(value) else ""
 
 
 def _cut(table: Table) -> str:
