@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,16 @@ from implicitmoments.learners import (
     SphericalMixtureClusterer,
     SphericalMixtureDensity,
 )
-from implicitmoments.plot.canvas import axes_for, check_model, colour, ink, key, thin_frame
-from implicitmoments.plot.rows import Some, some_rows
+from implicitmoments.plot.canvas import (
+    axes_for,
+    check_model,
+    colour,
+    ink,
+    key,
+    middle_tones,
+    thin_frame,
+)
+from implicitmoments.plot.rows import Some, asked, some_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +70,7 @@ def fit(
     check_model(model)
     ax = axes_for(ax)
     some = some_rows(model, X, y, max_rows)
-    _draw(model, ax, some)
+    _draw(asked(model), ax, some)
     return ax
 
 
@@ -83,7 +90,7 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
         gridsize=36,
         mincnt=1,
         bins="log",
-        cmap="viridis",
+        cmap=middle_tones(),
         extent=(low, high, low, high),
         lw=0.1,
     )
@@ -99,21 +106,21 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
 @_draw.register(SphericalMixture)
 @_draw.register(SphericalMixtureDensity)
 def _draw_densities(model: Any, ax: Axes, some: Some) -> None:
-    drawn = _fresh(model).sample(_affordable(model, len(some.x)))
+    drawn = model.sample(_affordable(model, len(some.x)))
     points = drawn[0] if isinstance(drawn, tuple) else drawn
     _compare_logs(ax, model.score_samples(some.given), model.score_samples(points), some)
 
 
 @_draw.register(RegressionMixtureDensity)
 def _draw_label_densities(model: RegressionMixtureDensity, ax: Axes, some: Some) -> None:
-    points, labels = _fresh(model).sample(_affordable(model, len(some.x)))
+    points, labels = model.sample(_affordable(model, len(some.x)))
     logs = model.score_samples(some.given, some.y)
     _compare_logs(ax, logs, model.score_samples(points, labels), some)
 
 
 @_draw.register(RegressionMixture)
 def _draw_residuals(model: RegressionMixture, ax: Axes, some: Some) -> None:
-    _, labels, _ = _fresh(model).sample(X=some.given)
+    _, labels, _ = model.sample(X=some.given)
     left = _residuals(model, some, some.y)
     expected = _residuals(model, some, np.asarray(to_numpy(labels), dtype=np.float64))
     ax.set_xlabel("residual from the likeliest line, in standard deviations")
@@ -177,13 +184,6 @@ def _residuals(model: RegressionMixture, some: Some, y: Floats) -> Floats:
     left = y - np.einsum("nd,nd->n", some.x, coef[own]) - shift[own]
     residuals: Floats = left / np.maximum(noise[own], tiny)
     return residuals
-
-
-def _fresh(model: Any) -> Any:
-    """Return a model with a seed of its own, so that pictures repeat and change nothing."""
-    twin = copy.copy(model)
-    twin.random_state, twin.stats_ = 0, dict(model.stats_)
-    return twin
 
 
 def _affordable(model: Any, n: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = [
     "colour",
     "ink",
     "key",
+    "middle_tones",
     "thin_frame",
     "whole_numbers",
 ]
@@ -78,6 +80,14 @@ def ink() -> Any:
 def key(ax: Axes) -> None:
     """Put a legend where it hides least."""
     ax.legend(loc="best", fontsize="small", framealpha=0.85, edgecolor="none", borderpad=0.2)
+
+
+def middle_tones() -> Any:
+    """Return a map of colours of which none vanishes on light or on dark paper."""
+    import matplotlib as mpl  # noqa: PLC0415
+    from matplotlib.colors import ListedColormap  # noqa: PLC0415
+
+    return ListedColormap(mpl.colormaps["viridis"](np.linspace(0.2, 0.92, 256)), "middle_tones")
 
 
 def thin_frame(ax: Axes, title: str, note: str = "") -> None:

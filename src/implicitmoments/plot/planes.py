@@ -24,10 +24,11 @@ from implicitmoments.plot.canvas import (
     check_model,
     colour,
     ink,
+    middle_tones,
     thin_frame,
 )
 from implicitmoments.plot.projected import leading_plane, name_of_axis
-from implicitmoments.plot.rows import Some, some_rows
+from implicitmoments.plot.rows import Some, asked, some_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +76,7 @@ def components(
         )
     ax = axes_for(ax)
     some = some_rows(model, X, y, max_rows)
-    _draw(model, ax, some)
+    _draw(asked(model), ax, some)
     return ax
 
 
@@ -104,7 +105,7 @@ def _draw_means(model: Any, ax: Axes, some: Some) -> None:
         ax.set_aspect("equal", adjustable="datalim")
     _by_component(ax, rows, labels, len(means))
     _numbered(ax, marks, weights)
-    _axes_of(ax, model, plane, "principal direction of the means", second="component")
+    _axes_of(ax, some, plane, "principal direction of the means", second="component")
     thin_frame(ax, f"{len(means)} components", f"{some.note}; circles: one standard deviation")
 
 
@@ -132,8 +133,7 @@ def _draw_lines(model: RegressionMixture, ax: Axes, some: Some) -> None:
         ax.fill_between(ends, line - s, line + s, color=colour(i), alpha=0.15, lw=0)
         tops.append((ends[1], line[1]))
     _numbered(ax, np.array(tops), weights)
-    names = getattr(model, "feature_names_in_", None)
-    ax.set_xlabel(name_of_axis(u, names, "leading direction of the coefficients"))
+    ax.set_xlabel(name_of_axis(u, some.names, "leading direction of the coefficients"))
     ax.set_ylabel("y" if len(u) == 1 else "y, less what other directions explain")
     thin_frame(ax, f"{len(coef)} lines", f"{some.note}; bands: one standard deviation")
 
@@ -155,7 +155,7 @@ def _draw_directions(model: ActivationSumRegressor, ax: Axes, some: Some) -> Non
             ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": ink(), "lw": 2})
         _numbered(ax, tips, weights)
         ax.set_aspect("equal", adjustable="datalim")
-    _axes_of(ax, model, plane, "principal direction of the v", second="y")
+    _axes_of(ax, some, plane, "principal direction of the v", second="y")
     thin_frame(ax, f"{len(vectors)} directions", f"{some.note}; arrows: directions, numbered")
 
 
@@ -167,7 +167,7 @@ def _draw_density(model: SphericalMixtureDensity, ax: Axes, some: Some) -> None:
     logs = np.asarray(to_numpy(model.score_samples(some.given)))
     at = some.x @ plane.T
     _by_value(ax, at if len(plane) > 1 else np.column_stack([at, logs]), logs, "log density")
-    _axes_of(ax, model, plane, "leading direction of the rows", second="log density")
+    _axes_of(ax, some, plane, "leading direction of the rows", second="log density")
     thin_frame(ax, "Rows by their log density", some.note)
 
 
@@ -180,8 +180,7 @@ def _draw_label_density(model: RegressionMixtureDensity, ax: Axes, some: Some) -
     logs = np.asarray(to_numpy(model.score_samples(some.given, y)))
     left = y - some.x @ slope - float(model.intercept_)
     _by_value(ax, np.column_stack([some.x @ u, left]), logs, "log density of (x, y)")
-    names = getattr(model, "feature_names_in_", None)
-    ax.set_xlabel(name_of_axis(u, names, "leading direction of the regressors"))
+    ax.set_xlabel(name_of_axis(u, some.names, "leading direction of the regressors"))
     ax.set_ylabel("y, less the line of least squares")
     thin_frame(ax, "Rows by their log density", some.note)
 
@@ -206,7 +205,15 @@ def _by_component(ax: Axes, at: Floats, labels: Floats, k: int) -> None:
 def _by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
     low, high = np.quantile(values, [0.01, 0.99])
     drawn = ax.scatter(
-        at[:, 0], at[:, 1], c=values, s=7, lw=0, cmap="viridis", vmin=low, vmax=high, alpha=0.8
+        at[:, 0],
+        at[:, 1],
+        c=values,
+        s=7,
+        lw=0,
+        cmap=middle_tones(),
+        vmin=low,
+        vmax=high,
+        alpha=0.8,
     )
     ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
 
@@ -238,7 +245,8 @@ def _numbered(ax: Axes, marks: Floats, weights: Floats) -> None:
         )
 
 
-def _axes_of(ax: Axes, model: Any, plane: Floats, words: str, second: str) -> None:
-    names = getattr(model, "feature_names_in_", None)
-    ax.set_xlabel(name_of_axis(plane[0], names, f"first {words}"))
-    ax.set_ylabel(name_of_axis(plane[1], names, f"second {words}") if len(plane) > 1 else second)
+def _axes_of(ax: Axes, some: Some, plane: Floats, words: str, second: str) -> None:
+    ax.set_xlabel(name_of_axis(plane[0], some.names, f"first {words}"))
+    ax.set_ylabel(
+        name_of_axis(plane[1], some.names, f"second {words}") if len(plane) > 1 else second
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
@@ -15,7 +16,7 @@ from implicitmoments.learners import (
 )
 from implicitmoments.learners.inputs import open_rows
 
-__all__ = ["Some", "some_rows"]
+__all__ = ["Some", "asked", "some_rows"]
 
 LABELLED = (ActivationSumRegressor, RegressionMixture, RegressionMixtureDensity)
 
@@ -35,12 +36,15 @@ class Some(NamedTuple):
         Of length 0 where there are no labels.
     total : int
         Rows of which they were taken.
+    names : array of str or None
+        Of the columns.
     """
 
     given: Array
     x: Floats
     y: Floats
     total: int
+    names: Any = None
 
     @property
     def note(self) -> str:
@@ -56,7 +60,7 @@ class Some(NamedTuple):
         places = xp.asarray(chosen, device=array_api_compat.device(self.given))
         given = xp.take(self.given, places, axis=0)
         labels = self.y[chosen] if len(self.y) else self.y
-        return Some(given, self.x[chosen], labels, self.total)
+        return Some(given, self.x[chosen], labels, self.total, self.names)
 
 
 def _evenly(n: int, most: int) -> Integers:
@@ -87,4 +91,18 @@ def some_rows(model: Any, X: Any, y: Any, max_rows: int) -> Some:
         block = source.pick(chosen, what="rows of a picture")
     labels = np.asarray(to_numpy(block["y"]) if labelled else [], dtype=np.float64)
     points = np.asarray(to_numpy(block["x"]), dtype=np.float64)
-    return Some(block["x"], points, labels, n)
+    names = getattr(model, "feature_names_in_", None)
+    return Some(block["x"], points, labels, n, names)
+
+
+def asked(model: Any) -> Any:
+    """Return a model to ask about rows, so that pictures repeat and change nothing.
+
+    It has a seed and statistics of its own, and no names of columns: rows that were checked
+    before come as plain arrays.
+    """
+    twin = copy.copy(model)
+    twin.random_state, twin.stats_ = 0, dict(model.stats_)
+    if hasattr(twin, "feature_names_in_"):
+        del twin.feature_names_in_
+    return twin

@@ -47,7 +47,7 @@ def picture(draw: Callable[[Axes], Any], name: str, words: str) -> str:
     return _inline(written.getvalue(), name, words)
 
 
-def _style(name: str) -> dict[str, Any]:
+def _style(name: str) -> Any:
     import matplotlib as mpl  # noqa: PLC0415
 
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor")

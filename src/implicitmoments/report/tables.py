@@ -24,7 +24,7 @@ from implicitmoments.learners import (
 __all__ = ["Table", "html_of", "parameters_of", "settings_of", "statistics_of"]
 
 MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table on a page; the model has the rest
-FOLDED = 15  # rows from which a table is folded up
+FOLDED = 25  # rows from which a table is folded up
 MOST_ENTRIES = 12  # of a statistic that is a mapping
 DIGITS = 5
 LEFT_TO_PICTURES = ("spectra", "noise_floor", "ranks", "moment_orders", "group_stats")
@@ -138,10 +138,10 @@ def settings_of(model: Any) -> Table:
     default = type(model)().get_params(deep=False)
     changed = {name: _differs(given[name], default[name]) for name in given}
     rows = [
-        [name, repr(given[name]), "" if changed[name] else "default"]
+        [name, repr(given[name]), "no" if changed[name] else "yes"]
         for name in sorted(given, key=lambda name: (not changed[name], name))
     ]
-    return Table("Settings", ["parameter", "value", ""], rows)
+    return Table("Settings", ["parameter", "value", "default"], rows)
 
 
 def _differs(value: Any, default: Any) -> bool:
