@@ -141,21 +141,16 @@ def test_text_of_the_user_is_escaped(tmp_path):
 
 
 def test_the_same_twice(fitted, tmp_path):
-    for name in ("SphericalMixture", "RegressionMixtureDensity"):
-        model, X, y = fitted[name]
-        model = copy.copy(model)
-        model.random_state = None
-        paths = [
-            write_report(model, X, y, tmp_path / f"{i}.html", date=datetime.date(2026, 1, 31))
-            for i in range(2)
-        ]
-        assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-def test_today_by_default(fitted, tmp_path):
-    model, X, _ = fitted["SphericalMixture"]
-    text = write_report(model, X, path=tmp_path / "r.html").read_text("utf-8")
-    assert re.search(r"<footer><p>\d{4}-\d\d-\d\d\.", text)
+    model, X, y = fitted["RegressionMixtureDensity"]
+    model = copy.copy(model)
+    model.random_state = None
+    paths = [
+        write_report(model, X, y, tmp_path / f"{i}.html", date=datetime.date(2026, 1, 31))
+        for i in range(2)
+    ]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    today = write_report(model, X, y, tmp_path / "today.html").read_text("utf-8")
+    assert re.search(r"<footer><p>\d{4}-\d\d-\d\d\.", today)
 
 
 def test_numbers_are_copied_with_all_digits(fitted, pages):
@@ -184,7 +179,7 @@ def test_many_rows_and_columns_are_bounded(tmp_path):
     assert page.all("details")
     shown = text.split('id="parameters-0"')[1].split("</table>")[0]
     assert shown.count("<tr>") == MOST_ROWS + 1
-    assert shown.count("<th") == MOST_ROWS + MOST_COLUMNS
+    assert shown.count("<th ") == MOST_ROWS + MOST_COLUMNS
     points = text.split('<figure id="components">')[1].split("</figure>")[0].count("<use")
     assert points < 1_000
 
@@ -193,6 +188,7 @@ def test_the_file_is_replaced_at_once(fitted, tmp_path, monkeypatch):
     model, X, _ = fitted["SphericalMixture"]
     path = tmp_path / "r.html"
     path.write_text("before")
+    monkeypatch.setattr("implicitmoments.report.write.page_of", lambda *_, **__: "after")
     with monkeypatch.context() as broken:
         broken.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("no space")))
         with pytest.raises(OSError, match="no space"):
@@ -200,7 +196,7 @@ def test_the_file_is_replaced_at_once(fitted, tmp_path, monkeypatch):
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
     assert write_report(model, X, path=path) == path
-    assert path.read_text().startswith("<!DOCTYPE html>")
+    assert path.read_text() == "after"
     assert path.stat().st_mode & 0o400
     with pytest.raises(FileNotFoundError):
         write_report(model, X, path=tmp_path / "none" / "r.html")
