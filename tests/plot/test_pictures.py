@@ -203,6 +203,14 @@ def test_convergence_shows_what_is_left_to_gain():
     np.testing.assert_allclose(left[seen], (history.max() - history)[seen])
 
 
+def test_pieces_have_no_steps_to_show(fitted):
+    X, _ = im.datasets.make_spherical_mixture(42_000, 2, 2, radius=5.0, random_state=0)
+    model = im.SphericalMixture(2, random_state=0).partial_fit(X[:21_000])
+    assert im.plot.convergence(model, new_axes()).lines
+    with pytest.raises(ValueError, match="came in pieces"):
+        im.plot.convergence(model.partial_fit(X[21_000:]), new_axes())
+
+
 def test_a_fit_that_stopped_early_says_so(fitted):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -218,7 +226,12 @@ def test_one_feature(k):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-5, 1, (300, 1)), rng.normal(5, 1, (300, 1))])
     model = im.SphericalMixture(k, random_state=0).fit(X)
-    assert im.plot.components(model, X, ax=new_axes()).get_ylabel() == "component"
+    ax = im.plot.components(model, X, ax=new_axes())
+    assert ax.get_ylabel() == "density"
+    area = sum(patch.get_width() * patch.get_height() for patch in ax.patches)
+    assert area == pytest.approx(1)
+    at, density = ax.lines[-1].get_data()
+    np.testing.assert_allclose(density, np.exp(model.score_samples(at[:, None])))
     line = im.RegressionMixture(k, random_state=0).fit(X, X[:, 0] + rng.normal(size=600))
     y = line.predict(X)
     assert im.plot.components(line, X, y, ax=new_axes()).get_ylabel() == "y"

@@ -214,6 +214,7 @@ class SphericalMixture(SphericalAnswers):
         start = own.moved(-center / rows.scale, 1 / rows.scale)
         kept, _ = self._without_outliers(rows)
         polished = polish(kept, start, self._model(rows.scale), self.max_iter, self.tol)
+        self._store_history(polished, rows)
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
         self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         return self._store(polished.mixture, rows)
@@ -272,6 +273,7 @@ class SphericalMixture(SphericalAnswers):
         mean = stream.sums.log_likelihood / stream.sums.total
         self.lower_bound_ = float(mean) - rows.d * math.log(rows.scale)
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
+        self.stats_["mean_log_likelihood_history"] = ()  # pieces are taken in by few steps
 
     def _model(self, scale: float) -> VarianceModel:
         known = None if self.variance is None else self.variance / scale**2

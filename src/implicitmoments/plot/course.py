@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["convergence"]
 
+SPREAD = 10.0  # the largest over the smallest, from which magnitudes are shown
 SMALLEST = 1e-16  # of the last value: what rounding leaves
 
 
@@ -86,7 +87,8 @@ def _draw_loss(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
 
 def _draw_steps(ax: Axes, values: Any, label: str) -> None:
     ax.plot(np.arange(len(values)), values, "o-", color=colour(0), ms=4, lw=1.5, label=label)
-    ax.set_yscale("log")
+    if values.max() > SPREAD * values.min():
+        ax.set_yscale("log")
     whole_numbers(ax)
 
 
@@ -120,4 +122,4 @@ def _why(model: Any) -> str:
         return "a test of pairs is made once"
     if hasattr(model, "hypothesis_"):
         return "its degree was given, and none was compared"
-    return "its rows were fitted in groups, or nothing was polished"
+    return "its rows were fitted in groups or came in pieces, or nothing was polished"

@@ -6,6 +6,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import norm
 
 from implicitmoments.backends import Floats, to_numpy
 from implicitmoments.learners import (
@@ -39,6 +40,7 @@ MOST_ROWS = 2_000
 NUMBERED = 30  # components that are told by number
 WEIGHED = 8  # and by weight
 SHORTEST = 1e-12
+BINS = 40
 
 
 def components(
@@ -92,21 +94,18 @@ def _draw_means(model: Any, ax: Axes, some: Some) -> None:
     center = weights @ means
     labels = np.asarray(to_numpy(model.predict(some.given)))
     plane = leading_plane(np.sqrt(weights)[:, None] * (means - center), some.x - center)
-    rows, marks = some.x @ plane.T, means @ plane.T
     deviations = np.sqrt(np.broadcast_to(_numbers(model.variance_), len(means)))
-    if len(plane) == 1:  # one feature: the second axis tells components apart
-        rows = np.column_stack([rows, labels])
-        marks = np.column_stack([marks, np.arange(len(means))])
-        ax.errorbar(
-            marks[:, 0], marks[:, 1], xerr=deviations, fmt="none", ecolor=ink(), lw=1.5, zorder=3
-        )
+    note = some.note
+    if len(plane) == 1:
+        _along_one_axis(ax, some.x[:, 0], labels, (weights, means[:, 0], deviations))
     else:
-        _circles(ax, marks, deviations)
+        _circles(ax, means @ plane.T, deviations)
+        _by_component(ax, some.x @ plane.T, labels, len(means))
+        _numbered(ax, means @ plane.T, weights)
         ax.set_aspect("equal", adjustable="datalim")
-    _by_component(ax, rows, labels, len(means))
-    _numbered(ax, marks, weights)
-    _axes_of(ax, some, plane, "principal direction of the means", second="component")
-    thin_frame(ax, f"{len(means)} components", f"{some.note}; circles: one standard deviation")
+        note += "; circles: one standard deviation"
+    _axes_of(ax, some, plane, "principal direction of the means", second="density")
+    thin_frame(ax, f"{len(means)} components", note)
 
 
 @_draw.register(RegressionMixture)
@@ -121,13 +120,13 @@ def _draw_lines(model: RegressionMixture, ax: Axes, some: Some) -> None:
     u = leading_plane(apart, some.x - center)[0]
     # y less what the other directions explain: a_i + b_i · m + (b_i · u) u · (x − m) + noise
     others = coef - np.outer(coef @ u, u)
-    along = (some.x - center) @ u
+    along = some.x @ u
     level = y - np.einsum("nd,nd->n", some.x - center, others[labels])
     _by_component(ax, np.column_stack([along, level]), labels, len(coef))
     ends = np.array([along.min(), along.max()])
     tops = []
     for i, (b, a, s) in enumerate(zip(coef, shift, noise, strict=True)):
-        line = a + b @ center + (b @ u) * ends
+        line = a + b @ center + (b @ u) * (ends - center @ u)
         ax.plot(ends, line, color=ink(), lw=2.4, alpha=0.6, zorder=3)
         ax.plot(ends, line, color=colour(i), lw=1.4, zorder=4)
         ax.fill_between(ends, line - s, line + s, color=colour(i), alpha=0.15, lw=0)
@@ -216,6 +215,28 @@ def _by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
         alpha=0.8,
     )
     ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
+
+
+def _along_one_axis(
+    ax: Axes, x: Floats, labels: Floats, mixture: tuple[Floats, Floats, Floats]
+) -> None:
+    """Draw histograms of components on top of one another, and the density of the mixture."""
+    weights, means, deviations = mixture
+    k = len(weights)
+    ax.hist(
+        [x[labels == i] for i in range(k)],
+        bins=BINS,
+        stacked=True,
+        density=True,
+        color=[colour(i) for i in range(k)],
+        alpha=0.5,
+        label=[f"component {i}" for i in range(k)],
+    )
+    at = np.linspace(x.min(), x.max(), 400)
+    parts = weights * norm.pdf(at[:, None], means, deviations)
+    ax.plot(at, parts.sum(axis=1), color=ink(), lw=1.5, label="the model")
+    heights = weights * norm.pdf(0.0, 0.0, deviations)
+    _numbered(ax, np.column_stack([means, heights]), weights)
 
 
 def _circles(ax: Axes, marks: Floats, deviations: Floats) -> None:
