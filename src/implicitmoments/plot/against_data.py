@@ -123,7 +123,7 @@ def _draw_residuals(model: RegressionMixture, ax: Axes, some: Some) -> None:
     _, labels, _ = model.sample(X=some.given)
     left = _residuals(model, some, some.y)
     expected = _residuals(model, some, np.asarray(to_numpy(labels), dtype=np.float64))
-    ax.set_xlabel("residual from the likeliest line, in standard deviations")
+    ax.set_xlabel("residual from the likeliest line (σ)")
     _compare(ax, left, expected)
     thin_frame(ax, "Residuals", f"{some.note}, and as many labels drawn from the model")
 
@@ -138,7 +138,7 @@ def _draw_distances(model: SphericalMixtureClusterer, ax: Axes, some: Some) -> N
     ax.hist(_within(apart, edges), edges, density=True, color=colour(0), alpha=0.4, label="rows")
     at = np.linspace(edges[0], edges[-1], 200)
     ax.plot(at, chi.pdf(at, some.x.shape[1]), color=colour(1), lw=2, label="spherical clusters")
-    ax.set_xlabel("distance from the mean of the cluster, in standard deviations")
+    ax.set_xlabel("distance from the mean of the cluster (σ)")
     ax.set_ylabel("density")
     key(ax)
     thin_frame(ax, "Distances within clusters", some.note)
