@@ -26,7 +26,7 @@ from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import open_window
-from implicitmoments.samples import Block, DaskSource
+from implicitmoments.samples import ArraySource, Block, DaskSource
 from implicitmoments.testing import chain_of_powers
 
 # these ship no types
@@ -60,7 +60,7 @@ def em_pass(n: int, k: int, d: int) -> tuple[float, int, int]:
     """Time an E-step; count the bytes of its sums and of the mixture."""
     rng = np.random.default_rng(0)
     mixture = Mixture(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones(k))
-    rows = Rows(rng.normal(size=(n, d)), None, None, 1.0)
+    rows = Rows(ArraySource(rng.normal(size=(n, d))))
     taken = cpu_seconds(lambda: gather(rows, mixture))
     return taken, 8 * (k * (d + 2) + 2), len(dumps(mixture))
 

@@ -25,6 +25,7 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.fitting.clustering.pairwise_test import (
     choose_test,
     difference_moments,
+    hold_rows,
     random_differences,
 )
 from implicitmoments.fitting.spherical.span import find_span
@@ -102,8 +103,9 @@ def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
     same = labels[i] == labels[j]
     span = find_span(X, k, None)
     left, right = span.coordinates(X[i]), span.coordinates(X[j])
-    moments = {t: difference_moments(X, span, k, t, seed=seed) for t in ORDERS}
-    test = choose_test(moments, random_differences(X, span, None, seed), seed=seed)
+    held = hold_rows(X, span, seed)
+    moments = {t: difference_moments(held, k, t, seed=seed) for t in ORDERS}
+    test = choose_test(moments, random_differences(held, seed), seed=seed)
     told = test.same(left, right)
     rates = {
         "distance": best_error(np.linalg.norm(X[i] - X[j], axis=1), same),

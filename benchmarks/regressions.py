@@ -33,10 +33,9 @@ from threadpoolctl import threadpool_limits
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.fitting.regression.em import Model, climb, maximise
-from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines, expect
 from implicitmoments.fitting.regression.standard import standardise
-from implicitmoments.samples import Truth
+from implicitmoments.samples import ArraySource, Truth
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Data = tuple[Floats, Floats, Truth]
@@ -140,8 +139,8 @@ class Plain:
 
     def __init__(self, data: Data) -> None:
         X, y, self.truth = data
-        self.standard = standardise(X, y, None, intercept=True)
-        self.rows = FeatureRows.of(self.standard.rows(X, y, None))
+        self.standard = standardise(ArraySource(X, y=y), intercept=True)
+        self.rows = self.standard.rows(ArraySource(X, y=y))
         self.model = Model()
 
     def error(self, lines: Lines) -> float:

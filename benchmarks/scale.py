@@ -218,7 +218,7 @@ def chunk(rows: int, seed: int) -> Floats:
 def dask_table(arguments: argparse.Namespace) -> None:
     """Print results and seconds of fits on one worker and on two, and with one killed."""
     import dask.array as da  # noqa: PLC0415 (an extra)
-    from dask import delayed  # noqa: PLC0415
+    from dask.delayed import delayed  # noqa: PLC0415
     from distributed import Client, LocalCluster, wait  # noqa: PLC0415
 
     size = arguments.rows // 16

@@ -2,11 +2,13 @@
 
 Run: python benchmarks/scale_device.py pass [--rows 4000000] [--library torch|cupy]
      python benchmarks/scale_device.py fit [--rows 10000000] [--peers]
+     python benchmarks/scale_device.py estimators [--library torch|cupy]
 
 ``pass`` measures one accumulation pass at k = p = 50 and the rate of the card's own matrix
 product of the same precision in the same run. A symmetric update of side s counts N·s²
 operations, half a general product. ``fit`` fits SphericalMixture to k = 60 components in d = 30
 on the card, beside NumPy on the host and scikit-learn's GaussianMixture on the card.
+``estimators`` fits all of them on the card and compares what they answer with NumPy.
 """
 
 from __future__ import annotations
@@ -22,13 +24,25 @@ from typing import Any
 
 import numpy as np
 import sklearn
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from implicitmoments import SphericalMixture
+from implicitmoments import (
+    ActivationSumRegressor,
+    RegressionMixture,
+    RegressionMixtureDensity,
+    SphericalMixture,
+    SphericalMixtureClusterer,
+    SphericalMixtureDensity,
+)
 from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
-from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.datasets import (
+    make_activation_sum,
+    make_regression_mixture,
+    make_spherical_mixture,
+)
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
@@ -190,16 +204,47 @@ def tell(name: str, card: Card, model: Any, X: Array, means: Floats) -> None:
     )
 
 
+def estimators(arguments: argparse.Namespace) -> None:
+    """Print how far answers of fits on the card are from those of NumPy."""
+    card = Card(arguments.library)
+    X, _ = make_spherical_mixture(100_000, 4, 6, radius=3.0, separation=4.0, random_state=0)
+    R, r, _ = make_regression_mixture(100_000, 4, 8, noise=1.0, random_state=0)
+    A, a, _ = make_activation_sum(50_000, 3, 8, random_state=0)
+    cases: list[tuple[Any, tuple[Floats, ...], str]] = [
+        (SphericalMixture(4, random_state=0), (X,), "score_samples"),
+        (SphericalMixtureDensity(4, degree=4, random_state=0), (0.4 * X,), "score_samples"),
+        (SphericalMixtureClusterer(4, random_state=0), (X,), "predict"),
+        (RegressionMixture(4, random_state=0), (R, r), "score_samples"),
+        (RegressionMixtureDensity(4, degree=4, random_state=0), (R, r), "score_samples"),
+        (ActivationSumRegressor("relu", 3, random_state=0), (A, a), "predict"),
+    ]
+    print(f"{card.name}; largest difference to NumPy's answer, over the largest answer")
+    print("| estimator | answer | float64 | float32 |")
+    print("|---" * 4 + "|")
+    for model, data, method in cases:
+        asked = data[:1] if method == "predict" else data
+        expected = np.asarray(getattr(clone(model).fit(*data), method)(*asked), dtype=float)
+        found = []
+        for dtype in (np.float64, np.float32):
+            there = [card.move(column.astype(dtype)) for column in data]
+            fitted = clone(model).fit(*there)
+            given = to_numpy(getattr(fitted, method)(*there[: len(asked)])).astype(float)
+            found.append(np.abs(given - expected).max() / max(np.abs(expected).max(), 1.0))
+        print(
+            f"| {type(model).__name__} | {method} | {found[0]:.0e} | {found[1]:.0e} |", flush=True
+        )
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["pass", "fit"])
+    parser.add_argument("table", choices=["pass", "fit", "estimators"])
     parser.add_argument("--rows", type=int)
     parser.add_argument("--library", choices=["torch", "cupy"], default="torch")
     parser.add_argument("--peers", action="store_true", help="scikit-learn, and two cores")
     arguments = parser.parse_args()
     arguments.rows = arguments.rows or (4_000_000 if arguments.table == "pass" else 10_000_000)
-    {"pass": passes, "fit": fits}[arguments.table](arguments)
+    {"pass": passes, "fit": fits, "estimators": estimators}[arguments.table](arguments)
 
 
 if __name__ == "__main__":

@@ -19,18 +19,8 @@ def data(n=4_000, k=4, d=8, separation=8.0, seed=0, **options):
     )
 
 
-def expected_to_fail(estimator):
-    if estimator.n_components == 1:
-        return {}
-    return {
-        "check_sample_weight_equivalence_on_dense_data": "pairs and landmarks are drawn at random"
-    }
-
-
 @quiet
-@parametrize_with_checks(
-    [SphericalMixtureClusterer(3, variance=0.05)], expected_failed_checks=expected_to_fail
-)
+@parametrize_with_checks([SphericalMixtureClusterer(3, variance=0.05)])
 def test_it_keeps_the_contract(estimator, check):
     check(estimator)
 

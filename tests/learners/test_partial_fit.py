@@ -62,6 +62,15 @@ def test_weighted_pieces(data):
     assert model.stats_["rows_seen"] == counts.sum()
 
 
+def test_weights_below_one_are_in_one_unit_in_all_pieces(data):
+    X, _ = data
+    model = im.SphericalMixture(K, random_state=0)
+    for i in range(3):
+        rows = slice(i * 10_000, (i + 1) * 10_000)
+        model.partial_fit(X[rows], sample_weight=np.full(10_000, 0.25 * (i + 1)))
+    assert model.stats_["rows_seen"] == pytest.approx(0.25 * 6 * 10_000)
+
+
 def test_a_component_that_comes_later_is_found():
     X, truth = make_spherical_mixture(N, K, D, radius=7.0, separation=5.0, random_state=1)
     late = truth.labels == 0

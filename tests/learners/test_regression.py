@@ -299,7 +299,7 @@ def test_bad_rows_are_refused(rng):
         RegressionMixture().fit(X, np.where(y > 2, np.nan, y))
     with pytest.raises(ValueError, match="egative"):
         RegressionMixture().fit(X, y, sample_weight=-np.ones(400))
-    with pytest.raises(ValueError, match="leaves 1 rows, expected two or more"):
+    with pytest.raises(ValueError, match=r"1 sample\(s\) while a minimum of 2"):
         RegressionMixture().fit(X, y, sample_weight=np.eye(400)[0])
 
 

@@ -94,7 +94,8 @@ def test_other_kinds_of_numbers(dtype):
     model = model_of().fit(X, y)
     same = model_of().fit(X.astype(float), y.astype(float))
     expected = same.score_samples(X.astype(float), y.astype(float))
-    np.testing.assert_allclose(model.score_samples(X, y), expected, rtol=1e-6)
+    rtol = 1e-5 if dtype == np.float32 else 1e-9  # products are in the precision of the rows
+    np.testing.assert_allclose(model.score_samples(X, y), expected, rtol=rtol)
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "contracted", "fit_intercept": False}])
@@ -307,7 +308,7 @@ def test_parameters_are_checked(options, error, message):
 
 def test_weights_are_checked():
     X, y = rows(50)
-    with pytest.raises(ValueError, match=r"negative entries"):
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
         model_of(2).fit(X, y, sample_weight=np.append(np.ones(49), -1))
     with pytest.raises(ValueError, match=r"non-zero|n_samples=0"):
         model_of(2).fit(X, y, sample_weight=np.zeros(50))

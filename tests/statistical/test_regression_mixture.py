@@ -6,9 +6,9 @@ from scipy.optimize import linear_sum_assignment
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.fitting.regression.em import Model, climb
-from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines
 from implicitmoments.fitting.regression.standard import standardise
+from implicitmoments.samples import ArraySource
 
 
 def largest_error(coef, vectors):
@@ -23,8 +23,8 @@ def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
         X, y, truth = make_regression_mixture(
             20_000, k, d, noise=0.3, weights=np.geomspace(5, 1, k), random_state=seed
         )
-        standard = standardise(X, y, None, intercept=True)
-        rows = FeatureRows.of(standard.rows(X, y, None))
+        standard = standardise(ArraySource(X, y=y), intercept=True)
+        rows = standard.rows(ArraySource(X, y=y))
 
         def error_from(coef, variance, rows=rows, standard=standard, truth=truth):
             start = Lines(

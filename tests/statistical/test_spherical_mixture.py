@@ -8,8 +8,10 @@ from scipy.special import logsumexp
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.fitting.spherical.em import VarianceModel, polish
-from implicitmoments.fitting.spherical.rows import place_rows
+from implicitmoments.fitting.spherical.placing import place_rows
+from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.start import scattered_mixture
+from implicitmoments.samples import ArraySource
 
 K, D = 30, 20
 
@@ -46,7 +48,7 @@ def test_one_scattered_start_does_not_find_them():
         X, truth = make_spherical_mixture(
             20_000, K, D, radius=4.0, separation=4.0, random_state=seed
         )
-        rows = place_rows(X, None)
+        rows = place_rows(Rows(ArraySource(X)))
         sample = rows.sample(20_000, np.random.default_rng(0))
         start = scattered_mixture(sample, K, VarianceModel(), np.random.default_rng(seed))
         found = polish(sample, start, VarianceModel(), 200, 1e-7).mixture

@@ -1,8 +1,16 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
+from implicitmoments.backends.densities import (
+    cross_sums,
+    lift_rows,
+    linear_rows,
+    lower_to,
+    softmax_rows,
+)
 from implicitmoments.backends.linalg import (
     descending_eigh,
     gram,
+    map_into,
     multiply_into,
     orthonormality_defect,
     outer_rows,
@@ -33,11 +41,16 @@ __all__ = [
     "as_real_array",
     "check_finite",
     "check_positive",
+    "cross_sums",
     "descending_eigh",
     "device_memory",
     "eye_like",
     "gram",
     "index_like",
+    "lift_rows",
+    "linear_rows",
+    "lower_to",
+    "map_into",
     "move_like",
     "multiply_into",
     "namespace_of",
@@ -46,6 +59,7 @@ __all__ = [
     "outer_rows",
     "pair_rows",
     "share_rows",
+    "softmax_rows",
     "to_numpy",
     "turned",
 ]

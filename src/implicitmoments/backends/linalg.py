@@ -10,6 +10,7 @@ from implicitmoments.backends.namespace import Array, eye_like, namespace_of
 __all__ = [
     "descending_eigh",
     "gram",
+    "map_into",
     "multiply_into",
     "orthonormality_defect",
     "outer_rows",
@@ -60,6 +61,13 @@ def turned(matrix: Array) -> Array:
     if array_api_compat.is_torch_array(matrix):
         return flipped.contiguous()
     return xp.ascontiguousarray(flipped) if hasattr(xp, "ascontiguousarray") else flipped
+
+
+def map_into(name: str, values: Array) -> Array:
+    """Apply a function of the standard, such as ``"exp"``; in NumPy in place."""
+    if isinstance(values, np.ndarray):
+        return getattr(np, name)(values, out=values)
+    return getattr(namespace_of(values), name)(values)
 
 
 def gram(rows: Array) -> Array:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
-from implicitmoments.backends import Array, namespace_of, share_rows
+from implicitmoments.backends import Array, namespace_of, on_host, share_rows
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import ArraySource, Block, Measure, RowDraws, Stream, Sums, blocks
 
@@ -16,6 +16,7 @@ __all__ = ["LabelledRows", "Rows"]
 
 BLOCK_NUMBERS = 2**21  # made of the rows of a block: 16 MB of float64
 FEWEST_ROWS, MOST_ROWS = 256, 16_384
+DEVICE_NUMBERS = 2**27  # of a block on a device, which wants long products: 1 GB of float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,24 +88,25 @@ class LabelledRows:
         return self._pass(_Shared(measure, n_shares), width, what)
 
     def _pass(self, measure: Measure, width: int, what: str) -> Sums:
-        size = self.block_rows or min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
+        size = self.block_rows or self._rows_for(width)
         return self.problem.source.fold(measure, range(self.n_rows), size, what=what)
+
+    def _rows_for(self, width: int) -> int:
+        if self._on_device:
+            return max(FEWEST_ROWS, DEVICE_NUMBERS // width)
+        return min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
+
+    @cached_property
+    def _on_device(self) -> bool:
+        first = range(1)
+        block = self.problem.source.read(first, RowDraws(0, first, (Stream.ROWS,)))
+        return not on_host(block["x"])
 
     def blocks(self, width: int) -> Iterator[Rows]:
         """Yield blocks, small enough that ``width`` numbers of each row fit."""
-        for rows, _ in self._read(width):
-            yield rows
-
-    def folds(self, width: int, n_folds: int) -> Iterator[tuple[Any, Rows]]:
-        """Yield blocks with the fold of each row, told by what its point holds."""
-        for rows, origin in self._read(width):
-            yield share_rows(origin, n_folds), rows
-
-    def _read(self, width: int) -> Iterator[tuple[Rows, Array]]:
-        size = self.block_rows or min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
+        size = self.block_rows or self._rows_for(width)
         for rows in blocks(range(self.n_rows), size):
-            block = self.problem.source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
-            yield _rows_of(block), block.get("origin", block["x"])
+            yield _rows_of(self.problem.source.read(rows, RowDraws(0, rows, (Stream.ROWS,))))
 
 
 @dataclass(frozen=True)

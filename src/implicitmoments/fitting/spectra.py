@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, to_numpy
 from implicitmoments.moments.decode import Components
 from implicitmoments.moments.report import StepReport
 
@@ -27,7 +25,7 @@ def account_of_steps(steps: Iterable[StepReport]) -> dict[str, Any]:
     """
     steps = list(steps)
     return {
-        "spectra": [np.asarray(step.spectrum) for step in steps],
+        "spectra": [to_numpy(step.spectrum) for step in steps],
         "noise_floor": [float(step.floor) for step in steps],
         "ranks": [int(step.rank) for step in steps],
         "moment_orders": [int(step.order) for step in steps],
@@ -40,7 +38,7 @@ def account_of_components(components: Components | None) -> dict[str, Any]:
         return {}
     decoded = components.decoded
     return {
-        "spectra": [np.asarray(decoded.spectrum)],
+        "spectra": [to_numpy(decoded.spectrum)],
         "noise_floor": [float(decoded.floor)],
         "ranks": [len(decoded.weights)],
         "moment_orders": [2 * decoded.r],
@@ -50,7 +48,7 @@ def account_of_components(components: Components | None) -> dict[str, Any]:
 def account_of_span(spectrum: Floats, rank: int, floor: float) -> dict[str, Any]:
     """Return the same of a second moment of which the top directions were kept."""
     return {
-        "spectra": [np.asarray(spectrum)],
+        "spectra": [to_numpy(spectrum)],
         "noise_floor": [floor],
         "ranks": [rank],
         "moment_orders": [2],

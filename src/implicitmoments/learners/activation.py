@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Real
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.backends import Array, Floats, check_positive
-from implicitmoments.fitting.activation.conditions import (
-    HIGHEST_DEGREE,
-    check_conditions,
-    degree_for,
-    largest_degree,
-)
+from implicitmoments.backends import Array, move_like
+from implicitmoments.fitting.activation.conditions import check_conditions
 from implicitmoments.fitting.activation.hypothesis import (
     FittedPolynomial,
     count_components,
@@ -27,21 +23,23 @@ from implicitmoments.fitting.activation.hypothesis import (
     thin,
 )
 from implicitmoments.fitting.activation.network import Network
+from implicitmoments.fitting.activation.prediction import Predictor, explained
 from implicitmoments.fitting.activation.refine import Refined, refine
 from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
 from implicitmoments.fitting.rows import LabelledRows
 from implicitmoments.fitting.spectra import account_of_steps
+from implicitmoments.learners.activation_checks import check_parameters
+from implicitmoments.learners.answers import answer
+from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
-from implicitmoments.models import Activation, ActivationSumProblem, as_activation
-from implicitmoments.samples import ArraySource, Whitening, as_seed, blocks
+from implicitmoments.models import Activation, ActivationSumProblem
+from implicitmoments.samples import ArraySource, Progress, Source, Whitening
 
 __all__ = ["ActivationSumRegressor"]
 
-HIGHEST_TRIED = 10  # degree, by cross-validation
-HIGHEST_BESIDE_NETWORK = 6  # where the polynomial finds the span and is a check, no more
 MOST_COMPONENTS = 30  # counted by n_components="auto"
-PREDICTED_ROWS = 8_192
+HELD_NUMBERS = 2**20  # of points that are held in memory, wherever they come from: 8 MB
 
 
 class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
@@ -52,12 +50,17 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     :math:`\sum_i w_i v_i^{\otimes t}` give a polynomial hypothesis with no random starts and no
     local optima; ``refine`` then polishes the model itself.
 
+    Every step is a pass over the rows in blocks, or works on a sample of them, so that rows may
+    be a :class:`~implicitmoments.samples.Source` beyond memory. Arrays of other libraries are
+    passed over where they are; arrays that are attributes, and answers, come back there.
+
     Parameters
     ----------
     activation : str, Activation or callable
         ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"abs"``, ``"square"``,
         ``"cos"``, :func:`~implicitmoments.models.cosine` with a frequency and a phase, or any
-        function of an array; Hermite coefficients of the last by quadrature.
+        function of an array; Hermite coefficients of the last by quadrature. Those with names
+        run on arrays of every library; a function is called with arrays of that of the rows.
     n_components : int or "auto"
         The number k of directions, or an upper bound of it. ``"auto"`` counts the directions
         that stand clear of the noise.
@@ -157,32 +160,51 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
         self.block_rows = block_rows
 
     def fit(
-        self, X: Array, y: Array, sample_weight: Array | None = None
+        self,
+        X: Array,
+        y: Array | None = None,
+        sample_weight: Array | None = None,
+        *,
+        checkpoint: Checkpoint = None,
+        progress: Progress | None = None,
     ) -> ActivationSumRegressor:
         """Learn from inputs and labels.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array, data frame or Source of shape (n_samples, n_features)
+            Rows of a Source have a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             How often each row counts.
+        checkpoint : path, optional
+            Where finished passes are kept: a fit that was interrupted goes on from there.
+        progress : callable, optional
+            Called as ``progress(what, rows_done, rows_total)``.
         """
-        X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=4, dtype=np.float64)
-        activation, degrees = self._check_parameters()
-        counts = None
-        if sample_weight is not None:
-            counts = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-            keep = counts > 0
-            X, y, counts = X[keep], y[keep], counts[keep]
-            # numbers of rows are compared with numbers of unknowns: weights that were scaled to
-            # sum to 1 would seem to be no rows at all
-            counts = counts * max(1.0, len(counts) / float(counts.sum()))
-        whitening = self._standardise(X, counts)
+        how: dict[str, Any] = {"checkpoint": checkpoint, "progress": progress}
+        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as given:
+            source, seed = given
+            activation, degrees = check_parameters(self)
+            activation(probe_of(source))  # a function of NumPy arrays alone is refused here
+            refined = self._fit(_held(source), activation, degrees, seed)
+        if refined is not None and not refined.converged:
+            warnings.warn(
+                f"the polish did not converge in max_iter={self.max_iter} steps; raise max_iter "
+                "or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _fit(
+        self, source: Source, activation: Activation, degrees: list[int], seed: int
+    ) -> Refined | None:
+        """Fit the polynomial, and the network where it is asked for."""
+        whitening = self._standardise(source)
         self.activation_, self.whitening_ = activation, whitening
-        problem = ActivationSumProblem(X, y, activation, whitening=whitening, sample_weight=counts)
+        problem = ActivationSumProblem(source, None, activation, whitening=whitening)
         rows = LabelledRows(problem, self.block_rows)
-        seed = as_seed(self.random_state)
         k = self._count(rows)
         # beside a network the polynomial is a start and a check, and some of the rows will do
         fewer = thin(rows, k) if self.refine and self.method == "closed_form" else rows
@@ -205,85 +227,48 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             if fewer is not rows and refined.expected_error > fitted.expected_error(fewer.mass):
                 fitted = fit_polynomial(rows, k, degrees)  # it is to be used after all
         self._store(fitted, refined, k, problem)
-        if refined is not None and not refined.converged:
-            warnings.warn(
-                f"the polish did not converge in max_iter={self.max_iter} steps; raise max_iter "
-                "or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
+        return refined
 
-    def predict(self, X: Array) -> Floats:
+    def predict(self, X: Array) -> Array:
         """Predict labels; there is no randomness in it.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array, data frame or Source of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            In the library, the precision and on the device of X.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        predicted = np.empty(len(X))
-        for rows in blocks(range(len(X)), self.block_rows or PREDICTED_ROWS):
-            x = X[rows.start : rows.stop]
-            if self.whitening_ is not None:
-                x = self.whitening_.apply({"x": x})["x"]
-            predicted[rows.start : rows.stop] = self._hypothesis(x)
-        return predicted
+        return answer(self, X, self._predictor, block_rows=self.block_rows)
 
-    def _check_parameters(self) -> tuple[Activation, list[int]]:
-        """Check what was typed, and return the degrees to be tried."""
-        if self.method not in ("closed_form", "paper"):
-            raise ValueError(f"method is 'closed_form' or 'paper', got {self.method!r}")
-        if self.whiten not in (True, False, "auto"):
-            raise ValueError(f"whiten is True, False or 'auto', got {self.whiten!r}")
-        if self.refine not in (True, False):
-            raise ValueError(f"refine is True or False, got {self.refine!r}")
-        for name, least in (("epsilon", np.finfo(float).tiny), ("tol", 0.0)):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not least <= float(value) < np.inf:
-                kind = "a positive number" if least else "0 or more"
-                raise ValueError(f"{name} is {kind}, got {value!r}")
-        if self.n_components != "auto":
-            if isinstance(self.n_components, str):
-                raise ValueError(
-                    f"n_components is a whole number or 'auto', got {self.n_components!r}"
-                )
-            check_positive("n_components", self.n_components)
-        for name in ("n_starts", "max_iter", *(["block_rows"] if self.block_rows else [])):
-            check_positive(name, getattr(self, name))
-        activation = as_activation(self.activation)
-        degrees = self._degrees(activation)
-        conditions = check_conditions(activation, max(degrees), self.method)
-        if conditions.warning is not None:
-            warnings.warn(conditions.warning, AssumptionWarning, stacklevel=3)
-        present = [n for n in degrees if activation.coefficient(n) != 0]
-        return activation, present or [max(degrees)]
+    def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
+        r"""Return :math:`R^2` of the predictions, in one pass over the rows.
 
-    def _degrees(self, activation: Activation) -> list[int]:
-        if self.degree == "cv":
-            if self.method == "paper":
-                raise ValueError(
-                    "degree='cv' goes with method='closed_form', which holds rows out; give "
-                    "method='paper' a degree or degree='epsilon'"
-                )
-            most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
-            highest = largest_degree(activation, self.method, most)
-            return list(range(1, max(highest, 1) + 1))
-        if self.degree == "epsilon":
-            return [degree_for(activation, self.epsilon)]
-        if isinstance(self.degree, str):
-            raise ValueError(f"degree is a whole number, 'cv' or 'epsilon', got {self.degree!r}")
-        check_positive("degree", self.degree)
-        if self.degree > HIGHEST_DEGREE:
-            raise ValueError(f"degree is at most {HIGHEST_DEGREE}, got {self.degree}")
-        return [int(self.degree)]
+        Parameters
+        ----------
+        X : array, data frame or Source of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Not for a Source, which has it as a column.
+        sample_weight : array of shape (n_samples,), optional
+        """
+        check_is_fitted(self)
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (source, _):
+            score = explained(source, self._predictor, self.block_rows)
+        if np.isnan(score):
+            warnings.warn("R² takes two rows", UndefinedMetricWarning, stacklevel=2)
+        return score
 
-    def _standardise(self, X: Floats, counts: Floats | None) -> Whitening | None:
+    @property
+    def _predictor(self) -> Predictor:
+        return Predictor(self._hypothesis, self.whitening_)
+
+    def _standardise(self, source: Source) -> Whitening | None:
         """Estimate mean and covariance, and warn of inputs that are not Gaussian."""
-        source = ArraySource(X)
-        whitening = Whitening.of(source, counts, reduce=True)
-        tested = measure_gaussianity(source, whitening, counts)
+        whitening = Whitening.of(source, reduce=True)
+        tested = measure_gaussianity(source, whitening)
         words = tested.words(getattr(self, "feature_names_in_", None))
         self._doubts: list[str] = []
         if words is not None:
@@ -292,11 +277,10 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
                 "refine=True, which fits the model to the rows as they are, with whiten=False if "
                 "the activation acts on the inputs as given"
             )
-            warnings.warn(self._doubts[0], AssumptionWarning, stacklevel=3)
+            warnings.warn(self._doubts[0], AssumptionWarning, stacklevel=4)
         if not self.whiten:
             return None
-        mass = float(len(X)) if counts is None else float(counts.sum())
-        if self.whiten == "auto" and looks_standard(whitening, mass):
+        if self.whiten == "auto" and looks_standard(whitening, source.mass):
             return None
         return whitening
 
@@ -358,9 +342,14 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     def _store_network(self, refined: Refined, problem: ActivationSumProblem) -> None:
         """Store weights and directions, and choose what predicts."""
         network, reasons = refined.network, self.stats_["reasons"]
-        self.directions_ = problem.original_vectors(network.directions)
-        self.network_, self.weights_ = network, network.weights
-        self.direction_errors_, self.weight_errors_ = refined.errors, refined.weight_errors
+        given = partial(move_like, other=probe_of(problem.source))
+        self.directions_ = given(problem.original_vectors(network.directions))
+        self.weights_ = given(network.weights)
+        self.network_ = replace(
+            network, weights=self.weights_, directions=given(network.directions)
+        )
+        self.direction_errors_ = given(refined.errors)
+        self.weight_errors_ = given(refined.weight_errors)
         self.n_iter_ = max(1, len(refined.history) - 1)
         self.n_components_ = len(network.weights)
         reasons.extend(refined.reasons)
@@ -372,7 +361,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             "decoded": refined.decoded,
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
-            self._hypothesis = network
+            self._hypothesis = self.network_
             self.stats_["hypothesis"] = "network"
         else:
             reasons.append(
@@ -380,3 +369,12 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
                 "labels may not be a positive sum of this activation (an intercept is none), or "
                 "there are too few rows for its unknowns"
             )
+
+
+def _held(source: Source) -> Source:
+    """Take rows into memory where they are few."""
+    n = source.n_rows or 0
+    if isinstance(source, ArraySource) or n * source.n_features > HELD_NUMBERS:
+        return source
+    block = dict(source.pick(np.arange(n), what="the rows"))
+    return ArraySource(block.pop("x"), **block)

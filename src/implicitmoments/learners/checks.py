@@ -6,32 +6,7 @@ import math
 import numbers
 from typing import Any
 
-import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
-
-from implicitmoments.backends import Floats
-
-__all__ = ["check_method", "check_number", "check_rows", "check_variance", "check_whole"]
-
-
-def check_rows(
-    estimator: Any, X: Any, sample_weight: Any, n_components: int
-) -> tuple[Floats, Floats | None]:
-    """Return rows in double precision and their weights, or say what is wrong with them."""
-    rows: Floats = validate_data(estimator, X, dtype=np.float64, ensure_min_samples=2)
-    weights: Floats | None = None
-    counted = len(rows)
-    if sample_weight is not None:
-        checked: Floats = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-        if np.any(checked < 0):
-            raise ValueError("sample_weight has negative entries; weights are 0 or more")
-        weights, counted = checked, int(np.sum(checked > 0))
-    if counted < max(2, n_components):
-        raise ValueError(
-            f"n_components={n_components} and n_samples={counted} rows with a weight: expected at "
-            "least one row a component, and two in all; use more rows or fewer components"
-        )
-    return rows, weights
+__all__ = ["check_method", "check_number", "check_variance", "check_whole"]
 
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from implicitmoments.backends import Array, move_like, to_numpy
 from implicitmoments.fitting.clustering.fit import ClusterOptions, fit_clusters
-from implicitmoments.fitting.clustering.nearest_mean import assign
-from implicitmoments.learners.checks import (
-    check_method,
-    check_rows,
-    check_variance,
-    check_whole,
-)
+from implicitmoments.fitting.clustering.nearest_mean import Components
+from implicitmoments.learners.answers import answer
+from implicitmoments.learners.checks import check_method, check_variance, check_whole
+from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
-from implicitmoments.samples import RandomState, as_seed
+from implicitmoments.samples import Progress, RandomState
 
 __all__ = ["SphericalMixtureClusterer"]
 
@@ -60,6 +60,7 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : array of int of shape (n_samples,)
+        For arrays and data frames in memory; ``predict`` gives those of other rows.
     means_ : array of shape (n_clusters, n_features)
         Means of the rows in each cluster; fewer than ``n_components`` where no more were found.
     weights_ : array of shape (n_clusters,)
@@ -74,6 +75,11 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
         of two means in units of :math:`\sigma`; ``doubt``, the part of the rows that would be put
         wrong if the means were known; ``within_variance``, the largest variance in a cluster over
         that of the noise; ``outliers``; ``n_landmarks``; ``warnings``.
+
+    Notes
+    -----
+    Rows are passed over five times, never held; of at most about a million of them the coordinates
+    on the span of the means are held, for pairs and landmarks.
 
     Examples
     --------
@@ -108,40 +114,69 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
         X: Any,
         y: Any = None,  # noqa: ARG002 (scikit-learn passes it)
         sample_weight: Any = None,
+        *,
+        checkpoint: Checkpoint = None,
+        progress: Progress | None = None,
     ) -> SphericalMixtureClusterer:
         """Cluster the rows.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array of shape (n_samples, n_features), data frame, or Source
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional
             How often each row counts.
+        checkpoint : path, optional
+            Where a long fit keeps what it has done, to go on from there.
+        progress : callable, optional
+            Called as ``progress(what, rows_done, rows_total)``.
         """
         how = self._options()
-        rows, weights = check_rows(self, X, sample_weight, how.k)
-        if how.k > 1 and len(rows) < FEWEST_ROWS:
-            raise ValueError(
-                f"n_samples={len(rows)}: the moments of differences take at least "
-                f"{FEWEST_ROWS} rows; use more rows"
-            )
-        found = fit_clusters(rows, weights, how)
-        self.labels_ = found.labels
-        self.means_, self.weights_ = found.means, found.weights
-        self.variance_ = found.variance
+        fewest = FEWEST_ROWS if how.k > 1 else 2
+        with open_rows(
+            self, X, None, sample_weight, fewest=2, checkpoint=checkpoint, progress=progress
+        ) as (source, seed):
+            how = replace(how, seed=seed)
+            if (source.n_rows or 0) < fewest:
+                raise ValueError(
+                    f"n_samples={source.n_rows}: the moments of differences take at least "
+                    f"{FEWEST_ROWS} rows; use more rows"
+                )
+            found = fit_clusters(source, how)
+            probe = probe_of(source)
+        self.means_ = move_like(found.components.means, probe)
+        self.weights_ = move_like(found.components.weights, probe)
+        self.variance_ = found.components.variance
         self.order_ = None if found.test is None else found.test.order
         self.threshold_ = None if found.test is None else found.test.threshold
         self.stats_ = found.stats
+        self.__dict__.pop("labels_", None)  # of a fit before
+        if _in_memory(X):
+            self.labels_ = self.predict(X)
         for sentence in found.stats["warnings"]:
             warnings.warn(sentence, AssumptionWarning, stacklevel=2)
         return self
 
-    def predict(self, X: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return for each row the component that is likeliest under the means and weights."""
+    def predict(self, X: Any) -> Array:
+        """Return for each row the component that is likeliest under the means and weights.
+
+        In the library of the rows, block by block.
+        """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        return assign(rows, self.means_, self.weights_, self.variance_).labels
+        means, weights = (
+            np.asarray(to_numpy(a), dtype=np.float64) for a in (self.means_, self.weights_)
+        )
+        return answer(self, X, Components(means, weights, self.variance_).assign)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say why there are no labels after a fit of rows that are not in memory."""
+        if name == "labels_" and "means_" in vars(self):
+            raise AttributeError(
+                "labels_ is kept for rows in memory alone, one number a row; predict(X) gives the "
+                "labels of other rows, block by block"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _options(self) -> ClusterOptions:
         """Check the parameters."""
@@ -165,5 +200,12 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
             n_landmarks=landmarks,
             method=check_method(self.method),
             n_draws=check_whole("n_draws", self.n_draws, 1),
-            seed=as_seed(self.random_state),
         )
+
+
+def _in_memory(X: Any) -> bool:
+    """Say whether X is an array, a list or a data frame, rather than rows from elsewhere."""
+    if hasattr(X, "__dask_graph__"):
+        return False
+    held = array_api_compat.is_array_api_obj(X) or isinstance(X, (list, tuple))
+    return held or hasattr(X, "to_numpy")

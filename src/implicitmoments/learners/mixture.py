@@ -9,18 +9,20 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, move_like, namespace_of
 from implicitmoments.fitting.spectra import account_of_components
 from implicitmoments.fitting.spherical.em import Polished, VarianceModel, polish
 from implicitmoments.fitting.spherical.fit import Search
 from implicitmoments.fitting.spherical.likelihood import Mixture
-from implicitmoments.fitting.spherical.outliers import leave_out
-from implicitmoments.fitting.spherical.rows import Rows, count_rows, place_rows
+from implicitmoments.fitting.spherical.outliers import leave_out, take_census
+from implicitmoments.fitting.spherical.placing import count_rows, place_rows
+from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.scales import fit_by_scale
 from implicitmoments.fitting.spherical.stream import Stream, begin_stream, continue_stream
-from implicitmoments.learners.spherical import Integers, SphericalAnswers
-from implicitmoments.learners.spherical_checks import check_parameters, check_rows
-from implicitmoments.samples import RandomState, as_seed
+from implicitmoments.learners.inputs import Checkpoint, open_rows
+from implicitmoments.learners.spherical import SphericalAnswers
+from implicitmoments.learners.spherical_checks import check_enough, check_parameters, in_one_unit
+from implicitmoments.samples import ArraySource, Progress, RandomState, Source, as_seed
 
 __all__ = ["SphericalMixture"]
 
@@ -38,6 +40,10 @@ class SphericalMixture(SphericalAnswers):
     that the likelihood judges complete what the moments leave open; a start from scattered rows
     (k-means++) competes, so that the fit falls back to it where the moments do not separate the
     components. EM on all rows ends the fit.
+
+    Rows may lie in memory, on a device or in a source that is read block by block: the search
+    holds samples of bounded size, and EM passes over all rows. Arrays come back in the library of
+    the rows and on their device.
 
     Parameters
     ----------
@@ -126,25 +132,42 @@ class SphericalMixture(SphericalAnswers):
         self.random_state = random_state
         self.block_rows = block_rows
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002
+        sample_weight: Any = None,
+        *,
+        checkpoint: Checkpoint = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit the mixture.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array of shape (n_samples, n_features), or Source
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts. Weights with a mean below 1 are scaled to a mean of 1.
+        checkpoint : path, optional
+            Where a long fit keeps what it has done, to go on from there.
+        progress : callable, optional
+            Called as ``progress(what, rows_done, rows_total)``.
         """
         check_parameters(self)
-        X, counts = count_rows(*check_rows(self, X, sample_weight, reset=True))
-        self._stream: Stream | None = None
-        self._held: Rows | None = None
-        self._fitted = 0
-        self._fit_rows(place_rows(X, counts, self.block_rows))
+        with open_rows(self, X, None, sample_weight, checkpoint=checkpoint, progress=progress) as (
+            source,
+            seed,
+        ):
+            self._stream: Stream | None = None
+            self._held: dict[str, Array] | None = None
+            self._fitted = 0
+            check_enough(self, source.n_rows or 0)
+            rows = Rows(count_rows(source), block_rows=self.block_rows)
+            self._fit_rows(place_rows(rows), seed)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Integers:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit the mixture and return the likeliest component of every row."""
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
@@ -164,54 +187,54 @@ class SphericalMixture(SphericalAnswers):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array of shape (n_samples, n_features), or Source
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts, in the same unit in every call.
         """
         check_parameters(self)
-        begun = hasattr(self, "_stream")
-        X, counts = check_rows(self, X, sample_weight, reset=not begun)
-        if begun and self._stream is not None:
-            rng = np.random.default_rng((as_seed(self.random_state), self._stream.n_seen))
-            rows, n_out = self._without_outliers(Rows(X, counts, *self._placing, self.block_rows))
-            model = self._model(rows.scale)
-            self._stream = continue_stream(self._stream, rows, model, self.n_repairs, rng)
-            self.stats_["outliers"] += n_out
-            self._store_stream(self._stream, rows)
-        else:
-            self._hold(X, counts, self._held if begun else None)
+        seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
+        with open_rows(self, X, None, sample_weight, reset=not begun) as (opened, _):
+            source = in_one_unit(opened, sample_weight)
+            if begun and self._stream is not None:
+                center, scale = self._placing
+                rows = Rows(source, center, scale, self.block_rows)
+                rows, n_out = self._without_outliers(rows)
+                rng = np.random.default_rng((seed, self._stream.n_seen))
+                model = self._model(rows.scale)
+                self._stream = continue_stream(self._stream, rows, model, self.n_repairs, rng)
+                self.stats_["outliers"] += n_out
+                self._store_stream(self._stream, rows)
+            else:
+                self._hold(source, self._held if begun else None, seed)
         return self
 
-    def _hold(self, X: Any, counts: Floats | None, held: Rows | None) -> None:
+    def _hold(self, source: Source, held: dict[str, Array] | None, seed: int) -> None:
         """Keep the first rows and fit them; begin a stream when there are enough."""
+        check_enough(self, source.n_rows or 0)
+        columns = Rows(source).picked(np.arange(source.n_rows or 0))
         if held is not None:
-            before = held.sample_weight
-            if (counts is None) != (before is None):
+            if ("counts" in columns) != ("counts" in held):
                 raise ValueError("give sample_weight in every call of partial_fit or in none")
-            X = np.vstack([held.X, X])
-            counts = None if counts is None or before is None else np.append(before, counts)
-        rows = place_rows(X, counts, self.block_rows)
+            xp = namespace_of(held["x"])
+            columns = {name: xp.concat([held[name], columns[name]]) for name in held}
+        rows = place_rows(Rows(ArraySource(**columns), block_rows=self.block_rows))
         enough = rows.n >= HELD
         if held is None or enough or rows.n >= REFIT * self._fitted:
-            mixture, self._fitted = self._fit_rows(rows), rows.n
+            mixture, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
             mixture = self._polish_rows(rows)
-        self._stream, self._held = None, rows
+        self._stream, self._held = None, columns
         self.stats_["rows_seen"] = rows.total
         if rows.n >= max(HELD, HELD_A_COMPONENT * mixture.k):
             self._placing = rows.center, rows.scale
-            kept, _ = self._without_outliers(rows)
-            there = np.arange(rows.n) if kept.sample_weight is None else kept.sample_weight > 0
-            self._stream = begin_stream(kept.take(there), mixture)
+            self._stream = begin_stream(self._without_outliers(rows)[0].held(), mixture)
             self._held = None
 
     def _polish_rows(self, rows: Rows) -> Mixture:
         """Let EM settle the mixture on rows of which a part was fitted before."""
-        k = self.n_components_
         center = np.zeros(rows.d) if rows.center is None else rows.center
-        own = Mixture(self.weights_, self.means_, np.array(np.broadcast_to(self.variance_, k)))
-        start = own.moved(-center / rows.scale, 1 / rows.scale)
+        start = self._mixture().moved(-center / rows.scale, 1 / rows.scale)
         kept, _ = self._without_outliers(rows)
         polished = polish(kept, start, self._model(rows.scale), self.max_iter, self.tol)
         self._store_history(polished, rows)
@@ -219,14 +242,15 @@ class SphericalMixture(SphericalAnswers):
         self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         return self._store(polished.mixture, rows)
 
-    def _fit_rows(self, rows: Rows) -> Mixture:
+    def _fit_rows(self, rows: Rows, seed: int) -> Mixture:
         """Fit rows at hand; store what was found in the user's units."""
         model = self._model(rows.scale)
         search = Search(self.order, self.n_repairs, self.max_iter, self.tol)
-        rng = np.random.default_rng(as_seed(self.random_state))
+        rng = np.random.default_rng(seed)
         rows, n_out = self._without_outliers(rows)
+        check_enough(self, n_out + max(rows.census.there, round(rows.total)))
         k = None if self.n_components == "auto" else int(self.n_components)
-        most = min(self.max_components, rows.n)
+        most = min(self.max_components, rows.census.there)
         found = fit_by_scale(rows, k, most, model, search, rng)
         polished = found.polished
         mixture = self._store(polished.mixture, rows)
@@ -254,18 +278,26 @@ class SphericalMixture(SphericalAnswers):
         self.stats_["mean_log_likelihood_history"] = levels
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
+        """Count the rows, and leave out those that are far from all others."""
         most = self.max_components if self.n_components == "auto" else int(self.n_components)
-        return leave_out(rows, most) if self.drop_outliers else (rows, 0)
+        return leave_out(rows, most) if self.drop_outliers else take_census(rows)
 
     def _store(self, mixture: Mixture, rows: Rows) -> Mixture:
-        """Store parameters from the heaviest component down; return them as they were fitted."""
+        """Store parameters from the heaviest component down; return them as they were fitted.
+
+        In the library of the rows and on their device; in NumPy always in double precision.
+        """
         order = np.argsort(-mixture.weights, kind="stable")
         ordered = Mixture(mixture.weights[order], mixture.means[order], mixture.variances[order])
         center = np.zeros(rows.d) if rows.center is None else rows.center
-        own = ordered.moved(center, rows.scale)
-        self.weights_, self.means_, self.n_components_ = own.weights, own.means, own.k
+        own, like = ordered.moved(center, rows.scale), rows.first["x"]
+        weights, means, variances = (
+            value if isinstance(like, np.ndarray) else move_like(value, like)
+            for value in (own.weights, own.means, own.variances)
+        )
+        self.weights_, self.means_, self.n_components_ = weights, means, own.k
         shared = self.variance_type == "shared" or self.variance is not None
-        self.variance_ = float(own.variances[0]) if shared else own.variances
+        self.variance_ = float(own.variances[0]) if shared else variances
         return ordered
 
     def _store_stream(self, stream: Stream, rows: Rows) -> None:

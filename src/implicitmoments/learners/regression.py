@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.gaussianity import measure_gaussianity
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    index_like,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.fitting.regression.choose_k import bic, choose_lines, n_parameters
-from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.errors import covariances
-from implicitmoments.fitting.regression.features import FeatureBlock
+from implicitmoments.fitting.regression.features import lay_out
 from implicitmoments.fitting.regression.fit import FittedLines, Workspace, fit_lines
 from implicitmoments.fitting.regression.fourier import noise_maximum
-from implicitmoments.fitting.regression.likelihood import Lines, responsibilities
+from implicitmoments.fitting.regression.likelihood import (
+    Lines,
+    measure_likelihood,
+    responsibilities,
+)
 from implicitmoments.fitting.regression.standard import Standard, standardise
 from implicitmoments.fitting.spectra import account_of_components
-from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.answers import answer
+from implicitmoments.learners.checks import check_whole
+from implicitmoments.learners.inputs import open_rows, probe_of
+from implicitmoments.learners.regression_checks import (
+    check_parameters,
+    most_lines,
+    words_for_user,
+)
 from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
-from implicitmoments.samples import ArraySource, RandomState, Whitening, as_seed, blocks
+from implicitmoments.samples import (
+    Block,
+    RandomState,
+    Source,
+    Sums,
+    as_seed,
+    threads_for_folds,
+)
 
 __all__ = ["RegressionMixture"]
 
-PREDICTED_ROWS = 16_384
+SCORED_ROWS = 16_384
 ABOUT = 12  # lines that n_components="auto" lays rows out for
-ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
 
 
 class RegressionMixture(FittedSummary, BaseEstimator):
@@ -42,6 +63,10 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     global: peaks of the characteristic function of (x, y), and vectors read off the moments of
     Lemma 4.23 with Fourier weights. EM on some of the rows follows, then a search for lines that
     are missing, judged by the likelihood, and EM on all rows. There is nothing to restart.
+
+    Rows may be NumPy arrays, arrays of other libraries and devices, or a source; all that looks
+    at every row is a sum over blocks, and searches look at some of the rows. Results come in the
+    library and on the device of the rows.
 
     Parameters
     ----------
@@ -112,88 +137,131 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RegressionMixture:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: Any = None,
+        progress: Any = None,
+    ) -> RegressionMixture:
         """Fit the lines.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array of shape (n_samples, n_features), data frame or Source
+            A source has labels of its own, in a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             How often each row counts.
+        checkpoint : path, optional
+            Where passes that are done are kept, so that a fit that was ended goes on.
+        progress : callable, optional
+            Told of each pass.
         """
-        k, model = self._check_parameters()
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
-        counts = None
-        if sample_weight is not None:
-            counts = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-            keep = counts > 0
-            X, y, counts = X[keep], y[keep], counts[keep]
-            if len(y) < 2:
-                raise ValueError(f"sample_weight leaves {len(y)} rows, expected two or more")
-        y = np.asarray(y, dtype=np.float64)
-        standard = standardise(X, y, counts, intercept=model.intercept)
-        most = self._check_rows(len(y), standard.n_features, k)
-        how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
-        how["seed"] = as_seed(self.random_state)
-        scores: dict[int, float] = {}
-        # Products of a block are small: threads of BLAS would only wait for one another.
-        with threadpool_limits(1, user_api="blas"):
-            space = Workspace.of(standard.rows(X, y, counts), k or min(most, ABOUT))
-            if k is None:
-                fitted, scores = choose_lines(space, model, most=most, **how)
-            else:
-                fitted = fit_lines(space, k, model, **how)
-            found = covariances(space.rows, fitted.lines, model)
-        self._store(fitted, standard, found, space)
-        units = 2 * space.rows.mass * float(np.log(standard.scale))
-        self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
-        self._warn(X, counts, standard, space)
+        k, self._model = check_parameters(self)
+        with (
+            open_rows(
+                self,
+                X,
+                y,
+                sample_weight,
+                labelled=True,
+                fewest=2,
+                checkpoint=checkpoint,
+                progress=progress,
+            ) as (source, seed),
+            threads_for_folds(),
+        ):
+            self._fit(source, k, seed)
+        for sentence in self.stats_["warnings"]:
+            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def _fit(self, source: Source, k: int | None, seed: int) -> None:
+        model = self._model
+        standard = standardise(source, intercept=model.intercept)
+        most = most_lines(self, source.n_rows or 0, standard.n_features, k)
+        how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "seed": seed}
+        scores: dict[int, float] = {}
+        space = Workspace.of(standard.rows(source), k or min(most, ABOUT))
+        if k is None:
+            fitted, scores = choose_lines(space, model, most=most, **how)
+        else:
+            fitted = fit_lines(space, k, model, **how)
+        found = covariances(space.rows, fitted.lines, model)
+        self._store(fitted, standard, found, space, probe_of(source))
+        units = 2 * space.rows.mass * float(np.log(standard.scale))
+        self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
+        self.stats_["warnings"] = words_for_user(self, source, standard, model)
+
+    def predict(self, X: Any) -> Array:
         """Return the mean of y given x: that of all lines, by their weights."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        mean: Floats = X @ (self.weights_ @ self.coef_) + self.weights_ @ self.intercept_
-        return mean
+        lines = self._lines()
+        mean = lines.weights @ lines.coef
 
-    def predict_proba(self, X: Any, y: Any = None) -> Floats:
+        def predicted(x: Array) -> Array:
+            return x @ move_like(mean[1:], x) + float(mean[0])
+
+        return answer(self, X, predicted)
+
+    def predict_proba(self, X: Any, y: Any = None) -> Array:
         """Return the chance of each line given (x, y), of shape (n_samples, n_components_).
 
         Without y it is the weight of the line, whatever x is.
         """
-        if y is None:
-            check_is_fitted(self)
-            X = validate_data(self, X, reset=False, dtype=np.float64)
-            return np.tile(self.weights_, (len(X), 1))
-        parts = [shares.T for shares, _ in self._responsibilities(X, y)]
-        return np.concatenate(parts)
+        check_is_fitted(self)
+        lines = self._lines()
 
-    def predict_component(self, X: Any, y: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        def weights(x: Array) -> Array:
+            return move_like(lines.weights, x) + namespace_of(x).zeros_like(x[:, :1])
+
+        def chances(x: Array, y: Array) -> Array:
+            shares, _ = responsibilities(lines, lay_out(x, y))
+            return namespace_of(shares).matrix_transpose(shares)
+
+        if y is None and not isinstance(X, Source):
+            return answer(self, X, weights)
+        return answer(self, X, chances, y, labelled=True)
+
+    def predict_component(self, X: Any, y: Any = None) -> Array:
         """Return the most probable line of each row."""
-        return np.asarray(np.argmax(self.predict_proba(X, y), axis=1))
+        check_is_fitted(self)
+        lines = self._lines()
 
-    def score_samples(self, X: Any, y: Any) -> Floats:
+        def largest(x: Array, y: Array) -> Array:
+            shares, _ = responsibilities(lines, lay_out(x, y))
+            return namespace_of(shares).argmax(shares, axis=0)
+
+        return answer(self, X, largest, y, labelled=True)
+
+    def score_samples(self, X: Any, y: Any = None) -> Array:
         """Return the logarithm of the density of y given x at each row."""
-        return np.concatenate([logs for _, logs in self._responsibilities(X, y)])
+        check_is_fitted(self)
+        lines = self._lines()
+        return answer(
+            self, X, lambda x, y: responsibilities(lines, lay_out(x, y))[1], y, labelled=True
+        )
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean logarithm of the density of y given x, as mixtures do."""
-        return float(np.average(self.score_samples(X, y), weights=sample_weight))
+        total, mass = self._likelihood(X, y, sample_weight)
+        return total / mass
 
-    def bic(self, X: Any, y: Any) -> float:
+    def bic(self, X: Any, y: Any = None) -> float:
         """Return the Bayesian information criterion of y given x; the less the better."""
-        scores = self.score_samples(X, y)
-        return bic(float(np.mean(scores)), len(scores), self._n_parameters())
+        total, mass = self._likelihood(X, y)
+        return bic(total / mass, mass, self._n_parameters())
 
-    def aic(self, X: Any, y: Any) -> float:
+    def aic(self, X: Any, y: Any = None) -> float:
         """Return the information criterion of Akaike of y given x; the less the better."""
-        return float(-2 * np.sum(self.score_samples(X, y)) + 2 * self._n_parameters())
+        return -2 * self._likelihood(X, y)[0] + 2 * self._n_parameters()
 
     def sample(
         self, n_samples: int = 1, X: Any = None, random_state: RandomState = None
-    ) -> tuple[Floats, Floats, np.ndarray[Any, np.dtype[np.int64]]]:
+    ) -> tuple[Array, Array, Array]:
         """Draw rows.
 
         Parameters
@@ -218,70 +286,60 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         if X is None:
             n = check_whole("n_samples", n_samples, 1)
             whitening = self._standard.whitening
-            X = whitening.mean + rng.normal(size=(n, len(whitening.mean))) @ whitening.root
+            drawn = whitening.mean + rng.normal(size=(n, len(whitening.mean))) @ whitening.root
+            X = move_like(drawn, self.coef_)
         else:
-            X = validate_data(self, X, reset=False, dtype=np.float64)
-        labels = rng.choice(self.n_components_, size=len(X), p=self.weights_)
-        mean = np.einsum("nd,nd->n", X, self.coef_[labels]) + self.intercept_[labels]
-        return X, mean + self.noise_[labels] * rng.normal(size=len(X)), labels
+            X = answer(self, X, lambda x: x)
+        lines, xp = self._lines(), namespace_of(X)
+        labels = rng.choice(lines.k, size=X.shape[0], p=lines.weights)
+        noise = np.sqrt(lines.variances)[labels] * rng.normal(size=X.shape[0])
+        offsets = move_like(lines.coef[labels, 0] + noise, X)
+        slopes = move_like(lines.coef[labels, 1:], X)
+        return X, xp.sum(X * slopes, axis=1) + offsets, index_like(labels, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
-    def _responsibilities(self, X: Any, y: Any) -> Iterator[tuple[Floats, Floats]]:
-        check_is_fitted(self)
-        X, y = validate_data(self, X, y, reset=False, y_numeric=True, dtype=np.float64)
-        lines = Lines(
-            self.weights_, np.column_stack([self.intercept_, self.coef_]), self.noise_**2
+    def _lines(self) -> Lines:
+        """Return the lines in the user's coordinates, on the host."""
+        weights, coef, intercept, noise = (
+            to_numpy(a).astype(np.float64)
+            for a in (self.weights_, self.coef_, self.intercept_, self.noise_)
         )
-        for rows in blocks(range(len(X)), PREDICTED_ROWS):
-            part = slice(rows.start, rows.stop)
-            u = np.vstack([np.ones(len(rows)), X[part].T, np.asarray(y[part], dtype=np.float64)])
-            yield responsibilities(lines, FeatureBlock(u, np.ones(len(rows))))
+        return Lines(weights / weights.sum(), np.column_stack([intercept, coef]), noise**2)
+
+    def _likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[float, float]:
+        """Return the log-likelihood of the rows, and how many they are."""
+        check_is_fitted(self)
+        measure = _Likelihood(self._lines())
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (source, _):
+            rows = range(source.n_rows or 0)
+            sums = source.fold(measure, rows, SCORED_ROWS, what="likelihood")
+        return float(sums["log_likelihood"]), float(sums["mass"])
 
     def _n_parameters(self) -> int:
         q = self._standard.n_features + 1
         return n_parameters(self.n_components_, q, self._model)
 
-    def _check_parameters(self) -> tuple[int | None, Model]:
-        """Check what was typed; None for as many lines as BIC says."""
-        if self.noise not in ("shared", "separate"):
-            raise ValueError(f"noise is 'shared' or 'separate', got {self.noise!r}")
-        check_whole("max_iter", self.max_iter, 1)
-        check_whole("max_components", self.max_components, 1)
-        check_number("tol", self.tol, 0.0)
-        self._model = Model(shared=self.noise == "shared", intercept=bool(self.fit_intercept))
-        if isinstance(self.n_components, str):
-            if self.n_components != "auto":
-                raise ValueError(
-                    f"n_components is a whole number or 'auto', got {self.n_components!r}"
-                )
-            return None, self._model
-        return check_whole("n_components", self.n_components, 1), self._model
-
-    def _check_rows(self, n_rows: int, n_features: int, k: int | None) -> int:
-        """Return the most lines that are fitted."""
-        if k is None:
-            return max(1, min(self.max_components, n_rows // (ROWS_TO_COUNT * (n_features + 2))))
-        if k > n_rows:
-            raise ValueError(
-                f"n_components={k} is more than the {n_rows} rows; "
-                "use more rows or fewer components"
-            )
-        return k
-
     def _store(
-        self, fitted: FittedLines, standard: Standard, found: Floats, space: Workspace
+        self,
+        fitted: FittedLines,
+        standard: Standard,
+        found: Floats,
+        space: Workspace,
+        like: Array,
     ) -> None:
         lines = fitted.lines
-        self._standard = standard
-        self.weights_, self.n_components_ = lines.weights, lines.k
-        self.coef_, self.intercept_, self.noise_ = standard.original(lines)
-        self.coef_errors_, self.intercept_errors_ = standard.errors(found)
+        self._standard, self.n_components_ = standard, lines.k
+        coef, intercept, noise = standard.original(lines)
         if not self._model.intercept:
-            self.intercept_ = np.zeros(lines.k)
+            intercept = np.zeros(lines.k)
+        names = ("weights_", "coef_", "intercept_", "noise_", "coef_errors_", "intercept_errors_")
+        values = (lines.weights, coef, intercept, noise, *standard.errors(found))
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
         rows = space.rows
         # labels were divided by their scale, and densities of them multiplied
         self.log_likelihood_ = rows.mass * (
@@ -300,33 +358,13 @@ class RegressionMixture(FittedSummary, BaseEstimator):
             **account_of_components(fitted.read),
         }
 
-    def _warn(
-        self, X: Floats, counts: Floats | None, standard: Standard, space: Workspace
-    ) -> None:
-        """Say what the user can act on."""
-        said: list[str] = []
-        k, q = self.n_components_, standard.n_features + int(self._model.intercept)
-        if space.rows.n_rows < k * q:
-            said.append(
-                f"{k} lines with {q} coefficients each are fitted to {space.rows.n_rows} rows, "
-                "which do not determine them; use fewer components or features, or more rows"
-            )
-        if standard.constant:
-            said.append("y is the same in every row, so that all lines are; look at y")
-        whitening = Whitening.of(ArraySource(X), counts, reduce=True)
-        words = measure_gaussianity(ArraySource(X), whitening, counts).words(
-            getattr(self, "feature_names_in_", None)
-        )
-        if words is not None and k > 1:
-            said.append(
-                f"the inputs are clearly not Gaussian: {words}. The likelihood does not ask for "
-                "Gaussian inputs, but the start does: compare log_likelihood_ for a few values of "
-                "random_state"
-            )
-        if not self.converged_:
-            said.append(
-                f"EM did not converge in max_iter={self.max_iter} passes; raise max_iter or tol"
-            )
-        self.stats_["warnings"] = said
-        for sentence in said:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=3)
+
+@dataclass(frozen=True, eq=False)
+class _Likelihood:
+    """The log-likelihood of labelled rows, as they were given."""
+
+    lines: Lines
+
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        laid_out = lay_out(block["x"], block["y"], block.get("counts"))
+        return measure_likelihood(self.lines, laid_out)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from implicitmoments.backends import Floats, check_positive
+from implicitmoments.backends import check_positive, namespace_of
 from implicitmoments.learners.checks import check_variance
+from implicitmoments.samples import Block, MappedSource, Source
 
-__all__ = ["check_parameters", "check_rows"]
-
-LARGEST = 1e150  # a square of more does not fit a double
+__all__ = ["check_enough", "check_parameters", "in_one_unit"]
 
 
 def check_parameters(model: Any) -> None:
@@ -44,26 +44,35 @@ def check_parameters(model: Any) -> None:
         )
 
 
-def check_rows(
-    model: Any, X: Any, sample_weight: Any, *, reset: bool
-) -> tuple[np.ndarray[Any, Any], Floats | None]:
-    """Return finite rows and how often they count, or say what is wrong with them."""
-    X = validate_data(model, X, dtype=[np.float64, np.float32], reset=reset)
-    if float(np.abs(X).max()) > LARGEST:
-        raise ValueError(f"X holds entries above {LARGEST:g}, whose squares overflow; rescale X")
-    counts = None
-    n = len(X)
-    if sample_weight is not None:
-        counts = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        n = int(np.count_nonzero(counts))
-        if n == 0:
-            raise ValueError("sample_weight is zero for every row; give some row a weight")
+def check_enough(model: Any, n: int) -> None:
+    """Raise where there are fewer rows than components."""
     held = getattr(model, "_held", None)
-    n += 0 if reset or held is None else held.n
-    begun = not reset and getattr(model, "_stream", None) is not None
-    if model.n_components != "auto" and n < model.n_components and not begun:
+    n += 0 if held is None else int(held["x"].shape[0])
+    if model.n_components != "auto" and n < model.n_components:
         raise ValueError(
             f"n_components={model.n_components} is more than the {n} rows there are "
             f"(n_samples={n}); use fewer components or more rows"
         )
-    return X, counts
+
+
+def in_one_unit(source: Source, sample_weight: Any) -> Source:
+    """Let rows of a piece count as often as was given: no piece is scaled on its own."""
+    if sample_weight is None:
+        return source
+    weights = sample_weight
+    if not array_api_compat.is_array_api_obj(weights):
+        weights = np.asarray(weights, dtype=np.float64)
+    given = float(namespace_of(weights).sum(weights))
+    factor = given * (1 if weights.ndim else source.n_rows or 0) / source.mass
+    same = math.isclose(factor, 1.0, rel_tol=1e-5)
+    return source if same else MappedSource(source, _Times(factor))
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Makes rows count a number of times as often."""
+
+    factor: float
+
+    def __call__(self, block: Block) -> Block:
+        return {**block, "counts": block["counts"] * self.factor}

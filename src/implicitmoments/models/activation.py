@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
+import array_api_compat
 import numpy as np
 from scipy.special import ndtr
 
@@ -40,7 +41,7 @@ class Activation:
     ----------
     name : str
     function : callable
-        On arrays of any library.
+        On arrays of any library, or of NumPy alone.
     coefficient : callable
         ``coefficient(t)`` is :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]`.
     derivative : callable, optional
@@ -62,8 +63,8 @@ class Activation:
     kinks: tuple[float, ...] = ()
 
     def __call__(self, u: Array) -> Array:
-        """Apply the function."""
-        return self.function(u)
+        """Apply the function: an array of the library and the precision of u."""
+        return self._apply(self.function, u)
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"
@@ -71,8 +72,35 @@ class Activation:
     def slope(self, u: Array) -> Array:
         """Apply the derivative."""
         if self.derivative is not None:
-            return self.derivative(u)
-        return (self.function(u + STEP) - self.function(u - STEP)) / (2 * STEP)
+            return self._apply(self.derivative, u)
+        xp = namespace_of(u)
+        v = xp.astype(u, xp.float64, copy=False)  # float32 has too few digits for a difference
+        quotient = (
+            self._apply(self.function, v + STEP) - self._apply(self.function, v - STEP)
+        ) / (2 * STEP)
+        return xp.astype(quotient, u.dtype, copy=False)
+
+    def _apply(self, function: Callable[[Array], Array], u: Array) -> Array:
+        """Call a function with an array of any library, and check what it gives."""
+        if isinstance(u, np.ndarray):
+            return np.asarray(function(u), dtype=u.dtype)
+        xp = namespace_of(u)
+        try:
+            value = function(u)
+        except Exception as reason:
+            raise TypeError(self._refusal(u, f"{type(reason).__name__}: {reason}")) from reason
+        if not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
+            raise TypeError(self._refusal(u, f"it returns {type(value).__name__}"))
+        return value if value.dtype == u.dtype else xp.astype(value, u.dtype)
+
+    def _refusal(self, u: Array, why: str) -> str:
+        kind = type(u).__module__.split(".")[0]
+        return (
+            f"the activation {self.name} takes NumPy arrays only, and the rows are arrays of "
+            f"{kind} ({why}). Named activations run on every library: "
+            f"{', '.join(map(repr, NAMED))} and cosine(frequency, phase). Write the function with "
+            "those of array_api_compat.array_namespace(u), or give the rows as NumPy arrays"
+        )
 
     def tail(self, degree: int) -> float:
         r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`: what degree n leaves out of a unit sum."""
@@ -164,6 +192,8 @@ def from_function(
     ----------
     function : callable
         Applied to arrays, entry by entry. It may have kinks and jumps; quadrature finds them.
+        It is called with NumPy arrays by quadrature, and with arrays of the library of the rows
+        by a fit: a function that takes NumPy arrays only is refused there.
     name : str, optional
         The function's own name by default.
     derivative : callable, optional
@@ -264,6 +294,15 @@ def _logistic(u: Array) -> Array:
 
 
 def _normal_cdf(u: Array) -> Array:
+    """Return Φ(u) where u lies; libraries without an error function take it from the host."""
+    if isinstance(u, np.ndarray):
+        return np.asarray(ndtr(u))
+    if array_api_compat.is_cupy_array(u):
+        from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
+
+        return ndtr_on_device(u)
+    if array_api_compat.is_torch_array(u):
+        return namespace_of(u).special.ndtr(u)
     return move_like(np.asarray(ndtr(to_numpy(u))), u)
 
 

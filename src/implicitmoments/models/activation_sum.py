@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from implicitmoments.backends import Array, Floats, move_like
+from implicitmoments.backends import Array, Floats, move_like, namespace_of
 from implicitmoments.models.activation import Activation
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import ArraySource, Block, MappedSource, Source, Whitening
@@ -68,7 +68,8 @@ class ActivationSumProblem(HermiteProblem):
         """
 
         def project(block: Block) -> Block:
-            return {**block, "x": block["x"] @ move_like(basis, block["x"]).T}
+            x = block["x"]
+            return {**block, "x": x @ namespace_of(x).matrix_transpose(move_like(basis, x))}
 
         source = MappedSource(self.source, project, len(basis))
         return ActivationSumProblem(source, None, self.activation)

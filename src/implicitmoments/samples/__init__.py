@@ -13,6 +13,7 @@ from implicitmoments.samples.fold import (
     add_sums,
     blocks,
     fold_blocks,
+    threads_for_folds,
 )
 from implicitmoments.samples.sources import (
     ArraySource,
@@ -59,4 +60,5 @@ __all__ = [
     "is_dask",
     "map_rows",
     "open_file",
+    "threads_for_folds",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 from implicitmoments.backends import Array
 
 __all__ = [
+    "LARGEST",
     "After",
     "Block",
     "Measure",
@@ -23,6 +25,7 @@ __all__ = [
     "add_sums",
     "blocks",
     "fold_blocks",
+    "threads_for_folds",
     "threads_of_whole",
 ]
 
@@ -35,7 +38,10 @@ After: TypeAlias = Callable[[Sums, int], None]
 # progress(what, rows done, rows in all)
 Progress: TypeAlias = Callable[[str, int, int], None]
 
+LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
 THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
+
+_threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
 
 
 def blocks(rows: range, block_rows: int) -> Iterator[range]:
@@ -47,10 +53,18 @@ def blocks(rows: range, block_rows: int) -> Iterator[range]:
 
 
 def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
-    """Add named sums; what only one of them names is taken as it is."""
+    """Add named sums; what only one of them names is taken as it is.
+
+    Of numbers whose name begins with ``LARGEST`` the larger is kept.
+    """
     total = dict(one)
     for name, value in other.items():
-        total[name] = total[name] + value if name in total else value
+        if name not in total:
+            total[name] = value
+        elif name.startswith(LARGEST):
+            total[name] = max(total[name], value)
+        else:
+            total[name] = total[name] + value
     return total
 
 
@@ -127,6 +141,20 @@ def _fold_in_threads(
     return total
 
 
+@contextmanager
+def threads_for_folds() -> Iterator[None]:
+    """Give folds the threads that BLAS may use, and BLAS one, for as long as it is open.
+
+    For fits whose products are small: threads of BLAS would only wait for one another.
+    """
+    token = _threads_of_folds.set(_allowed_threads())
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _threads_of_folds.reset(token)
+
+
 @cache
 def _controller() -> Any:
     """Return what knows the libraries that run threads; to look for them takes milliseconds."""
@@ -135,5 +163,8 @@ def _controller() -> Any:
 
 def _allowed_threads() -> int:
     """Return how many threads BLAS may use: what the user, joblib or the machine allows."""
+    given = _threads_of_folds.get()
+    if given is not None:
+        return given
     blas = _controller().select(user_api="blas")
     return max((library["num_threads"] for library in blas.info()), default=1)

@@ -39,10 +39,13 @@ class Source(ABC):
         None for a source that makes as many as are asked for.
     n_features : int
         Columns of the points ``"x"``.
+    local : bool
+        Rows are NumPy arrays of this process, which a fit may lay out anew in memory.
     """
 
     n_rows: int | None
     n_features: int
+    local: bool = False
 
     @abstractmethod
     def read(self, rows: range, rng: RowDraws) -> Block:
@@ -143,6 +146,7 @@ class ArraySource(Source):
         x = as_real_array(x, "X", 2)
         check_finite(x, "X")
         self.n_rows, self.n_features = int(x.shape[0]), int(x.shape[1])
+        self.local = isinstance(x, np.ndarray)
         self._columns = {"x": x}
         for name, given in columns.items():
             column = as_real_array(given, name, 2 if name == "origin" else 1)
@@ -233,6 +237,7 @@ class MappedSource(Source):
     ) -> None:
         self._source, self._function = source, function
         self.n_rows, self.n_features = source.n_rows, n_features or source.n_features
+        self.local = source.local
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Read the rows and map them; ``"origin"`` keeps the points as they were read.
@@ -244,25 +249,29 @@ class MappedSource(Source):
 
     def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
         """Let the other source pass over its rows, and map each block there."""
-        return self._source.fold(_Mapped(measure, self._map), rows, block_rows, **how)
+        return self._source.fold(_Mapped(measure, self._function), rows, block_rows, **how)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:
         """Let the other source pick its rows, and map them."""
         return self._map(self._source.pick(rows, what=what))
 
     def _map(self, block: Block) -> Block:
-        return {**self._function(block), "origin": block.get("origin", block["x"])}
+        return _mapped(block, self._function)
+
+
+def _mapped(block: Block, function: Callable[[Block], Block]) -> Block:
+    return {**function(block), "origin": block.get("origin", block["x"])}
 
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A measure of blocks that are mapped first."""
+    """A measure of blocks that are mapped first; it holds no source, and travels light."""
 
     measure: Measure
     function: Callable[[Block], Block]
 
     def __call__(self, block: Block, rows: range) -> Mapping[str, Array]:
-        return self.measure(self.function(block), rows)
+        return self.measure(_mapped(block, self.function), rows)
 
 
 class CountedSource(Source):
@@ -277,6 +286,7 @@ class CountedSource(Source):
     def __init__(self, source: Source, counts: Array) -> None:
         self._source, self._counts = source, counts
         self.n_rows, self.n_features = source.n_rows, source.n_features
+        self.local = source.local
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Read the rows, and how often each counts."""

@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.fitting.clustering import pairwise_test
 from implicitmoments.fitting.clustering.pairwise_test import (
     choose_test,
     difference_moments,
+    hold_rows,
     random_differences,
     same_matrix,
     usable_orders,
 )
 from implicitmoments.fitting.spherical.span import find_span
 from implicitmoments.projections import hermite_dense
+from implicitmoments.samples import ArraySource
 
 K, D = 4, 8
 
@@ -27,8 +30,9 @@ def data(separation=8.0, n=20_000, seed=0):
 
 
 def chosen(X, span, orders=(2, 4, 6), **options):
-    moments = {t: difference_moments(X, span, K, t, **options) for t in orders}
-    return choose_test(moments, random_differences(X, span, None, 0))
+    held = hold_rows(X, span)
+    moments = {t: difference_moments(held, K, t, **options) for t in orders}
+    return choose_test(moments, random_differences(held, 0))
 
 
 def labelled_pairs(X, truth, rng, n=20_000):
@@ -40,7 +44,7 @@ def test_the_statistic_is_that_of_dense_tensors(rng):
     """Nothing is left out where there is room for all symmetric tensors."""
     X, _ = make_spherical_mixture(300, 3, 2, radius=3.0, random_state=0)
     span = find_span(X, 3, 1.0)
-    moments = difference_moments(X, span, 3, 4, seed=5)
+    moments = difference_moments(hold_rows(X, span), 3, 4, seed=5)
     order = np.random.default_rng(5).permutation(len(X))
     paired = span.coordinates(X[order])
     rows = (paired[::2] - paired[1::2]) / math.sqrt(2)
@@ -93,12 +97,36 @@ def test_rows_of_weight_zero_do_not_count():
     X, _, span = data(n=4_000)
     far = np.vstack([X, X + 50.0])
     counts = np.concatenate([np.ones(len(X)), np.zeros(len(X))])
-    differences = random_differences(far, span, counts, 0)
-    assert np.max(np.abs(differences)) < 20
-    moments = difference_moments(far, span, K, 2, sample_weight=counts)
-    alone = difference_moments(X, span, K, 2)
+    held = hold_rows(ArraySource(far, counts=counts), span)
+    assert np.max(np.abs(random_differences(held, 0))) < 20
+    moments = difference_moments(held, K, 2)
+    alone = difference_moments(hold_rows(X, span), K, 2)
     points = np.eye(span.p)
-    np.testing.assert_allclose(moments.hermite(points), alone.hermite(points), rtol=0.1)
+    np.testing.assert_allclose(moments.hermite(points), alone.hermite(points))
+
+
+def test_rows_count_as_often_as_they_are_drawn():
+    X, truth, span = data(n=4_000)
+    counts = np.where(truth.labels == 0, 3.0, 1.0)
+    held = hold_rows(ArraySource(X, counts=counts), span)
+    np.testing.assert_array_equal(held.counts, counts)
+    assert hold_rows(ArraySource(X, counts=0 * counts + 2.0), span).counts is None
+    drawn = np.random.default_rng(0).choice(4_000, 20_000, p=held.chances)
+    expected = counts[truth.labels == 0].sum() / counts.sum()
+    assert np.mean(truth.labels[drawn] == 0) == pytest.approx(expected, abs=0.02)
+
+
+def test_of_many_rows_an_even_sample_is_held(monkeypatch):
+    for name in ("MOST_ROWS", "FEWEST_ROWS"):
+        monkeypatch.setattr(pairwise_test, name, 2_000)
+    X, _, span = data(n=20_000)
+    held = hold_rows(X, span, seed=3)
+    assert held.coordinates.shape == (2_000, span.p)
+    assert np.all(np.diff(held.numbers) > 0)
+    assert np.all(held.numbers // 10 == np.arange(2_000))
+    np.testing.assert_allclose(held.coordinates, span.coordinates(X[held.numbers]))
+    test = chosen(X, span, orders=(2, 4))
+    assert test.split_rate + test.merge_rate < 0.05
 
 
 def test_the_paper_gives_a_test_too():

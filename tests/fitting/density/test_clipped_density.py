@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 
 from implicitmoments.fitting.density.clipped_density import (
     ClippedDensity,
+    Ratios,
     choose_clip,
     probe_gaussian,
 )
@@ -39,11 +40,11 @@ def test_the_least_clip_that_costs_no_more(rng):
         return np.average(lost, weights=counts)
 
     for wanted in (0.001, 0.05, 0.3):
-        clip = choose_clip(ratios, counts, wanted)
+        clip = choose_clip(Ratios(ratios, counts), wanted)
         exact = brentq(lambda A, wanted=wanted: loss(A) - wanted, 1e-3, ratios.max())
         assert clip == pytest.approx(max(1.0, exact))
-    assert choose_clip(ratios, counts, 0.0) == pytest.approx(ratios.max())
-    assert choose_clip(np.full(10, 0.5), None, 0.01) == 1.0
+    assert choose_clip(Ratios(ratios, counts), 0.0) == pytest.approx(ratios.max())
+    assert choose_clip(Ratios(np.full(10, 0.5), np.ones(10)), 0.01) == 1.0
 
 
 def test_the_mass_is_known_with_its_error():
@@ -84,13 +85,13 @@ def test_the_distance_sees_rows_of_another_law(rng):
     drawn = density.sample(4_000, seed=1, max_proposals=10**6).points
     ratios = Quadratic(0.5)(density.span.coordinates(drawn))
     chance = 2.0 / math.sqrt(4_000)
-    assert probe.distance(ratios, None, 0.0, 20.0) < chance
+    assert probe.distance(Ratios(ratios, np.ones(4_000)), 0.0, 20.0) < chance
     gaussian = Quadratic(0.5)(rng.normal(size=(4_000, 1)))
-    assert probe.distance(gaussian, None, 0.0, 20.0) > 2 * chance
+    assert probe.distance(Ratios(gaussian, np.ones(4_000)), 0.0, 20.0) > 2 * chance
     # rows without weight do not count
     both = np.concatenate([ratios, gaussian])
     counts = np.concatenate([np.ones(4_000), np.zeros(4_000)])
-    assert probe.distance(both, counts, 0.0, 20.0) < chance
+    assert probe.distance(Ratios(both, counts), 0.0, 20.0) < chance
 
 
 def test_draws_have_the_noise_off_the_span():

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from implicitmoments.fitting.density.graded_chain import (
+    assemble_graded,
     graded_answers,
     graded_images,
-    graded_moments,
     graded_noise,
+    graded_sums,
     widen,
 )
 from implicitmoments.moments.chain import SymmetricChain
@@ -54,7 +55,9 @@ def test_moments_carry_the_weight_of_their_grade(rng):
     x, height = rng.normal(size=(50, 1)), 0.6
     table = rng.normal(size=(5, 50))
     chain = widen(SymmetricChain((np.eye(2),), graded_noise(1)), 9)
-    form = graded_moments(chain, height, [(2, 2, 0)], [(x, lambda a, _: table[a])])[2, 2, 0]
+    splits = [(2, 2, 0)]
+    sums = graded_sums(chain, height, splits, x, lambda a, _: table[a])
+    form = assemble_graded(chain, splits, sums)[2, 2, 0]
     dense = np.zeros((4, 4))
     for i, j in np.ndindex(4, 4):
         grade = i.bit_count() + j.bit_count()  # bits are slots that hold x

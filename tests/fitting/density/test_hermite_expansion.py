@@ -17,6 +17,7 @@ from implicitmoments.fitting.spherical.span import find_span
 from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.frames import Frame
+from implicitmoments.samples import ArraySource
 from implicitmoments.testing import chain_of_powers
 
 
@@ -73,11 +74,13 @@ def test_rows_that_count_twice_are_there_twice():
     X, _ = make_spherical_mixture(600, 3, 4, radius=1.0, random_state=0)
     counts = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     points = X[:20, :2]
-    weighted = expand(X, find_span(X, 3, 1.0, counts), 3, 4, sample_weight=counts)
+    rows = ArraySource(X, counts=counts)
+    span = find_span(rows, 3, 1.0)
+    weighted = expand(rows, span, 3, 4)
     Y = np.repeat(X, counts.astype(int), axis=0)
     repeated = expand(Y, find_span(Y, 3, 1.0), 3, 4)
     # coordinates are those of eigenvectors, whose sign is free
-    signs = np.sign(np.sum(find_span(X, 3, 1.0, counts).basis * find_span(Y, 3, 1.0).basis, 1))
+    signs = np.sign(np.sum(span.basis * find_span(Y, 3, 1.0).basis, 1))
     np.testing.assert_allclose(weighted(points), repeated(points * signs), rtol=1e-8)
 
 

@@ -6,13 +6,12 @@ from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.fitting.regression.em import Model, climb, maximise
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines, expect
-from implicitmoments.fitting.rows import LabelledRows
-from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import ArraySource
 
 
 def rows_of(X, y, counts=None):
-    return FeatureRows.of(LabelledRows(HermiteProblem(ArraySource(X, y=y), sample_weight=counts)))
+    columns = {} if counts is None else {"counts": counts}
+    return FeatureRows.of(ArraySource(X, y=y, **columns))
 
 
 def start(truth, variance=1.0):

@@ -7,8 +7,6 @@ from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.errors import covariances, information
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines, expect
-from implicitmoments.fitting.rows import LabelledRows
-from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import ArraySource
 
 
@@ -29,7 +27,7 @@ def lines_at(theta, k, q, model, shared):
 def test_it_is_minus_the_second_derivative(rng, shared, intercept):
     model, k, q, n = Model(shared=shared, intercept=intercept), 3, 3, 200
     X, y, counts = rng.normal(size=(n, q - 1)), rng.normal(size=n), rng.uniform(0, 2, size=n)
-    rows = FeatureRows.of(LabelledRows(HermiteProblem(ArraySource(X, y=y), sample_weight=counts)))
+    rows = FeatureRows.of(ArraySource(X, y=y, counts=counts))
     p = q - (0 if intercept else 1)
     theta = rng.normal(size=k * p + k - 1 + (1 if shared else k)) * 0.5
 
@@ -55,7 +53,7 @@ def test_it_is_minus_the_second_derivative(rng, shared, intercept):
 def test_one_line_has_the_covariance_of_least_squares(rng):
     X = rng.normal(size=(500, 3))
     y = X @ [1.0, 0, 0] + rng.normal(size=500)
-    rows = FeatureRows.of(LabelledRows(HermiteProblem(ArraySource(X, y=y))))
+    rows = FeatureRows.of(ArraySource(X, y=y))
     Z = np.column_stack([np.ones(500), X])
     b, left = np.linalg.lstsq(Z, y, rcond=None)[:2]
     variance = left[0] / 500
@@ -65,6 +63,6 @@ def test_one_line_has_the_covariance_of_least_squares(rng):
 
 def test_lines_that_coincide_have_no_errors(rng):
     X = rng.normal(size=(200, 2))
-    rows = FeatureRows.of(LabelledRows(HermiteProblem(ArraySource(X, y=X[:, 0]))))
+    rows = FeatureRows.of(ArraySource(X, y=X[:, 0]))
     same = Lines(np.full(2, 0.5), np.zeros((2, 3)), np.full(2, 1e-12))
     assert np.all(np.isnan(covariances(rows, same, Model())))

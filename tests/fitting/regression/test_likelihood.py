@@ -6,13 +6,12 @@ from scipy.stats import norm
 
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines, expect, losses, responsibilities
-from implicitmoments.fitting.rows import LabelledRows
-from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import ArraySource
 
 
 def rows_of(X, y, counts=None):
-    return FeatureRows.of(LabelledRows(HermiteProblem(ArraySource(X, y=y), sample_weight=counts)))
+    columns = {} if counts is None else {"counts": counts}
+    return FeatureRows.of(ArraySource(X, y=y, **columns))
 
 
 def some_lines(rng, k, q):
@@ -29,7 +28,7 @@ def dense(lines, X, y):
 def test_responsibilities_are_those_of_the_definition(rng):
     X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     lines = some_lines(rng, 4, 4)
-    (block,) = rows_of(X, y).blocks()
+    (block,) = rows_of(X, y).held
     shares, logs = responsibilities(lines, block)
     joint = dense(lines, X, y)
     np.testing.assert_allclose(shares.T, joint / joint.sum(axis=1, keepdims=True))
@@ -71,7 +70,7 @@ def test_rows_far_from_every_line_do_not_overflow():
 def test_some_rows_are_spread_over_all(rng):
     X, y = rng.normal(size=(10_000, 2)), np.arange(10_000.0)
     few = rows_of(X, y).about(100)
-    seen = np.concatenate([block.y for block in few.blocks()])
+    seen = np.concatenate([block.y for block in few.held])
     assert 90 <= len(seen) <= 110
     assert seen[0] < 200
     assert seen[-1] > 9_800

@@ -11,8 +11,6 @@ from implicitmoments.fitting.regression.fourier import WaveRows
 from implicitmoments.fitting.regression.likelihood import Lines, expect
 from implicitmoments.fitting.regression.repair import prune, repair
 from implicitmoments.fitting.regression.splits import looks_double, split, split_steps
-from implicitmoments.fitting.rows import LabelledRows
-from implicitmoments.moments import HermiteProblem
 from implicitmoments.samples import ArraySource
 
 N, K, D = 20_000, 5, 6
@@ -20,7 +18,7 @@ MODEL = Model()
 
 
 def rows_of(X, y):
-    return FeatureRows.of(LabelledRows(HermiteProblem(ArraySource(X, y=y))))
+    return FeatureRows.of(ArraySource(X, y=y))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,10 @@ from implicitmoments.fitting.spherical.likelihood import (
     log_joint,
     responsibilities,
 )
-from implicitmoments.fitting.spherical.rows import Rows, count_rows, place_rows
+from implicitmoments.fitting.spherical.placing import count_rows, place_rows
+from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.sample import Sample
+from implicitmoments.samples import ArraySource
 
 K, D, N = 3, 4, 200
 
@@ -29,7 +32,7 @@ def mixture():
 def rows():
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 4, size=N).astype(float)
-    return Rows(rng.normal(size=(N, D)), counts, None, 1.0, block_rows=37)
+    return Sample(rng.normal(size=(N, D)), counts, block_rows=37)
 
 
 def dense_joint(X, mixture):
@@ -49,7 +52,7 @@ def test_densities_and_shares_come_from_the_joint(rows, mixture):
     shares, densities = responsibilities(rows, mixture)
     np.testing.assert_allclose(np.exp(densities), joint.sum(axis=1))
     np.testing.assert_allclose(shares, joint / joint.sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(log_densities(rows, mixture), densities)
+    np.testing.assert_allclose(log_densities(rows.X, mixture), densities)
 
 
 def test_sums_are_weighted_sums_over_rows_whatever_the_blocks(rows, mixture):
@@ -66,8 +69,8 @@ def test_sums_are_weighted_sums_over_rows_whatever_the_blocks(rows, mixture):
 def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
     first, second = rows.X[:80], rows.X[80:]
     counts = rows.sample_weight
-    halves = gather(Rows(first, counts[:80], None, 1.0), mixture) + gather(
-        Rows(second, counts[80:], None, 1.0), mixture
+    halves = gather(Sample(first, counts[:80]), mixture) + gather(
+        Sample(second, counts[80:]), mixture
     )
     whole = gather(rows, mixture)
     np.testing.assert_allclose(halves.points, whole.points)
@@ -76,7 +79,7 @@ def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
 
 
 def test_a_row_of_weight_two_is_a_row_that_is_there_twice(rows, mixture):
-    repeated = Rows(np.repeat(rows.X, rows.sample_weight.astype(int), axis=0), None, None, 1.0)
+    repeated = Sample(np.repeat(rows.X, rows.sample_weight.astype(int), axis=0))
     np.testing.assert_allclose(gather(rows, mixture).points, gather(repeated, mixture).points)
 
 
@@ -117,7 +120,7 @@ def test_em_never_falls_and_stops(rows, mixture, model):
 def test_extrapolation_reaches_where_plain_em_goes_in_fewer_iterations():
     rng = np.random.default_rng(3)
     X = np.concatenate([rng.normal(-0.8, 1, (400, 1)), rng.normal(0.8, 1, (400, 1))])
-    rows, model = Rows(X, None, None, 1.0), VarianceModel(known=1.0)
+    rows, model = Sample(X), VarianceModel(known=1.0)
     start = mixture = Mixture(np.array([0.5, 0.5]), np.array([[-2.0], [2.5]]), np.ones(2))
     for _ in range(3_000):
         mixture = maximise(gather(rows, mixture), mixture, model)
@@ -136,19 +139,18 @@ def test_an_empty_component_stays_where_it_is(rows):
 def test_rows_are_placed_by_medians():
     rng = np.random.default_rng(4)
     X = 3 * rng.normal(size=(1_000, 5)) + 100
-    plain = place_rows(X, None)
+    plain = place_rows(Rows(ArraySource(X)))
     X[0] = 1e12
-    wild = place_rows(X, None)
+    wild = place_rows(Rows(ArraySource(X)))
     assert wild.scale == pytest.approx(plain.scale, rel=0.02)
     np.testing.assert_allclose(wild.center, plain.center, atol=0.05)
-    assert place_rows(np.full((5, 2), 7.0), None).scale == 7.0
+    assert place_rows(Rows(ArraySource(np.full((5, 2), 7.0)))).scale == 7.0
 
 
 def test_equal_rows_are_counted():
     X = np.array([[1.0], [0.0], [1.0], [2.0]])
-    distinct, counts = count_rows(X, np.array([1.0, 2.0, 3.0, 0.0]))
-    np.testing.assert_array_equal(distinct, [[0.0], [1.0]])
-    np.testing.assert_array_equal(counts, [2.0, 4.0])
-    assert count_rows(X[1:], None)[1] is None
-    scaled = count_rows(X, np.full(4, 1e-6))[1]
-    np.testing.assert_allclose(scaled, [1.0, 2.0, 1.0])
+    counted = count_rows(ArraySource(X, counts=np.array([1.0, 2.0, 3.0, 0.0])))
+    block = counted.pick(np.arange(2))
+    np.testing.assert_array_equal(block["x"], [[0.0], [1.0]])
+    np.testing.assert_array_equal(block["counts"], [2.0, 4.0])
+    assert "counts" not in count_rows(ArraySource(X[1:])).pick(np.arange(3))

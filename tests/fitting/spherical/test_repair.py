@@ -10,11 +10,13 @@ from implicitmoments.fitting.spherical.candidates import (
     merged,
 )
 from implicitmoments.fitting.spherical.em import VarianceModel, polish
+from implicitmoments.fitting.spherical.groups import Group, far_groups
 from implicitmoments.fitting.spherical.likelihood import Mixture, log_densities, responsibilities
 from implicitmoments.fitting.spherical.outliers import leave_out
 from implicitmoments.fitting.spherical.repair import prune, repair
 from implicitmoments.fitting.spherical.rows import Rows
-from implicitmoments.fitting.spherical.scales import far_groups
+from implicitmoments.fitting.spherical.sample import Sample
+from implicitmoments.samples import ArraySource
 
 K, D = 8, 6
 MODEL = VarianceModel()
@@ -23,7 +25,7 @@ MODEL = VarianceModel()
 @pytest.fixture(scope="module")
 def data():
     X, truth = make_spherical_mixture(4_000, K, D, radius=10.0, separation=8.0, random_state=0)
-    return Rows(X, None, None, 1.0), truth.vectors
+    return Sample(X), truth.vectors
 
 
 def mixture_at(means):
@@ -67,7 +69,7 @@ def test_merging_costs_what_the_likelihood_falls_by(data, spoilt):
     shares, densities = responsibilities(rows, spoilt)
     losses, partners = merge_losses(rows, spoilt, shares, densities)
     for i in (int(losses.argmin()), int(losses.argmax())):
-        after = log_densities(rows, merged(spoilt, i, int(partners[i])))
+        after = log_densities(rows.X, merged(spoilt, i, int(partners[i])))
         assert losses[i] == pytest.approx((densities - after).sum(), rel=1e-3, abs=1e-6)
     assert {int(losses.argmin()), int(partners[losses.argmin()])} == {0, 1}
 
@@ -78,7 +80,7 @@ def test_repair_finds_the_missing_mean(data, spoilt):
     done = repair(rows, spoilt, MODEL, 10, np.random.default_rng(0))
     assert done.accepted >= 1
     assert nearest(done.mixture.means, means).max() < 0.5
-    before, after = (log_densities(rows, m).sum() for m in (spoilt, done.mixture))
+    before, after = (log_densities(rows.X, m).sum() for m in (spoilt, done.mixture))
     assert done.gain == pytest.approx(after - before)
     assert done.gain > 100
 
@@ -88,7 +90,7 @@ def test_a_component_behind_others_is_found():
     ring = 2.6 * np.vstack([np.eye(4), -np.eye(4)])
     means = np.vstack([ring, np.zeros((1, 4))])
     rng = np.random.default_rng(0)
-    rows = Rows(means[rng.integers(9, size=9_000)] + rng.normal(size=(9_000, 4)), None, None, 1.0)
+    rows = Sample(means[rng.integers(9, size=9_000)] + rng.normal(size=(9_000, 4)))
     wrong = means.copy()
     wrong[8] = ring[0] + 0.2
     start = polish(rows, mixture_at(wrong), MODEL, 20, 1e-5).mixture
@@ -109,20 +111,29 @@ def test_lonely_far_rows_are_left_out_and_groups_are_not(data):
     rows, _ = data
     X = rows.X.copy()
     X[:3] = [[1e6] * D, [-1e6] * D, [40] * D]
-    kept, n_out = leave_out(Rows(X, None, None, 1.0), K)
+    kept, n_out = leave_out(Rows(ArraySource(X)), K)
     assert n_out == 3
-    assert not kept.sample_weight[:3].any()
+    assert kept.total == kept.census.there == len(X) - 3
+    assert not kept.take(np.arange(5)).counts[:3].any()
+    np.testing.assert_array_equal(kept.held().X, X[3:].astype(np.float32))
     X[:100] = 60 + np.random.default_rng(0).normal(size=(100, D))
-    assert leave_out(Rows(X, None, None, 1.0), K)[1] == 0
-    assert leave_out(rows, K)[1] == 0
+    assert leave_out(Rows(ArraySource(X)), K)[1] == 0
+    X[100] = -1e6
+    kept, n_out = leave_out(Rows(ArraySource(X)), K)
+    assert n_out == 1
+    assert kept.near.company.shape == (100, D)
+    assert leave_out(Rows(ArraySource(rows.X)), K)[1] == 0
 
 
 def test_groups_at_another_scale_are_told_apart(data):
     rows, _ = data
     rng = np.random.default_rng(0)
-    assert far_groups(rows, K, rng) is None
+    assert far_groups(Rows(ArraySource(rows.X)), K, rng) is None
     X = rows.X.copy()
     X[::2] += 1e5
-    labels = far_groups(Rows(X, None, None, 1.0), K, rng)
-    assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
-    assert labels[0] != labels[1]
+    groups = far_groups(Rows(ArraySource(X)), K, rng)
+    assert groups.n == len(groups.points) == 2
+    for g in range(2):
+        places = Group(groups, g).keep(X)
+        assert len(places) == len(X) // 2
+        assert len(set(places % 2)) == 1

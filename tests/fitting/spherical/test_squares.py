@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.sample import Sample
 from implicitmoments.fitting.spherical.squares import (
     coordinates,
     fourth_moment,
@@ -56,7 +56,7 @@ def test_slope_is_the_derivative():
 
 
 def sample(X, counts=None):
-    return Rows(X, counts, None, 1.0)
+    return Sample(X, counts)
 
 
 @pytest.mark.parametrize(("k", "d", "how"), [(5, 12, "covariance"), (20, 10, "fourth moments")])

@@ -7,7 +7,9 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.fitting.spherical.em import VarianceModel, polish
 from implicitmoments.fitting.spherical.likelihood import Mixture
 from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.sample import Sample
 from implicitmoments.fitting.spherical.stream import begin_stream, continue_stream
+from implicitmoments.samples import ArraySource
 
 K, D, N = 6, 5, 8_000
 MODEL = VarianceModel()
@@ -20,7 +22,7 @@ def data():
 
 
 def piece(X):
-    return Rows(X, None, None, 1.0)
+    return Rows(ArraySource(X))
 
 
 def nearest(found, means):
@@ -29,7 +31,7 @@ def nearest(found, means):
 
 def begun(X, means, n):
     start = Mixture(np.full(K, 1 / K), means, np.ones(K))
-    return begin_stream(piece(X[:n]), polish(piece(X[:n]), start, MODEL, 50, 1e-8).mixture)
+    return begin_stream(Sample(X[:n]), polish(piece(X[:n]), start, MODEL, 50, 1e-8).mixture)
 
 
 def test_totals_are_rows(data):
@@ -71,7 +73,7 @@ def test_every_row_has_the_same_chance_to_be_in_the_sample(data):
     stream = begun(X, means, 1_000)
     for _ in range(30):
         taken = stream.__class__(
-            stream.mixture, stream.sums, stream.moments, piece(marked[:1_000]), 1_000, np.inf
+            stream.mixture, stream.sums, stream.moments, Sample(marked[:1_000]), 1_000, np.inf
         )
         for first in range(1_000, N, 1_000):
             taken = continue_stream(taken, piece(marked[first : first + 1_000]), MODEL, 0, rng)
@@ -84,5 +86,5 @@ def test_every_row_has_the_same_chance_to_be_in_the_sample(data):
 def test_an_empty_piece_changes_nothing(data):
     X, means = data
     stream = begun(X, means, 2_000)
-    nothing = Rows(X[:10], np.zeros(10), None, 1.0)
+    nothing = Rows(ArraySource(X[:10], counts=np.zeros(10)))
     assert continue_stream(stream, nothing, MODEL, 0, np.random.default_rng(0)) is stream

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.backends import Floats
-from implicitmoments.fitting.activation.network import MOST_UNKNOWNS, Network, normal_equations
+from implicitmoments.fitting.activation.network import (
+    MOST_UNKNOWNS,
+    Polished,
+    normal_equations,
+)
 from implicitmoments.fitting.rows import LabelledRows
 
 __all__ = ["Certainty", "measure_certainty"]
 
 SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding alone
 TINY = float(np.finfo(np.float64).tiny) ** 0.5
-LOOSE = 1e7  # mean curvature over that of the loosest moves of one direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +38,9 @@ class Certainty:
     loose: np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def measure_certainty(rows: LabelledRows, network: Network, loss: float) -> Certainty:
+def measure_certainty(rows: LabelledRows, polished: Polished) -> Certainty:
     r"""Invert the normal equations: the covariance is :math:`s^2 (J^\top J)^{-1}`."""
+    network = polished.network
     k, d = network.directions.shape
     if k * (d + 1) > MOST_UNKNOWNS:
         unknown = np.full(k, np.nan)
@@ -54,12 +58,13 @@ def measure_certainty(rows: LabelledRows, network: Network, loss: float) -> Cert
     scaled[still, :] = scaled[:, still] = 0.0
     values, vectors = np.linalg.eigh(scaled)
     inverse = (vectors**2) @ (1 / np.maximum(values, SMALLEST_CURVATURE))
-    n = sum(float(block.counts.sum()) for block in rows.blocks(1))
-    variance = loss / max(n - network.n_unknowns, 1.0)
+    variance = polished.loss / max(rows.mass - network.n_unknowns, 1.0)
     by_move = (inverse / root**2)[k:].reshape(k, d)
     # of the d moves the one along the direction itself, of mean curvature, is no error
     own = 1 / np.maximum(curvatures[k:].reshape(k, d).mean(axis=1), TINY)
-    loose = (inverse[k:].reshape(k, d).max(axis=1) > LOOSE) | still[k:].reshape(k, d).any(axis=1)
+    loose = (inverse[k:].reshape(k, d).max(axis=1) > polished.rounding.looseness) | still[
+        k:
+    ].reshape(k, d).any(axis=1)
     own = np.where(loose, 0.0, own)
     return Certainty(
         np.sqrt(variance * (inverse / root**2)[:k]),

@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, namespace_of, to_numpy
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.fitting.activation.least_squares import (
     Choice,
     Range,
     choose,
+    range_of,
+    seen_labels,
     solve_ridge,
     sum_folds,
 )
 from implicitmoments.fitting.activation.polynomial import Features, Polynomial
+from implicitmoments.fitting.activation.precision import wide
 from implicitmoments.fitting.activation.subspace import MOST_TURNS, sharpen
-from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.fitting.rows import LabelledRows, Rows
 from implicitmoments.models import Activation, ActivationSumProblem
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.accumulate import Averager
@@ -27,6 +30,7 @@ from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.samples import Sums
 
 __all__ = [
     "FittedPolynomial",
@@ -181,16 +185,17 @@ def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> 
     projection = found.runs[0].projection
     d = problem.n_features
     chain = SymmetricChain(tuple(to_numpy(step.theta) for step in projection.steps), np.eye(d))
+    labels = rows.fold(_sum_labels, 1, "labels")
     forms = {}
     for order in filter(problem.has_order, range(degree + 1)):
         coefficient = problem.activation.coefficient(order)
         if order == 0:
-            vector = _mean_label(rows) / coefficient * np.ones(1)
+            vector = float(labels["total"] / labels["mass"]) / coefficient * np.ones(1)
         else:
             vector = to_numpy(average.vector(order, projection.first(order), fresh))
         forms[0, order] = coefficient * vector[None, :]
     polynomial = Polynomial(BalancedMoments(Frame(np.eye(d), np.zeros(d)), chain, forms))
-    return FittedPolynomial(polynomial, _label_range(rows), math.nan, chain.steps[0])
+    return FittedPolynomial(polynomial, range_of(labels), math.nan, chain.steps[0])
 
 
 def count_components(rows: LabelledRows, at_most: int) -> int:
@@ -232,21 +237,13 @@ def _problem(rows: LabelledRows) -> ActivationSumProblem:
 
 
 def _frame_of(basis: Floats, like: Frame) -> Frame:
-    xp = namespace_of(like.basis)
-    return Frame(xp.asarray(basis, dtype=like.basis.dtype), xp.zeros_like(like.center))
+    return Frame(move_like(basis, like.basis), namespace_of(like.center).zeros_like(like.center))
 
 
-def _mean_label(rows: LabelledRows) -> float:
-    total = mass = 0.0
-    for block in rows.blocks(1):
-        total += float(block.y @ block.counts)
-        mass += float(namespace_of(block.y).sum(block.counts))
-    return total / mass
-
-
-def _label_range(rows: LabelledRows) -> Range:
-    low, high = math.inf, -math.inf
-    for block in rows.blocks(1):
-        xp = namespace_of(block.y)
-        low, high = min(low, float(xp.min(block.y))), max(high, float(xp.max(block.y)))
-    return Range(low, high)
+def _sum_labels(rows: Rows) -> Sums:
+    counts = wide(rows.counts)
+    return {
+        "total": wide(rows.y) @ counts,
+        "mass": namespace_of(counts).sum(counts),
+        **seen_labels(rows),
+    }

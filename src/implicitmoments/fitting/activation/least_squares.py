@@ -8,11 +8,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from implicitmoments.backends import Array, Floats, index_like, move_like, namespace_of, to_numpy
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.fitting.activation.polynomial import Features
-from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.fitting.activation.precision import wide
+from implicitmoments.fitting.rows import LabelledRows, Rows
+from implicitmoments.samples import Sums
+from implicitmoments.samples.fold import LARGEST
 
-__all__ = ["Choice", "FoldSums", "Range", "choose", "solve_ridge", "sum_folds"]
+__all__ = [
+    "Choice",
+    "FoldSums",
+    "Range",
+    "choose",
+    "range_of",
+    "seen_labels",
+    "solve_ridge",
+    "sum_folds",
+]
 
 N_FOLDS = 5
 RIDGES = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # features have variance at most 1
@@ -93,21 +105,42 @@ class _Candidate:
 
 def sum_folds(rows: LabelledRows, features: Features, n_folds: int = N_FOLDS) -> FoldSums:
     """Sum products of features and labels over the rows of every fold, in one pass."""
-    size = len(features) + 1
-    products, counts = np.zeros((n_folds, size, size)), np.zeros(n_folds)
-    low, high = np.inf, -np.inf
-    for folds, block in rows.folds(_width(features), n_folds):
-        xp = namespace_of(block.x)
-        low, high = min(low, float(xp.min(block.y))), max(high, float(xp.max(block.y)))
-        columns = xp.concat([features.evaluate(block.x), block.y[:, None]], axis=1)
-        for i in range(n_folds):
-            chosen = index_like(np.flatnonzero(folds == i), block.y)
+    measure = _FoldProducts(features, n_folds)
+    sums = rows.fold_shares(measure, n_folds, _width(features), "products of features")
+    products = np.stack([to_numpy(sums[f"products {i}"]) for i in range(n_folds)])
+    counts = np.array([float(sums[f"mass {i}"]) for i in range(n_folds)])
+    return FoldSums(products, counts, range_of(sums))
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldProducts:
+    features: Features
+    n_folds: int
+
+    def __call__(self, folds: Array, rows: Rows) -> Sums:
+        xp = namespace_of(rows.x)
+        columns = xp.concat([self.features.evaluate(rows.x), rows.y[:, None]], axis=1)
+        sums = seen_labels(rows)
+        for i in range(self.n_folds):
+            (chosen,) = xp.nonzero(folds == i)
             part = xp.take(columns, chosen, axis=0)
-            weights = xp.take(block.counts, chosen, axis=0)
-            weighted = part * weights[:, None]
-            products[i] += to_numpy(xp.matrix_transpose(weighted) @ part)
-            counts[i] += float(xp.sum(weights))
-    return FoldSums(products, counts, Range(low, high))
+            weights = xp.take(rows.counts, chosen, axis=0)
+            sums[f"products {i}"] = wide(xp.matrix_transpose(part * weights[:, None]) @ part)
+            sums[f"mass {i}"] = xp.sum(wide(weights))
+        return sums
+
+
+def seen_labels(rows: Rows) -> Sums:
+    """Return the largest label of rows that count, and the largest of their negatives."""
+    xp = namespace_of(rows.y)
+    nothing = xp.full_like(rows.y, -np.inf)
+    high, low = (xp.max(xp.where(rows.counts > 0, y, nothing)) for y in (rows.y, -rows.y))
+    return {LARGEST + "label": float(high), LARGEST + "negative": float(low)}
+
+
+def range_of(sums: Sums) -> Range:
+    """Return the range of the labels from what :func:`seen_labels` gave of all blocks."""
+    return Range(-sums[LARGEST + "negative"], sums[LARGEST + "label"])
 
 
 def solve_ridge(sums: FoldSums, ridge: float) -> Floats:
@@ -181,19 +214,34 @@ def _judge(
         left = (products - fold, counts - n) if n < counts else (products, counts)
         columns = [_coefficients(left[0], left[1], c, plain) for c in candidates]
         fitted.append(np.stack(columns, axis=1))
-    total, mass = np.zeros(len(candidates)), 0.0
-    some = rows.about(JUDGING_ROWS)
-    for folds, block in some.folds(_width(features) + len(candidates), len(fitted)):
-        xp = namespace_of(block.x)
-        values = features.evaluate(block.x)
-        for i, coefficients in enumerate(fitted):
-            chosen = index_like(np.flatnonzero(folds == i), block.y)
-            part, y = xp.take(values, chosen, axis=0), xp.take(block.y, chosen, axis=0)
-            weights = xp.take(block.counts, chosen, axis=0)
-            off = sums.labels.clip(part @ move_like(coefficients, part)) - y[:, None]
-            total += to_numpy(weights @ off**2)
-            mass += float(xp.sum(weights))
-    return total / mass
+    measure = _HeldOut(features, tuple(fitted), sums.labels)
+    width = _width(features) + len(candidates)
+    judged = rows.about(JUDGING_ROWS).fold_shares(
+        measure, len(fitted), width, "error on rows held out"
+    )
+    errors: Floats = to_numpy(judged["squares"]) / float(judged["mass"])
+    return errors
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Sums squared errors of candidates (P, candidates), one fold after the other."""
+
+    features: Features
+    fitted: tuple[Floats, ...]
+    labels: Range
+
+    def __call__(self, folds: Array, rows: Rows) -> Sums:
+        xp = namespace_of(rows.x)
+        values = self.features.evaluate(rows.x)
+        squares: Array = 0.0
+        for i, coefficients in enumerate(self.fitted):
+            (chosen,) = xp.nonzero(folds == i)
+            part, y = xp.take(values, chosen, axis=0), xp.take(rows.y, chosen, axis=0)
+            weights = xp.take(rows.counts, chosen, axis=0)
+            off = self.labels.clip(part @ move_like(coefficients, part)) - y[:, None]
+            squares = squares + wide(weights @ off**2)
+        return {"squares": squares, "mass": xp.sum(wide(rows.counts))}
 
 
 def _coefficients(

@@ -3,22 +3,31 @@ r"""The model itself, :math:`\sum_i w_i \sigma(v_i \cdot x)`, fitted by least sq
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from scipy.optimize import minimize, nnls
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, outer_rows, to_numpy
-from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    move_like,
+    multiply_into,
+    namespace_of,
+    to_numpy,
+)
+from implicitmoments.fitting.activation.precision import Rounding, wide
+from implicitmoments.fitting.rows import LabelledRows, Rows
 from implicitmoments.models.activation import Activation
+from implicitmoments.samples import Sums
+from implicitmoments.samples.fold import LARGEST
 
 __all__ = ["Network", "Polished", "fit_weights", "normal_equations", "polish"]
 
 MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
-ROUNDING = 1e-28  # a mean square so far below that of the labels is rounding
 TRIES = 12  # of one step, each more damped
 
 
@@ -39,7 +48,7 @@ class Network:
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d)."""
-        hidden = self.activation(x @ move_like(self.directions, x).T)
+        hidden = self.activation(_along(x, self.directions))
         return hidden @ move_like(self.weights, hidden)
 
     @property
@@ -69,12 +78,15 @@ class Polished:
     history : tuple of float
         The loss at the start and after every step.
     converged : bool
+    rounding : Rounding
+        Of the precision of the rows.
     """
 
     network: Network
     loss: float
     history: tuple[float, ...]
     converged: bool
+    rounding: Rounding
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows by Akaike's final prediction error."""
@@ -102,8 +114,8 @@ def polish(
     if start.weights.size + start.directions.size > MOST_UNKNOWNS:
         return _by_gradients(rows, start, max_iter, tol)
     network, damping = start, 1e-3
-    loss, size = _loss(rows, network)
-    history, converged = [loss], loss <= ROUNDING * size
+    loss, size, rounding = _loss(rows, network)
+    history, converged = [loss], loss <= rounding.step * size
     for _ in range(max_iter):
         if converged:
             break
@@ -118,10 +130,10 @@ def polish(
         if not lower < loss:  # no step helps: a minimum, to rounding
             converged = True
             break
-        converged = loss - lower <= tol * lower or lower <= ROUNDING * size
+        converged = loss - lower <= tol * lower or lower <= rounding.step * size
         network, loss, damping = tried, lower, max(damping / 5, 1e-12)
         history.append(loss)
-    return Polished(network, loss, tuple(history), converged)
+    return Polished(network, loss, tuple(history), converged, rounding)
 
 
 def normal_equations(rows: LabelledRows, network: Network) -> tuple[Floats, Floats]:
@@ -131,21 +143,9 @@ def normal_equations(rows: LabelledRows, network: Network) -> tuple[Floats, Floa
     gets their average curvature there, so that it can be inverted.
     """
     k, d = network.directions.shape
-    size = k * (d + 1)
-    gram, right, mass = np.zeros((size, size)), np.zeros(size), 0.0
-    for block in rows.blocks(size):
-        xp = namespace_of(block.x)
-        u = block.x @ move_like(network.directions, block.x).T
-        hidden = network.activation(u)
-        weights = move_like(network.weights, u)
-        slopes = network.activation.slope(u) * weights[None, :]
-        jacobian = xp.concat([hidden, outer_rows(slopes, block.x)], axis=1)
-        jacobian = jacobian * xp.sqrt(block.counts)[:, None]
-        residual = (block.y - hidden @ weights) * xp.sqrt(block.counts)
-        gram += to_numpy(xp.matrix_transpose(jacobian) @ jacobian)
-        right += to_numpy(residual @ jacobian)
-        mass += float(xp.sum(block.counts))
-    gram, right = gram / mass, right / mass
+    sums = rows.fold(_Curvature(network), k * (d + 1), "curvature of the error")
+    mass = float(sums["mass"])
+    gram, right = to_numpy(sums["gram"]) / mass, to_numpy(sums["right"]) / mass
     for i, v in enumerate(network.directions):
         own = slice(k + i * d, k + (i + 1) * d)
         curvature = max(float(np.trace(gram[own, own])) / d, np.finfo(float).tiny)
@@ -160,14 +160,10 @@ def normal_equations(rows: LabelledRows, network: Network) -> tuple[Floats, Floa
 def fit_weights(rows: LabelledRows, directions: Floats, activation: Activation) -> Network:
     """Return the network of given directions with the best weights that are not negative."""
     k = len(directions)
-    gram, right, mass = np.zeros((k, k)), np.zeros(k), 0.0
-    for block in rows.blocks(4 * k + block_width(directions)):
-        hidden = activation(block.x @ move_like(directions, block.x).T)
-        weighted = hidden * block.counts[:, None]
-        gram += to_numpy(weighted.T @ hidden)
-        right += to_numpy(block.y @ weighted)
-        mass += float(namespace_of(block.x).sum(block.counts))
-    values, vectors = np.linalg.eigh(gram / mass)
+    width = 4 * k + block_width(directions)
+    sums = rows.fold(_Products(directions, activation), width, "weights of the directions")
+    mass, right = float(sums["mass"]), to_numpy(sums["right"])
+    values, vectors = np.linalg.eigh(to_numpy(sums["gram"]) / mass)
     root = np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300)))
     # ‖A w − y‖² = ‖R w − R^{-T} A^T y‖² + constant, for A^T A = R^T R
     solved = nnls(root[:, None] * vectors.T, (vectors.T @ right) / mass / root)[0]
@@ -178,6 +174,100 @@ def fit_weights(rows: LabelledRows, directions: Floats, activation: Activation) 
 def block_width(directions: Floats) -> int:
     """Numbers made of a row when it is evaluated."""
     return int(sum(directions.shape))
+
+
+def _along(x: Array, directions: Floats) -> Array:
+    return x @ namespace_of(x).matrix_transpose(move_like(directions, x))
+
+
+def _jacobian(hidden: Array, slopes: Array, x: Array) -> Array:
+    """Return activations, and slopes times points, side by side: (n, k + k · d)."""
+    (n, k), d = hidden.shape, x.shape[1]
+    device = array_api_compat.device(x)
+    jacobian = namespace_of(x).empty((n, k * (d + 1)), dtype=x.dtype, device=device)
+    jacobian[:, :k] = hidden
+    for i in range(k):
+        own = slice(k + i * d, k + (i + 1) * d)
+        multiply_into(jacobian[:, own], slopes[:, i : i + 1], x)
+    return jacobian
+
+
+@dataclass(frozen=True, eq=False)
+class _Curvature:
+    """Sums JᵀJ and Jᵀr."""
+
+    network: Network
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp, network = namespace_of(rows.x), self.network
+        u = _along(rows.x, network.directions)
+        hidden = network.activation(u)
+        weights = move_like(network.weights, u)
+        root = xp.sqrt(rows.counts)
+        slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
+        jacobian = _jacobian(hidden * root[:, None], slopes, rows.x)
+        residual = (rows.y - hidden @ weights) * root
+        return {
+            "gram": wide(xp.matrix_transpose(jacobian) @ jacobian),
+            "right": wide(residual @ jacobian),
+            "mass": xp.sum(wide(rows.counts)),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """Sums products of activations, and of activations and labels."""
+
+    directions: Floats
+    activation: Activation
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp = namespace_of(rows.x)
+        hidden = self.activation(_along(rows.x, self.directions))
+        weighted = hidden * rows.counts[:, None]
+        return {
+            "gram": wide(xp.matrix_transpose(weighted) @ hidden),
+            "right": wide(rows.y @ weighted),
+            "mass": xp.sum(wide(rows.counts)),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """Sums squares of residuals and of labels, in float64: steps are told by their differences."""
+
+    network: Network
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp, counts = namespace_of(rows.y), wide(rows.counts)
+        return {
+            "loss": xp.sum(counts * wide(rows.y - self.network(rows.x)) ** 2),
+            "size": xp.sum(counts * wide(rows.y) ** 2),
+            "mass": xp.sum(counts),
+            LARGEST + "eps": float(xp.finfo(rows.y.dtype).eps),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Gradient:
+    """Sums the error and its slopes in weights and directions, but for a factor 2."""
+
+    network: Network
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp, network = namespace_of(rows.x), self.network
+        u = _along(rows.x, network.directions)
+        hidden = network.activation(u)
+        weights = move_like(network.weights, u)
+        off = hidden @ weights - rows.y
+        residual = off * rows.counts
+        inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
+        return {
+            "loss": xp.sum(wide(residual) * wide(off)),
+            "weights": wide(residual @ hidden),
+            "directions": wide(xp.matrix_transpose(inner) @ rows.x),
+            "mass": xp.sum(wide(rows.counts)),
+        }
 
 
 def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
@@ -191,26 +281,18 @@ def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
         return np.asarray(np.linalg.lstsq(damped, right, rcond=None)[0], dtype=np.float64)
 
 
-def _residuals(rows: LabelledRows, network: Network) -> Iterator[tuple[Array, Array, Array]]:
-    for block in rows.blocks(4 * block_width(network.directions)):
-        yield block.y - network(block.x), block.y, block.counts
-
-
-def _loss(rows: LabelledRows, network: Network) -> tuple[float, float]:
-    """Return the mean squared error, and the mean square of the labels."""
-    loss = size = mass = 0.0
-    for residual, y, counts in _residuals(rows, network):
-        xp = namespace_of(residual)
-        loss += float(xp.sum(counts * residual**2))
-        size += float(xp.sum(counts * y**2))
-        mass += float(xp.sum(counts))
-    return loss / mass, size / mass
+def _loss(rows: LabelledRows, network: Network) -> tuple[float, float, Rounding]:
+    """Return the mean squared error, the mean square of the labels, and what rounding is."""
+    sums = rows.fold(_Squares(network), 4 * block_width(network.directions), "error")
+    mass = float(sums["mass"])
+    rounding = Rounding.of(float(sums[LARGEST + "eps"]))
+    return float(sums["loss"]) / mass, float(sums["size"]) / mass, rounding
 
 
 def _by_gradients(rows: LabelledRows, start: Network, max_iter: int, tol: float) -> Polished:
     """Minimise by L-BFGS in roots of the weights and directions of any length."""
     k, d = start.directions.shape
-    _, size = _loss(rows, start)
+    _, size, rounding = _loss(rows, start)
     size = max(size, np.finfo(float).tiny)
 
     def network_of(z: Floats) -> tuple[Network, Floats]:
@@ -220,18 +302,9 @@ def _by_gradients(rows: LabelledRows, start: Network, max_iter: int, tol: float)
 
     def objective(z: Floats) -> tuple[float, Floats]:
         network, lengths = network_of(z)
-        loss, mass = 0.0, 0.0
-        slope_w, slope_v = np.zeros(k), np.zeros((k, d))
-        for block in rows.blocks(4 * (k + d)):
-            u = block.x @ move_like(network.directions, block.x).T
-            hidden = network.activation(u)
-            weights = move_like(network.weights, u)
-            residual = (hidden @ weights - block.y) * block.counts
-            loss += float(residual @ (hidden @ weights - block.y))
-            slope_w += to_numpy(residual @ hidden)
-            inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
-            slope_v += to_numpy(inner.T @ block.x)
-            mass += float(namespace_of(u).sum(block.counts))
+        sums = rows.fold(_Gradient(network), 4 * (k + d), "gradient of the error")
+        loss, mass = float(sums["loss"]), float(sums["mass"])
+        slope_w, slope_v = to_numpy(sums["weights"]), to_numpy(sums["directions"])
         v = network.directions
         slope_v = (slope_v - np.sum(slope_v * v, axis=1, keepdims=True) * v) / lengths
         gradient = np.concatenate([slope_w * 2 * z[:k], slope_v.ravel()]) * 2
@@ -243,6 +316,7 @@ def _by_gradients(rows: LabelledRows, start: Network, max_iter: int, tol: float)
     def note(intermediate_result: Any) -> None:
         history.append(float(intermediate_result.fun) * size)
 
-    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10, "gtol": math.sqrt(ROUNDING)}
+    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10, "gtol": math.sqrt(rounding.step)}
     found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=note, options=options)
-    return Polished(network_of(found.x)[0], float(found.fun) * size, tuple(history), found.success)
+    network, loss = network_of(found.x)[0], float(found.fun) * size
+    return Polished(network, loss, tuple(history), found.success, rounding)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -42,10 +42,23 @@ class Polynomial:
         """Highest order there is a tensor of."""
         return max((a + b for a, b in self.tensors.forms), default=0)
 
+    def like(self, x: Array) -> Polynomial:
+        """Return it in the library, the precision and on the device of points."""
+        tensors = self.tensors
+        moved = partial(move_like, other=x)
+        if all(moved(form) is form for form in (tensors.chain.noise, *tensors.forms.values())):
+            return self
+        frame, chain = tensors.frame, tensors.chain
+        frame = replace(frame, basis=moved(frame.basis), center=moved(frame.center))
+        chain = SymmetricChain(tuple(map(moved, chain.steps)), moved(chain.noise))
+        forms = {split: moved(form) for split, form in tensors.forms.items()}
+        return Polynomial(BalancedMoments(frame, chain, forms))
+
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d); no randomness."""
-        orders = [a + b for a, b in self.tensors.forms]
-        answers = self.tensors.hermite(self.tensors.frame.points(x), orders)
+        tensors = self.like(x).tensors
+        orders = [a + b for a, b in tensors.forms]
+        answers = tensors.hermite(tensors.frame.points(x), orders)
         return sum(answers.values(), namespace_of(x).zeros_like(x[:, 0]))
 
     def gradient(self, x: Array) -> Array:
@@ -54,12 +67,13 @@ class Polynomial:
         With :math:`\nabla He_n = n\, He_{n-1} \otimes \cdot` the image :math:`p_n` of a row has
         derivative :math:`n\, \phi_n(p_{n-1} \otimes \cdot)`, and each form is bilinear in images.
         """
-        frame, chain = self.tensors.frame, self.tensors.chain
+        tensors = self.like(x).tensors
+        frame, chain = tensors.frame, tensors.chain
         z = frame.points(x)
         images = chain.images(z)
         total = namespace_of(z).zeros_like(z)
-        for n, forms in self.tensors.dropped.items():
-            a, b = self.tensors.by_order[n]
+        for n, forms in tensors.dropped.items():
+            a, b = tensors.by_order[n]
             unit = frame.scale ** (2 * n - 1) / math.sqrt(math.factorial(n))
             for contracted, form in enumerate(forms):
                 form = move_like(form, z) * unit  # noqa: PLW2901

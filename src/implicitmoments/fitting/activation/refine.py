@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, namespace_of
 from implicitmoments.fitting.activation.certainty import Certainty, measure_certainty
 from implicitmoments.fitting.activation.network import Network, Polished, fit_weights, polish
-from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.fitting.activation.precision import wide
+from implicitmoments.fitting.rows import LabelledRows, Rows
 from implicitmoments.models import Activation, ActivationSumProblem
 from implicitmoments.moments.decode import find_components
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.samples import Sums
 
 __all__ = ["Refined", "refine"]
 
@@ -28,8 +30,8 @@ MOST_BY_CHANCE = 0.5  # unknowns a row, for directions to be polished off the sp
 MOST_TRIALS = 3  # times as many starts, while the network fits worse than the polynomial
 # Components that may be nothing or one: within so many standard errors, so light, or so near.
 DOUBTFUL, LIGHT, NEAR = 3.0, 0.1, 0.2
-NOTHING = 1e-20  # of the mean square of the labels: residuals below it are rounding
-SMALL = 1e-4  # of the same: labels seem to have no noise, and a few steps tell nothing
+# Of the mean square of the labels: they seem to have no noise, and a few steps tell nothing.
+SMALL = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +116,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     some = LabelledRows(inside, rows.block_rows).about(
         max(FEWEST_ROWS, ROWS_PER_UNKNOWN * k * (len(basis) + 1))
     )
-    starts = _starts(inside, k, seed)
+    starts = _starts(whole_view(inside, block_rows=rows.block_rows), k, seed)
     # fitting k d numbers takes that part of the noise away; what tol is of it does not matter
     by_chance = k * problem.n_features / rows.mass
     if by_chance > MOST_BY_CHANCE:  # the span is all that so few rows can tell
@@ -136,7 +138,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
             break
     if best is None:
         raise ValueError("no start")
-    certainty = measure_certainty(rows, best.network, best.loss)
+    certainty = measure_certainty(rows, best)
     if prune and max_iter:
         best, certainty = _pruned(rows, best, certainty, polish_all)
     order = np.argsort(-best.network.weights, kind="stable")
@@ -169,11 +171,11 @@ def _polish_in_stages(
     return polish(rows, near, max_iter=max_iter, tol=tol)
 
 
-def _starts(inside: ActivationSumProblem, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
+def _starts(inside: View, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
     """Yield directions to start from: what the moments read first, then random ones."""
     rng = np.random.default_rng(seed)
-    p = inside.n_features
-    found = find_components(whole_view(inside), k, seed=seed)
+    p = inside.frame.p
+    found = find_components(inside, k, seed=seed)
     read = found.guesses.copy()
     lengths = np.linalg.norm(read, axis=1)
     bad = ~(np.isfinite(lengths) & (lengths > 0))
@@ -194,10 +196,12 @@ def _pruned(
     polish_all: Callable[[Network], Polished],
 ) -> tuple[Polished, Certainty]:
     """Leave out or merge components that are in doubt, while the criterion falls."""
-    size, n = _size(rows)
+    sums = rows.fold(_sum_squares, 1, "size of the labels")
+    n = float(sums["mass"])
+    size = float(sums["squares"]) / n
 
     def criterion(polished: Polished) -> float:
-        loss = max(polished.loss, NOTHING * size, np.finfo(float).tiny)
+        loss = max(polished.loss, polished.rounding.loss * size, np.finfo(float).tiny)
         return n * math.log(loss) + polished.network.n_unknowns * math.log(n)
 
     while len(best.network.weights) > 1:
@@ -217,7 +221,7 @@ def _pruned(
         leanest = polish_all(min(hopeful, key=criterion).network)
         if criterion(leanest) >= criterion(best):
             break
-        best, certainty = leanest, measure_certainty(rows, leanest.network, leanest.loss)
+        best, certainty = leanest, measure_certainty(rows, leanest)
     return best, certainty
 
 
@@ -244,13 +248,9 @@ def _smaller(network: Network, certainty: Certainty) -> list[Network]:
     return smaller
 
 
-def _size(rows: LabelledRows) -> tuple[float, float]:
-    """Return the mean square of the labels, and the number of rows."""
-    total = n = 0.0
-    for block in rows.blocks(1):
-        total += float(block.counts @ block.y**2)
-        n += float(block.counts.sum())
-    return total / n, n
+def _sum_squares(rows: Rows) -> Sums:
+    xp, counts = namespace_of(rows.y), wide(rows.counts)
+    return {"squares": counts @ wide(rows.y) ** 2, "mass": xp.sum(counts)}
 
 
 def _in_order(network: Network, order: np.ndarray[Any, np.dtype[np.intp]]) -> Network:

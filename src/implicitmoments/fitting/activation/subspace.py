@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from implicitmoments.backends import Floats, move_like, namespace_of, outer_rows, to_numpy
 from implicitmoments.fitting.activation.polynomial import Polynomial
-from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.fitting.activation.precision import wide
+from implicitmoments.fitting.rows import LabelledRows, Rows
+from implicitmoments.samples import Sums
 
 __all__ = ["MOST_TURNS", "sharpen"]
 
@@ -33,21 +37,32 @@ def sharpen(rows: LabelledRows, polynomial: Polynomial) -> tuple[Floats, float]:
     p, d = basis.shape
     off = np.linalg.svd(basis)[2][p:]  # (d − p, d)
     unknowns = p * (d - p)
-    gram, right, mass = np.zeros((unknowns, unknowns)), np.zeros(unknowns), 0.0
-    for block in rows.blocks(unknowns):
-        xp = namespace_of(block.x)
-        slopes = polynomial.gradient(block.x) * block.counts[:, None]
-        outside = block.x @ xp.matrix_transpose(move_like(off, block.x))
-        root = xp.sqrt(xp.where(block.counts > 0, block.counts, xp.ones_like(block.counts)))
-        turned = outer_rows(slopes / root[:, None], outside)
-        residual = (block.y - polynomial(block.x)) * xp.sqrt(block.counts)
-        gram += to_numpy(xp.matrix_transpose(turned) @ turned)
-        right += to_numpy(residual @ turned)
-        mass += float(xp.sum(block.counts))
-    gram /= mass
+    sums = rows.fold(_Turns(polynomial, off), unknowns, "turning the span")
+    mass = float(sums["mass"])
+    gram, right = to_numpy(sums["gram"]) / mass, to_numpy(sums["right"]) / mass
     gram[np.diag_indices_from(gram)] += DAMPING * max(float(np.trace(gram)) / unknowns, 1e-300)
-    step = np.linalg.solve(gram, right / mass).reshape(p, d - p)
+    step = np.linalg.solve(gram, right).reshape(p, d - p)
     turned_basis = np.linalg.qr((basis + step @ off).T)[0].T
     inside = np.linalg.svd(turned_basis @ basis.T, compute_uv=False)
     turn = float(np.sqrt(max(0.0, 1 - float(inside[-1]) ** 2)))
     return np.ascontiguousarray(turned_basis), turn
+
+
+@dataclass(frozen=True, eq=False)
+class _Turns:
+    """Sums the normal equations of D, whose columns are a basis (d − p, d) off the span."""
+
+    polynomial: Polynomial
+    off: Floats
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp = namespace_of(rows.x)
+        root = xp.sqrt(rows.counts)
+        outside = rows.x @ xp.matrix_transpose(move_like(self.off, rows.x))
+        turned = outer_rows(self.polynomial.gradient(rows.x) * root[:, None], outside)
+        residual = (rows.y - self.polynomial(rows.x)) * root
+        return {
+            "gram": wide(xp.matrix_transpose(turned) @ turned),
+            "right": wide(residual @ turned),
+            "mass": xp.sum(wide(rows.counts)),
+        }

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, to_numpy
 from implicitmoments.fitting.clustering.graph_clusters import cluster_graph
-from implicitmoments.fitting.clustering.nearest_mean import assign, cluster_moments
+from implicitmoments.fitting.clustering.nearest_mean import (
+    Components,
+    Within,
+    cluster_moments,
+    move_means,
+    spread_within,
+)
 from implicitmoments.fitting.clustering.pairwise_test import (
     PairwiseTest,
     choose_test,
     difference_moments,
+    hold_rows,
     random_differences,
     same_matrix,
     usable_orders,
 )
+from implicitmoments.fitting.near_rows import check_enough, near_rows
 from implicitmoments.fitting.spectra import account_of_span, second_moment_floor
-from implicitmoments.fitting.spherical.span import (
-    SphericalSpan,
-    find_span,
-    flat_directions,
-    near_rows,
-)
+from implicitmoments.fitting.spherical.span import SphericalSpan, find_span, flat_directions
+from implicitmoments.samples import Source
 
 __all__ = ["ClusterFit", "ClusterOptions", "fit_clusters"]
-
-Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 LANDMARKS = 40  # rows a component that are tested with one another
 FEWEST_LANDMARKS = 400
@@ -60,7 +62,7 @@ class ClusterOptions:
     n_landmarks: int | None
     method: str
     n_draws: int
-    seed: int
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,46 +71,37 @@ class ClusterFit:
 
     Attributes
     ----------
-    means : array of shape (k, d)
-    weights : array of shape (k,)
-    labels : array of int of shape (n,)
-    variance : float
+    components : Components
     test : PairwiseTest or None
         None for one component.
     stats : dict
     """
 
-    means: Floats
-    weights: Floats
-    labels: Labels
-    variance: float
+    components: Components
     test: PairwiseTest | None
     stats: dict[str, Any]
 
 
-def fit_clusters(X: Floats, sample_weight: Floats | None, how: ClusterOptions) -> ClusterFit:
+def fit_clusters(source: Source, how: ClusterOptions) -> ClusterFit:
     """Reduce to the span of the means, test pairs, cluster, and average the clusters."""
-    near = near_rows(X, sample_weight, times=FAR)
-    rows = X if np.all(near) else X[near]
-    counts = None if sample_weight is None else sample_weight[near]
-    span = find_span(rows, how.k, how.variance, counts)
-    test, means, n_landmarks = _find_means(rows, span, counts, how)
+    near = near_rows(source, times=FAR)
+    check_enough(near, how.k)
+    rows = near.rows
+    span = find_span(rows, how.k, how.variance, near.center)
+    test, means, n_landmarks = _find_means(rows, span, how)
     # The span holds all that tells rows apart; labels and means are then taken in all features.
-    weights = np.full(len(means), 1.0 / len(means))
+    found = Components(means, np.full(len(means), 1.0 / len(means)), span.variance)
     for _ in range(2):
-        labels = assign(rows, means, weights, span.variance).labels
-        means, weights = cluster_moments(rows, labels, len(means), counts)
-        means, weights = means[weights > 0], weights[weights > 0]
-    everywhere = assign(X, means, weights, span.variance)
-    kept = everywhere.labels[near]
+        found = move_means(rows, found)
+    within = spread_within(rows, found, span)
     stats: dict[str, Any] = {
         "method": how.method,
         "n_landmarks": n_landmarks,
-        "separation": _separation(means) / span.sigma,
-        "doubt": float(np.average(everywhere.doubt[near], weights=counts)),
-        "within_variance": _within(rows, kept, span, means, counts),
-        "rows_used": len(rows),
-        "outliers": len(X) - len(rows),
+        "separation": _separation(found.means) / span.sigma,
+        "doubt": within.doubt,
+        "within_variance": _widest(within, span.p),
+        "rows_used": near.n_rows,
+        "outliers": near.n_far,
     }
     if test is not None:
         stats |= {
@@ -120,32 +113,33 @@ def fit_clusters(X: Floats, sample_weight: Floats | None, how: ClusterOptions) -
         }
     floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
     stats |= account_of_span(span.spectrum - 1, span.p, floor)
-    stats["warnings"] = _warnings(stats, span, len(means), how)
-    return ClusterFit(means, weights, everywhere.labels, span.variance, test, stats)
+    stats["warnings"] = _warnings(stats, span, found.k, how)
+    return ClusterFit(found, test, stats)
 
 
 def _find_means(
-    X: Floats, span: SphericalSpan, counts: Floats | None, how: ClusterOptions
+    rows: Source, span: SphericalSpan, how: ClusterOptions
 ) -> tuple[PairwiseTest | None, Floats, int]:
     """Cluster some rows by the pairwise test, and return the means of their clusters."""
     if how.k == 1:
         return None, span.center[None, :], 0
     orders = usable_orders(how.k, span.p) if how.order is None else (how.order,)
+    held = hold_rows(rows, span, how.seed)
     moments = {
-        order: difference_moments(
-            X, span, how.k, order, sample_weight=counts, method=how.method, seed=how.seed
-        )
+        order: difference_moments(held, how.k, order, method=how.method, seed=how.seed)
         for order in orders
     }
-    pairs = random_differences(X, span, counts, how.seed)
+    pairs = random_differences(held, how.seed)
     test = choose_test(moments, pairs, n_draws=how.n_draws, seed=how.seed)
-    usable = len(X) if counts is None else int(np.sum(counts > 0))
+    n = len(held.numbers)
     wanted = how.n_landmarks or max(FEWEST_LANDMARKS, LANDMARKS * how.k)
-    chances = None if counts is None else counts / np.sum(counts)
     rng = np.random.default_rng(how.seed)
-    chosen = rng.choice(len(X), size=min(usable, wanted), replace=False, p=chances)
-    labels = cluster_graph(same_matrix(test, span.coordinates(X[chosen])), how.k)
-    means, _ = cluster_moments(X[chosen], labels, int(np.max(labels)) + 1)
+    chosen = rng.choice(n, size=min(n, wanted), replace=False, p=held.chances)
+    labels = cluster_graph(same_matrix(test, held.take(chosen)), how.k)
+    order = np.argsort(chosen)
+    picked = rows.pick(held.numbers[chosen[order]], what="landmarks")["x"]
+    points = np.asarray(to_numpy(picked), dtype=np.float64)
+    means, _ = cluster_moments(points, labels[order], int(np.max(labels)) + 1)
     return test, means, len(chosen)
 
 
@@ -156,20 +150,14 @@ def _separation(means: Floats) -> float:
     return float(np.min(apart[np.triu_indices(len(means), 1)]))
 
 
-def _within(
-    X: Floats, labels: Labels, span: SphericalSpan, means: Floats, counts: Floats | None
-) -> float:
+def _widest(within: Within, p: int) -> float:
     """Return the largest variance within a cluster, on the span, over what noise would have."""
     largest = 1.0
-    for c, mean in enumerate(means):
-        rows = np.flatnonzero(labels == c)
-        moved = (X[rows] - mean) @ span.basis.T / span.sigma
-        if span.p == 0 or len(rows) < 2 * span.p + 10:  # too few to tell
+    for covariance, n in zip(within.covariances, within.there, strict=True):
+        if p == 0 or n < 2 * p + 10:  # too few to tell
             continue
-        weight = np.ones(len(rows)) if counts is None else counts[rows]
-        covariance = (moved * weight[:, None]).T @ moved / np.sum(weight)
         # the largest eigenvalue of the covariance of n standard normal rows
-        usual = (1.0 + math.sqrt(span.p / len(rows))) ** 2
+        usual = (1.0 + math.sqrt(p / n)) ** 2
         largest = max(largest, float(np.linalg.eigvalsh(covariance)[-1]) / usual)
     return largest
 

@@ -20,15 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.spherical.span import SphericalSpan, span_source
+from implicitmoments.backends import Array, Floats, index_like, move_like, namespace_of, to_numpy
+from implicitmoments.fitting.some_rows import Integers, counted, counts_of, sample_blocks
+from implicitmoments.fitting.spherical.span import SphericalSpan
 from implicitmoments.models import PairwiseDifferenceProblem
 from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_moments
+from implicitmoments.samples import ArraySource, Source, as_source
 
 __all__ = [
+    "HeldRows",
     "PairwiseTest",
     "choose_test",
     "difference_moments",
+    "hold_rows",
     "random_differences",
     "same_matrix",
     "usable_orders",
@@ -37,6 +41,8 @@ __all__ = [
 ORDERS = (2, 4, 6)
 LARGEST_COST = 2_000_000  # operations for one pair
 N_PAIRS = 20_000  # pairs from which thresholds are chosen
+# Rows that are paired at random, which takes them all at once; and numbers that are held of them.
+MOST_ROWS, FEWEST_ROWS, HELD_NUMBERS = 2**20, 2**16, 2**24
 HALF = 0.5  # of the pairs of one component lie below their median
 
 
@@ -69,11 +75,11 @@ class PairwiseTest:
     same_rate: float
     n_draws: int = 100
 
-    def statistic(self, left: Floats, right: Floats) -> Floats:
+    def statistic(self, left: Array, right: Array) -> Floats:
         """Return P_t for pairs of rows of coordinates (n, p)."""
         return _statistic(self.moments, (left - right) / math.sqrt(2), self.n_draws)
 
-    def same(self, left: Floats, right: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def same(self, left: Array, right: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Say for pairs of rows whether they are of one component."""
         return self.statistic(left, right) <= self.threshold
 
@@ -85,26 +91,68 @@ def usable_orders(k: int, p: int) -> tuple[int, ...]:
     return ORDERS if cost * p <= LARGEST_COST else ORDERS[:2] if cost <= LARGEST_COST else (2,)
 
 
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """Rows on the span of the means, in memory: all that count, or an even sample of them.
+
+    Attributes
+    ----------
+    numbers : array of int of shape (n,)
+        Numbers of the rows, ascending.
+    coordinates : array of shape (n, p)
+        In the library and on the device of the rows.
+    counts : array of shape (n,) or None
+        How often each row counts; None where all count alike.
+    """
+
+    numbers: Integers
+    coordinates: Array
+    counts: Floats | None
+
+    @property
+    def chances(self) -> Floats | None:
+        """Chances of rows that are drawn as often as they count."""
+        return None if self.counts is None else self.counts / np.sum(self.counts)
+
+    def take(self, chosen: Integers) -> Array:
+        """Return the coordinates of some of the rows."""
+        places = index_like(chosen, self.coordinates)
+        return namespace_of(self.coordinates).take(self.coordinates, places, axis=0)
+
+
+def hold_rows(rows: Array | Source, span: SphericalSpan, seed: int = 0) -> HeldRows:
+    """Hold the coordinates of rows: of all up to a million, of an even sample of more."""
+    source = as_source(rows)
+    most = min(MOST_ROWS, max(FEWEST_ROWS, HELD_NUMBERS // max(1, span.p)))
+    numbers, held, counts = [], [], []
+    for chosen, block in sample_blocks(source, most, seed):
+        weight = to_numpy(counts_of(block)).astype(np.float64)
+        held.append(span.coordinates(counted(block)["x"]))
+        numbers.append(chosen[weight > 0])
+        counts.append(weight[weight > 0])
+    weight = np.concatenate(counts)
+    even = bool(np.all(weight == weight[0]))
+    coordinates = namespace_of(held[0]).concat(held)
+    return HeldRows(np.concatenate(numbers), coordinates, None if even else weight)
+
+
 def difference_moments(
-    X: Floats,
-    span: SphericalSpan,
-    k: int,
-    order: int,
-    *,
-    sample_weight: Floats | None = None,
-    method: str = "closed_form",
-    seed: int = 0,
+    held: HeldRows, k: int, order: int, *, method: str = "closed_form", seed: int = 0
 ) -> ClosedFormMoments | PaperMoments:
     """Estimate M_t of differences of rows that are paired at random.
 
     Rows are often sorted by what made them; neighbours would then be of one component.
     """
-    order_of_rows = np.random.default_rng(seed).permutation(len(X))
-    source = span_source(X, span, order_of_rows)
-    weights = None if sample_weight is None else sample_weight[order_of_rows]
+    order_of_rows = np.random.default_rng(seed).permutation(len(held.numbers))
+    source = ArraySource(held.take(order_of_rows))
+    weights = (
+        None if held.counts is None else move_like(held.counts[order_of_rows], held.coordinates)
+    )
     problem = PairwiseDifferenceProblem(source, sample_weight=weights)
     n_averages = order + 1 if method == "paper" else 1
-    n = max(1, min(k * (k - 1) // 2, len(X) // (2 * n_averages)))  # no more than there are rows
+    n = max(
+        1, min(k * (k - 1) // 2, len(held.numbers) // (2 * n_averages))
+    )  # no more than there are rows
     if method == "paper":
         return implicit_moments(
             problem, n_components=n, order=order, method="paper", random_state=seed
@@ -114,7 +162,7 @@ def difference_moments(
 
 def choose_test(
     moments: Mapping[int, ClosedFormMoments | PaperMoments],
-    differences: Floats,
+    differences: Array,
     *,
     n_draws: int = 100,
     seed: int = 0,
@@ -135,13 +183,13 @@ def choose_test(
     """
     if not moments:
         raise ValueError("there is no order to choose from; give moments of at least one")
-    null = np.asarray(np.random.default_rng(seed).standard_normal(differences.shape))
+    null = move_like(np.random.default_rng(seed).standard_normal(differences.shape), differences)
     seen, known = (
         {t: np.sort(_statistic(m, points, n_draws)) for t, m in moments.items()}
         for points in (differences, null)
     )
     same_rate = min(_part_below(seen[t], float(np.quantile(known[t], HALF))) for t in moments)
-    same_rate = min(max(same_rate / HALF, 1.0 / len(differences)), 1.0)
+    same_rate = min(max(same_rate / HALF, 1.0 / int(differences.shape[0])), 1.0)
     found = {t: _threshold(seen[t], known[t], same_rate) for t in moments}
     best = min(found, key=lambda t: found[t][1] + found[t][2])
     threshold, split, merge = found[best]
@@ -166,35 +214,34 @@ def _part_below(values: Floats, bound: float) -> float:
 
 
 def _statistic(
-    moments: ClosedFormMoments | PaperMoments, differences: Floats, n_draws: int
+    moments: ClosedFormMoments | PaperMoments, differences: Array, n_draws: int
 ) -> Floats:
     if isinstance(moments, PaperMoments):
-        return np.asarray(moments.hermite(differences, n_draws=n_draws))
-    return np.asarray(moments.hermite(differences))
+        found = moments.hermite(differences, n_draws=n_draws)
+    else:
+        found = moments.hermite(differences)
+    return np.asarray(to_numpy(found), dtype=np.float64)
 
 
-def random_differences(
-    X: Floats, span: SphericalSpan, sample_weight: Floats | None, seed: int
-) -> Floats:
+def random_differences(held: HeldRows, seed: int) -> Array:
     """Return (x − x')/√2 for random pairs of different rows, drawn as often as they count."""
     rng = np.random.default_rng(seed)
-    n = len(X)
-    chances = None if sample_weight is None else sample_weight / np.sum(sample_weight)
-    first = rng.choice(n, size=N_PAIRS, p=chances)
-    second = rng.choice(n, size=N_PAIRS, p=chances)
+    n = len(held.numbers)
+    first = rng.choice(n, size=N_PAIRS, p=held.chances)
+    second = rng.choice(n, size=N_PAIRS, p=held.chances)
     apart = first != second
-    differences = span.coordinates(X[first[apart]]) - span.coordinates(X[second[apart]])
-    return np.asarray(differences / math.sqrt(2))
+    return (held.take(first[apart]) - held.take(second[apart])) / math.sqrt(2)
 
 
 def same_matrix(
-    test: PairwiseTest, coordinates: Floats, block: int = 65_536
+    test: PairwiseTest, coordinates: Array, block: int = 65_536
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Test every pair of some rows, (m, p) to a symmetric (m, m)."""
-    m = len(coordinates)
+    m, xp = int(coordinates.shape[0]), namespace_of(coordinates)
     same = np.eye(m, dtype=bool)
     left, right = np.triu_indices(m, 1)
     for start in range(0, len(left), block):
         i, j = left[start : start + block], right[start : start + block]
-        same[i, j] = test.same(coordinates[i], coordinates[j])
+        one, other = (xp.take(coordinates, index_like(k, coordinates), axis=0) for k in (i, j))
+        same[i, j] = test.same(one, other)
     return same | same.T

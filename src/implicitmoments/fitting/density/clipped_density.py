@@ -10,14 +10,16 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, Floats, namespace_of, to_numpy
 from implicitmoments.fitting.density.hermite_expansion import Expansion
 from implicitmoments.fitting.density.rejection import Accepted, rejection_sample
-from implicitmoments.samples import RowDraws, Stream, blocks
+from implicitmoments.fitting.some_rows import counts_of, sample_blocks
+from implicitmoments.samples import Block, RowDraws, Source, Stream, blocks
 
 __all__ = [
     "ClippedDensity",
     "Probe",
+    "Ratios",
     "Reference",
     "choose_clip",
     "evaluate_rows",
@@ -25,6 +27,9 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 16_384
+# rows at which a ratio is looked at: a distance is then known to 0.002, and a clip to a few
+# parts in a hundred
+RATED = 2**18
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
 COMPLEMENT = (Stream.ROWS, 2)  # stream of the coordinates off the span
 
@@ -39,10 +44,13 @@ class Reference(Protocol):
     def p(self) -> int:
         """Number of coordinates."""
 
-    def coordinates(self, X: Floats) -> Floats:
-        """Map rows (n, d) to coordinates (n, p)."""
+    def points(self, block: Block) -> Array:
+        """Return the rows (n, d) of a block of columns."""
 
-    def log_density(self, X: Floats) -> Floats:
+    def coordinates(self, X: Array) -> Array:
+        """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
+
+    def log_density(self, X: Array) -> Array:
         """Return the logarithm of G at rows."""
 
     def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
@@ -72,7 +80,7 @@ class Probe:
         means = np.mean(np.clip(self.ratios, floor, clip) * self.weights, axis=1)
         return float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(len(means)))
 
-    def distance(self, ratios: Floats, counts: Floats | None, floor: float, clip: float) -> float:
+    def distance(self, ratios: Ratios, floor: float, clip: float) -> float:
         """Compare how the expansion is distributed over rows and under the hypothesis.
 
         The largest difference of the two distribution functions of the expansion. Sets
@@ -83,10 +91,10 @@ class Probe:
         mass = np.ravel(np.clip(self.ratios, floor, clip) * self.weights)
         order = np.argsort(values, kind="stable")
         below = np.cumsum(mass[order]) / np.sum(mass)
-        rows = np.argsort(ratios, kind="stable")
-        weight = np.ones(len(ratios)) if counts is None else counts[rows]
+        rows = np.argsort(ratios.values, kind="stable")
+        weight = ratios.counts[rows]
         cumulated = np.concatenate([[0.0], np.cumsum(weight) / np.sum(weight)])
-        observed = cumulated[np.searchsorted(ratios[rows], values[order], side="right")]
+        observed = cumulated[np.searchsorted(ratios.values[rows], values[order], side="right")]
         last = np.append(np.diff(values[order]) > 0, True)  # equal values are one event
         return float(np.max(np.abs(below - observed)[last]))
 
@@ -123,16 +131,49 @@ def probe_gaussian(
     return Probe(np.stack(ratios), np.stack(weights))
 
 
-def evaluate_rows(expansion: Expansion, span: Reference, X: Floats) -> Floats:
-    """Evaluate an expansion at rows, block by block."""
-    found = np.empty(len(X))
-    for rows in blocks(range(len(X)), BLOCK_ROWS):
-        part = slice(rows.start, rows.stop)
-        found[part] = expansion(span.coordinates(X[part]))
-    return found
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """An expansion at rows: at all of them, or at some where there are many.
+
+    Attributes
+    ----------
+    values : array of shape (n,)
+    counts : array of shape (n,)
+        How often each row counts.
+    """
+
+    values: Floats
+    counts: Floats
+
+    @property
+    def negative(self) -> float:
+        """The part of the rows at which the expansion is negative."""
+        return float(np.average(self.values < 0, weights=self.counts))
+
+    @property
+    def evenness(self) -> float:
+        """Rows that would tell as much if all counted alike, over rows: at most 1."""
+        total = float(np.sum(self.counts))
+        return total**2 / float(np.sum(self.counts**2)) / len(self.counts)
 
 
-def choose_clip(ratios: Floats, counts: Floats | None, loss: float) -> float:
+def evaluate_rows(expansion: Expansion, span: Reference, source: Source, seed: int) -> Ratios:
+    """Evaluate an expansion at rows: quantiles of its values take the values themselves."""
+    values, counts = [], []
+    for _, block in sample_blocks(source, RATED, seed):
+        points = span.points(block)
+        counts.append(to_numpy(counts_of(block)).astype(np.float64))
+        for rows in blocks(range(int(points.shape[0])), BLOCK_ROWS):
+            part = span.coordinates(points[rows.start : rows.stop, :])
+            values.append(to_numpy(expansion(part)).astype(np.float64))
+    found, weight = np.concatenate(values), np.concatenate(counts)
+    there = weight > 0
+    if there.all():
+        return Ratios(found, weight)
+    return Ratios(found[there], weight[there])
+
+
+def choose_clip(ratios: Ratios, loss: float) -> float:
     r"""Return the least A whose clipping costs at most ``loss`` in total variation.
 
     The proof of Theorem 4.16 asks that :math:`E_G[(F/G - A)_+]` be small, and takes a polynomial
@@ -141,16 +182,13 @@ def choose_clip(ratios: Floats, counts: Floats | None, loss: float) -> float:
 
     Parameters
     ----------
-    ratios : array of shape (n,)
+    ratios : Ratios
         The expansion at the rows.
-    counts : array of shape (n,), optional
-        How often each row counts.
     loss : float
     """
-    order = np.argsort(-ratios, kind="stable")
-    high = np.maximum(ratios[order], np.finfo(np.float64).tiny)
-    weight = np.ones(len(high)) if counts is None else counts[order]
-    weight = weight / np.sum(weight)
+    order = np.argsort(-ratios.values, kind="stable")
+    high = np.maximum(ratios.values[order], np.finfo(np.float64).tiny)
+    weight = ratios.counts[order] / np.sum(ratios.counts)
     mass, inverse = np.cumsum(weight), np.cumsum(weight / high)
     # the loss at A = high[j] is mass[j] − A · inverse[j], and grows with j
     j = int(np.searchsorted(mass - high * inverse, loss))
@@ -181,20 +219,20 @@ class ClippedDensity(Generic[R]):
     clip: float
     mass: float
 
-    def ratio(self, coordinates: Floats) -> Floats:
+    def ratio(self, coordinates: Array) -> Array:
         """Return R' at coordinates (n, p)."""
-        clipped: Floats = np.clip(self.expansion(coordinates), self.floor, self.clip)
-        return clipped
+        found = self.expansion(coordinates)
+        return namespace_of(found).clip(found, self.floor, self.clip)
 
-    def log_density(self, X: Floats) -> Floats:
+    def log_density(self, X: Array) -> Array:
         """Return the logarithm of the density at rows (n, d); −∞ where R' is 0."""
-        found = np.empty(len(X))
-        for rows in blocks(range(len(X)), BLOCK_ROWS):
-            part = slice(rows.start, rows.stop)
+        xp, found = namespace_of(X), []
+        for rows in blocks(range(int(X.shape[0])), BLOCK_ROWS):
+            part = X[rows.start : rows.stop, :]
             with np.errstate(divide="ignore"):
-                logs = np.log(self.ratio(self.span.coordinates(X[part])))
-            found[part] = logs + self.span.log_density(X[part]) - math.log(self.mass)
-        return found
+                logs = xp.log(self.ratio(self.span.coordinates(part)))
+            found.append(logs + self.span.log_density(part) - math.log(self.mass))
+        return xp.concat(found)
 
     def sample(self, n_samples: int, *, seed: int, max_proposals: int) -> Accepted:
         """Draw coordinates by rejection, and the rest of the rows from G."""

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import gammainc
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, Floats, namespace_of, share_rows
 from implicitmoments.fitting.density.clipped_density import (
-    Reference,
+    BLOCK_ROWS,
+    ClippedDensity,
+    R,
     choose_clip,
     evaluate_rows,
     probe_gaussian,
 )
 from implicitmoments.fitting.density.hermite_expansion import Expansion, expand
+from implicitmoments.fitting.some_rows import counted, counts_of, part_of
 from implicitmoments.fitting.spherical.span import find_span
+from implicitmoments.samples import Block, Source, Sums, as_source
 
 __all__ = [
-    "Mask",
     "Scorer",
+    "clipped_on",
     "cross_validated_scores",
     "degree_for",
     "held_out_scores",
     "least_degree",
-    "score_rows",
     "truncation_error",
 ]
 
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-# ``scorer(degree)`` returns the log-likelihoods of rows left out
-Scorer: TypeAlias = Callable[[int], Floats]
+# ``scorer(degree)`` returns a density, to be tried on rows left out
+Scorer: TypeAlias = Callable[[int], ClippedDensity[Any]]
 
 FOLDS = 3
 # ratios below this count as this: one row where a polynomial dips below 0 decides nothing
@@ -64,53 +67,82 @@ def degree_for(squared_radius: float, epsilon: float, most: int) -> int:
 
 
 def held_out_scores(
-    fit: Callable[[Mask, Mask], Scorer],
-    counts: Floats,
-    degrees: Sequence[int],
-    *,
-    fewest: int,
-    seed: int,
+    fit: Callable[[Source], Scorer], source: Source, degrees: Sequence[int], *, fewest: int
 ) -> Floats:
     """Return the mean log-likelihood of rows left out, one number a degree.
+
+    Rows are left out by what they hold, so that equal rows are left out together.
 
     Parameters
     ----------
     fit : callable
-        ``fit(kept, left)`` learns from some rows what all degrees share, and returns a function
-        of the degree that gives the log-likelihoods of the rows left out.
-    counts : array of shape (n,)
-        How often each row counts.
+        ``fit(kept)`` learns from some rows what all degrees share, and returns a function of the
+        degree that gives a density.
+    source : Source
     degrees : sequence of int
     fewest : int
-        Folds with fewer rows to learn from are passed over.
-    seed : int
-        Of the folds.
+        Folds with fewer rows to learn from are passed over, and those whose rows are too much
+        alike.
     """
-    fold = np.random.default_rng(seed).permutation(len(counts)) % FOLDS
+    n = source.n_rows or 0
+    sums = source.fold(_count_shares, range(n), BLOCK_ROWS, what="rows left out")
+    there = np.asarray(sums["there"])
     scores, total = np.zeros(len(degrees)), 0.0
     for i in range(FOLDS):
-        kept, left = fold != i, fold == i
-        held = counts[left]
-        if np.sum(held) == 0 or np.sum(counts[kept] > 0) < fewest:
+        if there[i] == 0 or np.sum(there) - there[i] < fewest:
             continue
-        scorer = fit(kept, left)
-        scores += [float(held @ scorer(degree)) for degree in degrees]
-        total += float(np.sum(held))
+        try:
+            scorer = fit(part_of(source, i, FOLDS, out=True))
+        except ValueError:  # where it holds of all rows it is said before
+            continue
+        left = part_of(source, i, FOLDS)
+        found = [_score(scorer(degree), left) for degree in degrees]
+        scores += [score for score, _ in found]
+        total += found[0][1]
     return scores / total if total else scores
 
 
-def score_rows(
+def _count_shares(block: Block, rows: range) -> Sums:  # noqa: ARG001
+    shares = share_rows(block.get("origin", block["x"]), FOLDS)
+    counts, xp = counts_of(block), namespace_of(shares)
+    inside = (xp.logical_and(shares == i, counts > 0) for i in range(FOLDS))
+    return {"there": np.array([int(xp.count_nonzero(some)) for some in inside])}
+
+
+def _score(density: ClippedDensity[Any], left: Source) -> tuple[float, float]:
+    """Return the log-likelihood of rows, and how many they are."""
+    rows = range(left.n_rows or 0)
+    sums = left.fold(_Likelihood(density), rows, BLOCK_ROWS, what="likelihood of rows left out")
+    return float(sums["score"]), float(sums["mass"])
+
+
+@dataclass(frozen=True, eq=False)
+class _Likelihood:
+    """Sums log-likelihoods of rows."""
+
+    density: ClippedDensity[Any]
+
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        block = counted(block)
+        counts = counts_of(block)
+        xp = namespace_of(counts)
+        if counts.shape[0] == 0:
+            return {"score": 0.0, "mass": 0.0}
+        logs = self.density.log_density(self.density.span.points(block))
+        score = xp.sum(counts * logs, dtype=xp.float64)
+        return {"score": float(score), "mass": float(xp.sum(counts, dtype=xp.float64))}
+
+
+def clipped_on(
     expansion: Expansion,
-    reference: Reference,
+    reference: R,
     spectrum: Floats,
-    train: Floats,
-    test: Floats,
+    rows: Source,
     *,
-    sample_weight: Floats,
     loss: float,
     seed: int,
-) -> Floats:
-    """Clip and normalise an expansion on some rows, and return log-likelihoods of others.
+) -> ClippedDensity[R]:
+    """Clip and normalise an expansion on some rows, roughly, for the likelihood of others.
 
     Parameters
     ----------
@@ -118,27 +150,23 @@ def score_rows(
     reference : Reference
     spectrum : array of shape (p,)
         Variances of the rows along the coordinates.
-    train, test : array of shape (n, d) and (m, d)
-    sample_weight : array of shape (n,)
+    rows : Source
     loss : float
         What clipping may cost, as in :func:`choose_clip`.
     seed : int
     """
-    clip = choose_clip(evaluate_rows(expansion, reference, train), sample_weight, loss)
+    clip = choose_clip(evaluate_rows(expansion, reference, rows, seed), loss)
     probe = probe_gaussian(expansion, spectrum, seed=seed, n_points=2**11)
     mass, _ = probe.mass(LEAST_RATIO, clip)
-    ratios = np.clip(evaluate_rows(expansion, reference, test), LEAST_RATIO, clip)
-    logs: Floats = np.log(ratios / mass) + reference.log_density(test)
-    return logs
+    return ClippedDensity(reference, expansion, LEAST_RATIO, clip, mass)
 
 
 def cross_validated_scores(
-    X: Floats,
+    rows: Array | Source,
     k: int,
     variance: float | None,
     degrees: Sequence[int],
     *,
-    sample_weight: Floats | None = None,
     loss: float,
     seed: int,
 ) -> Floats:
@@ -146,28 +174,24 @@ def cross_validated_scores(
 
     Parameters
     ----------
-    X : array of shape (n, d)
+    rows : array of shape (n, d), or Source
     k : int
     variance : float or None
     degrees : sequence of int
-    sample_weight : array of shape (n,), optional
     loss : float
         What clipping may cost, as in :func:`choose_clip`.
     seed : int
-        Of the folds.
+        Of the points at which densities are normalised.
     """
-    counts = np.ones(len(X)) if sample_weight is None else sample_weight
 
-    def fit(kept: Mask, left: Mask) -> Scorer:
-        train, test, weight = X[kept], X[left], counts[kept]
-        span = find_span(train, k, variance, weight)
+    def fit(kept: Source) -> Scorer:
+        span = find_span(kept, k, variance)
         spectrum = span.spectrum[: span.p]
-        options: dict[str, Any] = {"sample_weight": weight, "loss": loss, "seed": seed}
 
-        def scorer(degree: int) -> Floats:
-            expansion = expand(train, span, k, degree, sample_weight=weight)
-            return score_rows(expansion, span, spectrum, train, test, **options)
+        def scorer(degree: int) -> ClippedDensity[Any]:
+            expansion = expand(kept, span, k, degree)
+            return clipped_on(expansion, span, spectrum, kept, loss=loss, seed=seed)
 
         return scorer
 
-    return held_out_scores(fit, counts, degrees, fewest=k + 1, seed=seed)
+    return held_out_scores(fit, as_source(rows), degrees, fewest=k + 1)

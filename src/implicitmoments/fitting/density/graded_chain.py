@@ -9,16 +9,26 @@ form on the point (h, x).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import array_api_compat
 import numpy as np
 
-from implicitmoments.backends import Floats, outer_rows
+from implicitmoments.backends import Array, Floats, namespace_of, outer_rows, to_numpy
 from implicitmoments.moments.balanced import assemble_form, contracted_forms
 from implicitmoments.moments.chain import SymmetricChain, split_slot
 from implicitmoments.moments.windows import open_window
+from implicitmoments.samples import Sums
 
-__all__ = ["graded_answers", "graded_images", "graded_moments", "graded_noise", "widen"]
+__all__ = [
+    "assemble_graded",
+    "graded_answers",
+    "graded_images",
+    "graded_noise",
+    "graded_sums",
+    "widen",
+]
 
 
 def graded_noise(p: int) -> Floats:
@@ -26,7 +36,7 @@ def graded_noise(p: int) -> Floats:
     return np.diag(np.append(0.0, np.ones(p)))
 
 
-def graded_images(chain: SymmetricChain, points: Floats, height: float) -> list[Floats]:
+def graded_images(chain: SymmetricChain, points: Array, height: float) -> list[Array]:
     r"""Carry rows (h, x) along a chain, by grade.
 
     The recursion :math:`p_n = \phi_n(p_{n-1} \otimes (h, x)) - (n-1)\, C_n p_{n-2}` of the
@@ -36,7 +46,7 @@ def graded_images(chain: SymmetricChain, points: Floats, height: float) -> list[
     Parameters
     ----------
     chain : SymmetricChain
-        Over :math:`R^{1+p}`, with the noise of :func:`graded_noise`.
+        Over :math:`R^{1+p}`, with the noise of :func:`graded_noise`; in the library of the points.
     points : array of shape (n_rows, p)
     height : float
         The constant h.
@@ -45,29 +55,36 @@ def graded_images(chain: SymmetricChain, points: Floats, height: float) -> list[
     -------
     list of arrays (n + 1, n_rows, k_n), for n = 0, …, chain.order
     """
-    rows = len(points)
-    carried = [np.ones((1, rows, 1))]
+    xp, rows, like = namespace_of(points), int(points.shape[0]), _as(points)
+    carried = [xp.ones((1, rows, 1), **like)]
     for n, step in enumerate(chain.steps, start=1):
         split = split_slot(step, chain.p)  # (k_n, k_{n-1}, 1 + p)
-        flat = split[:, :, 1:].reshape(len(split), -1).T
+        k = int(split.shape[0])
+        flat = xp.matrix_transpose(xp.reshape(split[:, :, 1:], (k, -1)))
         before = carried[-1]
-        image = np.zeros((n + 1, rows, len(split)))
-        image[:n] = before @ (height * split[:, :, 0].T)
+        image = xp.zeros((n + 1, rows, k), **like)
+        image[:n, :, :] = before @ xp.matrix_transpose(height * split[:, :, 0])
         for a in range(n):
-            image[a + 1] += outer_rows(before[a], points) @ flat
+            image[a + 1, :, :] += outer_rows(before[a, :, :], points) @ flat
         if n > 1:
-            image[2:] -= carried[-2] @ ((n - 1) * chain.contractions[n - 2].T)
+            back = xp.matrix_transpose((n - 1) * chain.contractions[n - 2])
+            image[2:, :, :] -= carried[-2] @ back
         carried.append(image)
     return carried
 
 
-def graded_moments(
+def _as(points: Array) -> dict[str, Any]:
+    return {"dtype": points.dtype, "device": array_api_compat.device(points)}
+
+
+def graded_sums(
     chain: SymmetricChain,
     height: float,
     splits: Sequence[tuple[int, int, int]],
-    blocks: Iterable[tuple[Floats, Callable[[int, int], Floats]]],
-) -> dict[tuple[int, int, int], Floats]:
-    r"""Sum moments over rows, on U_a × U_b.
+    points: Array,
+    weights: Callable[[int, int], Array],
+) -> Sums:
+    r"""Sum over rows what moments on U_a × U_b are assembled of.
 
     Parameters
     ----------
@@ -75,47 +92,55 @@ def graded_moments(
     height : float
     splits : sequence of (a, b, r)
         With a ≤ b; r names a family of weights.
-    blocks : iterable of (points, weights)
+    points : array of shape (n_rows, p)
+    weights : callable
         ``weights(grade, r)`` returns one number a row.
-
-    Returns
-    -------
-    dict of (a, b, r) to array (k_a, k_b)
-        Sums of the estimators of :math:`(h, \beta)^{\otimes a+b}`.
     """
-    sums: dict[tuple[int, int, int], list[Floats]] = {}
-    for points, weights in blocks:
-        images = graded_images(chain, points, height)
-        for a, b, r in splits:
-            parts = [
-                _graded_product(images[a - n], images[b - n], 2 * n, r, weights)
-                for n in range(a + 1)
-            ]
-            before = sums.get((a, b, r))
-            sums[a, b, r] = (
-                parts
-                if before is None
-                else [s + part for s, part in zip(before, parts, strict=True)]
-            )
-    return {(a, b, r): assemble_form(chain, parts, a, b) for (a, b, r), parts in sums.items()}
+    images = graded_images(chain, points, height)
+    return {
+        f"{a},{b},{r},{n}": _graded_product(images[a - n], images[b - n], 2 * n, r, weights)
+        for a, b, r in splits
+        for n in range(a + 1)
+    }
+
+
+def assemble_graded(
+    chain: SymmetricChain, splits: Sequence[tuple[int, int, int]], sums: Mapping[str, Array]
+) -> dict[tuple[int, int, int], Floats]:
+    r"""Return for (a, b, r) the sum (k_a, k_b) of estimators of :math:`(h, \beta)^{\otimes a+b}`.
+
+    Parameters
+    ----------
+    chain : SymmetricChain
+        In main memory.
+    splits : sequence of (a, b, r)
+    sums : mapping of str to array
+        From :func:`graded_sums`, of all rows.
+    """
+    found = {}
+    for a, b, r in splits:
+        parts = [to_numpy(sums[f"{a},{b},{r},{n}"]) for n in range(a + 1)]
+        found[a, b, r] = assemble_form(chain, parts, a, b)
+    return found
 
 
 def _graded_product(
-    left: Floats, right: Floats, contracted: int, r: int, weights: Callable[[int, int], Floats]
-) -> Floats:
+    left: Array, right: Array, contracted: int, r: int, weights: Callable[[int, int], Array]
+) -> Array:
     """Sum outer products of images, each with the weight of the grades together."""
-    total = np.zeros((left.shape[2], right.shape[2]))
-    for i, image in enumerate(left):
-        weighted = np.zeros(right.shape[1:])
-        for j, other in enumerate(right):
-            weighted += weights(i + j + contracted, r)[:, None] * other
-        total += image.T @ weighted
-    return total
+    xp = namespace_of(left)
+    total = xp.zeros((left.shape[2], right.shape[2]), **_as(left))
+    for i in range(int(left.shape[0])):
+        weighted = xp.zeros_like(right[0, :, :])
+        for j in range(int(right.shape[0])):
+            weighted += weights(i + j + contracted, r)[:, None] * right[j, :, :]
+        total += xp.matrix_transpose(left[i, :, :]) @ weighted
+    return xp.astype(total, xp.float64, copy=False)
 
 
 def graded_answers(
-    chain: SymmetricChain, images: list[Floats], a: int, b: int, form: Floats
-) -> Floats:
+    chain: SymmetricChain, images: list[Array], a: int, b: int, form: Array
+) -> Array:
     r"""Return :math:`\langle T, He_m(h, x) \rangle` by grade for a tensor of order m = a + b.
 
     For :math:`T = (h', \beta)^{\otimes m}` entry g of a row is
@@ -133,12 +158,14 @@ def graded_answers(
     -------
     array of shape (a + b + 1, n_rows)
     """
-    answers = np.zeros((a + b + 1, images[0].shape[1]))
+    xp = namespace_of(images[0])
+    answers = xp.zeros((a + b + 1, images[0].shape[1]), **_as(images[0]))
     for n, matrix in enumerate(contracted_forms(chain, a, b, form)):
-        for i, left in enumerate(images[a - n]):
-            pulled = left @ matrix
-            for j, right in enumerate(images[b - n]):
-                answers[i + j + 2 * n] += np.sum(pulled * right, axis=1)
+        left, right = images[a - n], images[b - n]
+        for i in range(int(left.shape[0])):
+            pulled = left[i, :, :] @ matrix
+            for j in range(int(right.shape[0])):
+                answers[i + j + 2 * n, :] += xp.sum(pulled * right[j, :, :], axis=1)
     return answers
 
 

@@ -11,9 +11,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import array_api_compat
 import numpy as np
 
-from implicitmoments.backends import Floats, descending_eigh
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    descending_eigh,
+    eye_like,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.fitting.spherical.span import SphericalSpan, span_source
 from implicitmoments.models import SphericalMixtureProblem
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
@@ -24,7 +33,7 @@ from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import open_window
 from implicitmoments.projections import hermite_dense
-from implicitmoments.samples import blocks
+from implicitmoments.samples import Source, as_source, blocks
 
 __all__ = [
     "Constant",
@@ -32,8 +41,11 @@ __all__ = [
     "Expansion",
     "JointExpansion",
     "OrderByOrder",
+    "chain_like",
     "expand",
     "expand_dense",
+    "moments_on_host",
+    "ones_like_rows",
 ]
 
 EVALUATED = 2**21  # numbers made of the points that are evaluated at a time
@@ -46,8 +58,23 @@ class Expansion(Protocol):
     def degree(self) -> int:
         """Highest order that is kept."""
 
-    def __call__(self, coordinates: Floats) -> Floats:
-        """Evaluate at rows of coordinates (n, p)."""
+    def __call__(self, coordinates: Array) -> Array:
+        """Evaluate at rows of coordinates (n, p), in their library and on their device."""
+
+
+def chain_like(chain: SymmetricChain, other: Array) -> SymmetricChain:
+    """Return a chain in the library, the precision and on the device of an array."""
+    if move_like(chain.noise, other) is chain.noise:
+        return chain
+    steps = tuple(move_like(step, other) for step in chain.steps)
+    return SymmetricChain(steps, move_like(chain.noise, other))
+
+
+def ones_like_rows(x: Array, width: int | None = None) -> Array:
+    """Return a one for each row of an array, or a row of them, in its library."""
+    n, device = int(x.shape[0]), array_api_compat.device(x)
+    shape = (n,) if width is None else (n, width)
+    return namespace_of(x).ones(shape, dtype=x.dtype, device=device)
 
 
 @dataclass(frozen=True)
@@ -56,9 +83,9 @@ class Constant:
 
     degree: int
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Return ones."""
-        return np.ones(len(coordinates))
+        return ones_like_rows(coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +122,30 @@ class JointExpansion:
         nodes, weights = np.polynomial.laguerre.laggauss(self.degree // 2 + 1)
         return np.asarray(nodes), np.asarray(weights) / math.sqrt(math.factorial(self.degree))
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p)."""
         n, frame = self.degree, self.moments.frame
-        chain = self.moments.chain
+        xp, moments = namespace_of(coordinates), self._like(coordinates)
+        chain = moments.chain
         width = max(chain.dim(r) for r in range(chain.order + 1)) * chain.p
-        found = np.zeros(len(coordinates))
-        for rows in blocks(range(len(coordinates)), max(256, EVALUATED // width)):
+        found = xp.zeros_like(coordinates[:, 0])
+        for rows in blocks(range(int(coordinates.shape[0])), max(256, EVALUATED // width)):
             part = slice(rows.start, rows.stop)
-            points = np.column_stack([np.ones(len(rows)), coordinates[part]]) / frame.scale
+            some = coordinates[part, :]
+            points = xp.concat([xp.ones_like(some[:, :1]), some], axis=1) / frame.scale
             first = points[:, 0] / float(frame.height or 1.0)
             for node, weight in zip(*self._nodes, strict=True):
-                points[:, 0] = node * first
-                found[part] += weight * self.moments.hermite(points, [n])[n]
+                points[:, 0] = float(node) * first
+                found[part] += float(weight) * moments.hermite(points, [n])[n]
         return found
+
+    def _like(self, other: Array) -> BalancedMoments:
+        """Return the moments in the library of an array."""
+        chain = chain_like(self.moments.chain, other)
+        if chain is self.moments.chain:
+            return self.moments
+        forms = {split: move_like(form, other) for split, form in self.moments.forms.items()}
+        return BalancedMoments(self.moments.frame, chain, forms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,12 +169,12 @@ class OrderByOrder:
     n_draws: int
     seed: int
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p)."""
-        found = np.ones(len(coordinates))
+        found = ones_like_rows(coordinates)
         for moment in self.orders:
             term = moment.hermite(coordinates, n_draws=self.n_draws, random_state=self.seed)
-            found += term / math.sqrt(math.factorial(moment.order))
+            found = found + term / math.sqrt(math.factorial(moment.order))
         return found
 
 
@@ -170,12 +207,11 @@ def expand_dense(coordinates: Floats, degree: int) -> DenseExpansion:
 
 
 def expand(
-    X: Floats,
+    rows: Array | Source,
     span: SphericalSpan,
     k: int,
     degree: int,
     *,
-    sample_weight: Floats | None = None,
     method: str = "closed_form",
     n_draws: int = 100,
     seed: int = 0,
@@ -184,45 +220,57 @@ def expand(
 
     Parameters
     ----------
-    X : array of shape (n, d)
+    rows : array of shape (n, d), or Source
     span : SphericalSpan
     k, degree : int
-    sample_weight : array of shape (n,), optional
     method : {"closed_form", "paper"}
         :class:`JointExpansion` or :class:`OrderByOrder`.
     n_draws, seed : int
         Auxiliary draws of ``"paper"``.
     """
+    source = as_source(rows)
     if span.p == 0 or degree < 2:  # centred rows have no first order
         return Constant(degree)
     if method == "paper":
-        problem = HermiteProblem(span_source(X, span), sample_weight=sample_weight)
+        problem = HermiteProblem(span_source(source, span))
         runs = (
             implicit_moments(problem, n_components=k, order=t, method="paper", random_state=seed)
             for t in range(2, degree + 1)
         )
         return OrderByOrder(degree, tuple(runs), n_draws, seed)
-    return _joint(X, span, k, degree, sample_weight)
+    return _joint(source, span, k, degree)
 
 
-def _joint(
-    X: Floats, span: SphericalSpan, k: int, n: int, sample_weight: Floats | None
-) -> JointExpansion:
+def _joint(source: Source, span: SphericalSpan, k: int, n: int) -> JointExpansion:
     """Find subspaces of powers of (h, μ_i), and the moment of order n on the last of them."""
-    problem = SphericalMixtureProblem(
-        X, variance=span.variance, center=span.center, sample_weight=sample_weight
-    )
-    height = math.sqrt(n)
+    problem = SphericalMixtureProblem(source, variance=span.variance, center=span.center)
+    whole = whole_view(problem)
+    like = whole.frame.basis  # in the library and on the device of the rows
     scale = math.sqrt(n + span.squared_radius)  # the length of the hidden vectors
-    frame = Frame(span.basis, np.zeros(X.shape[1]), scale=scale, height=height)
-    view = whole_view(problem).seen(frame)
-    chain = SymmetricChain((np.eye(frame.p),), frame.noise)
+    origin = move_like(np.zeros(source.n_features), like)
+    frame = Frame(move_like(span.basis, like), origin, scale=scale, height=math.sqrt(n))
+    view = whole.seen(frame)
+    chain = SymmetricChain((eye_like(frame.p, like),), frame.noise)
     a, b = split_order(n)
     for r in range(2, b + 1):
         window = open_window(chain, OVERSAMPLING * k)
         _, vectors = descending_eigh(even_estimate(view, chain, window).value)
         # below the last order more than k directions are kept: what is lost cannot be regained
         width = min(k if r == b else OVERSAMPLING * k, window.dim)
-        chain = chain.extend(window.step(np.ascontiguousarray(vectors[:, :width].T)))
+        top = namespace_of(vectors).matrix_transpose(vectors[:, :width])
+        chain = chain.extend(window.step(top))
     form = measure_moments(view, chain, [(a, b)])[a, b].value
-    return JointExpansion(n, BalancedMoments(frame, chain, {(a, b): form}))
+    return JointExpansion(n, moments_on_host(BalancedMoments(frame, chain, {(a, b): form})))
+
+
+def moments_on_host(moments: BalancedMoments) -> BalancedMoments:
+    """Return moments in main memory, in double precision, where their answers are decided on."""
+
+    def host(array: Array) -> Floats:
+        return np.ascontiguousarray(to_numpy(array), dtype=np.float64)
+
+    old, chain = moments.frame, moments.chain
+    frame = Frame(host(old.basis), host(old.center), scale=old.scale, height=old.height)
+    steps = tuple(host(step) for step in chain.steps)
+    forms = {split: host(form) for split, form in moments.forms.items()}
+    return BalancedMoments(frame, SymmetricChain(steps, host(chain.noise)), forms)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, Floats, move_like, namespace_of
 from implicitmoments.fitting.density.regression_expansion import LabelExpansion, hermite_values
 from implicitmoments.samples import RowDraws, Stream, blocks
 
@@ -36,15 +36,19 @@ class LabelLaw:
     floor: float
     clip: float
 
-    def mass(self, x: Floats) -> Floats:
+    def mass(self, x: Array) -> Array:
         """Return the mean of R'(x, z) over a standard normal z at points (n, p)."""
-        found = np.empty(len(x))
-        for part, _, density in self._densities(x):
-            found[part] = np.trapezoid(density, dx=2 * REACH / (NODES - 1), axis=1)
-        return found
+        xp, found, step = namespace_of(x), [], 2 * REACH / (NODES - 1)
+        for _, _, density in self._densities(x):
+            ends = (density[:, 0] + density[:, -1]) / 2
+            found.append((xp.sum(density, axis=1) - ends) * step)
+        return xp.concat(found)
 
-    def sample(self, x: Floats, n_samples: int, *, seed: int) -> Floats:
-        """Draw labels z, n_samples at each of the points (n, p): an array (n, n_samples)."""
+    def sample(self, x: Floats, n_samples: int, *, seed: int, first: int = 0) -> Floats:
+        """Draw labels z, n_samples at each of the points (n, p): an array (n, n_samples).
+
+        Draws are keyed by the number of the point, of which the first is ``first``.
+        """
         drawn = np.empty((len(x), n_samples))
         step = 2 * REACH / (NODES - 1)
         for part, grid, density in self._densities(x):
@@ -52,7 +56,7 @@ class LabelLaw:
             density[~np.any(density > 0, axis=1)] = np.exp(-(grid**2) / 2)
             cells = (density[:, 1:] + density[:, :-1]) / 2
             below = np.cumsum(cells, axis=1)
-            rows = range(part.start, part.stop)
+            rows = range(first + part.start, first + part.stop)
             uniform = RowDraws(seed, rows, LABELS).uniform(n_samples) * below[:, -1:]
             for i in range(len(below)):
                 cell = np.minimum(np.searchsorted(below[i], uniform[i]), NODES - 2)
@@ -62,14 +66,15 @@ class LabelLaw:
                 )
         return drawn
 
-    def _densities(self, x: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+    def _densities(self, x: Array) -> Iterator[tuple[slice, Floats, Array]]:
         """Yield blocks of rows with the density at the nodes, not normalised."""
         grid = np.linspace(-REACH, REACH, NODES)
-        values = hermite_values(grid, self.expansion.degree)
-        normal = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
-        for rows in blocks(range(len(x)), BLOCK_ROWS):
+        values = move_like(hermite_values(grid, self.expansion.degree), x)
+        normal = move_like(np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), x)
+        xp = namespace_of(x)
+        for rows in blocks(range(int(x.shape[0])), BLOCK_ROWS):
             part = slice(rows.start, rows.stop)
-            ratio = np.clip(self.expansion.in_label(x[part]) @ values, self.floor, self.clip)
+            ratio = xp.clip(self.expansion.in_label(x[part, :]) @ values, self.floor, self.clip)
             yield part, grid, ratio * normal
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
 from implicitmoments.fitting.density.clipped_density import (
     ClippedDensity,
     choose_clip,
@@ -21,13 +20,10 @@ from implicitmoments.fitting.density.degree import (
     truncation_error,
 )
 from implicitmoments.fitting.density.hermite_expansion import expand
+from implicitmoments.fitting.near_rows import check_enough, near_rows
 from implicitmoments.fitting.spectra import account_of_span, second_moment_floor
-from implicitmoments.fitting.spherical.span import (
-    SphericalSpan,
-    find_span,
-    flat_directions,
-    near_rows,
-)
+from implicitmoments.fitting.spherical.span import SphericalSpan, find_span, flat_directions
+from implicitmoments.samples import Source
 
 __all__ = ["DensityOptions", "fit_density"]
 
@@ -64,52 +60,50 @@ class DensityOptions:
     floor: float
     method: str
     n_draws: int
-    seed: int
+    seed: int = 0
 
 
 def fit_density(
-    X: Floats, sample_weight: Floats | None, how: DensityOptions
+    source: Source, how: DensityOptions
 ) -> tuple[ClippedDensity[SphericalSpan], dict[str, Any]]:
     """Return the hypothesis, and what was measured on the way.
 
     ``stats["warnings"]`` holds sentences about what does not look like the assumptions.
     """
-    near = near_rows(X, sample_weight)
-    n_far = int(np.sum(~near))
-    if n_far:
-        X = X[near]
-        sample_weight = None if sample_weight is None else sample_weight[near]
-    span = find_span(X, how.k, how.variance, sample_weight)
-    degree, scores = _choose_degree(X, span, sample_weight, how)
+    found = near_rows(source)
+    check_enough(found, how.k)
+    rows = found.rows
+    span = find_span(rows, how.k, how.variance, found.center)
+    degree, scores = _choose_degree(rows, span, how)
     options: dict[str, Any] = {"method": how.method, "n_draws": how.n_draws, "seed": how.seed}
-    expansion = expand(X, span, how.k, degree, sample_weight=sample_weight, **options)
-    ratios = evaluate_rows(expansion, span, X)
+    expansion = expand(rows, span, how.k, degree, **options)
+    ratios = evaluate_rows(expansion, span, rows, how.seed)
     loss = CLIP_LOSS * how.epsilon
-    clip = choose_clip(ratios, sample_weight, loss) if how.clip is None else how.clip
+    clip = choose_clip(ratios, loss) if how.clip is None else how.clip
     clip = max(clip, how.floor)
     probe = probe_gaussian(expansion, span.spectrum[: span.p], seed=how.seed)
     mass, error = probe.mass(how.floor, clip)
-    counts = np.ones(len(X)) if sample_weight is None else sample_weight
     stats: dict[str, Any] = {
         "method": how.method,
         "degree": degree,
         "radius": math.sqrt(span.squared_radius),
         "truncation_error": truncation_error(span.squared_radius, degree),
         "normalizer_error": error,
-        "negative_rows": float(np.average(ratios < 0, weights=counts)),
-        "distance": probe.distance(ratios, sample_weight, how.floor, clip),
-        "rows_used": len(X),
-        "outliers": n_far,
+        "negative_rows": ratios.negative,
+        "distance": probe.distance(ratios, how.floor, clip),
+        "rows_used": found.n_rows,
+        "rows_counted": found.n_rows * ratios.evenness,
+        "outliers": found.n_far,
         "scores": scores,
     }
     floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
     stats |= account_of_span(span.spectrum - 1, span.p, floor)
-    stats["warnings"] = _warnings(stats, span, counts, how)
+    stats["warnings"] = _warnings(stats, span, how)
     return ClippedDensity(span, expansion, how.floor, clip, mass), stats
 
 
 def _choose_degree(
-    X: Floats, span: SphericalSpan, sample_weight: Floats | None, how: DensityOptions
+    rows: Source, span: SphericalSpan, how: DensityOptions
 ) -> tuple[int, dict[int, float]]:
     if isinstance(how.degree, int):
         return how.degree, {}
@@ -118,23 +112,14 @@ def _choose_degree(
         return enough, {}
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
     scores = cross_validated_scores(
-        X,
-        how.k,
-        how.variance,
-        degrees,
-        sample_weight=sample_weight,
-        loss=CLIP_LOSS * how.epsilon,
-        seed=how.seed,
+        rows, how.k, how.variance, degrees, loss=CLIP_LOSS * how.epsilon, seed=how.seed
     )
     by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
     return degrees[int(np.argmax(scores))], by_degree
 
 
-def _warnings(
-    stats: dict[str, Any], span: SphericalSpan, counts: Floats, how: DensityOptions
-) -> list[str]:
-    said = []
-    n = float(np.sum(counts)) ** 2 / float(np.sum(counts**2))  # rows that count
+def _warnings(stats: dict[str, Any], span: SphericalSpan, how: DensityOptions) -> list[str]:
+    said, n = [], stats["rows_counted"]
     if stats["outliers"]:
         said.append(
             f"{stats['outliers']} row(s) lie so far from the others that they would own every "

@@ -24,7 +24,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.backends import Floats, to_numpy
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.fitting.density.hermite_expansion import (
+    chain_like,
+    moments_on_host,
+    ones_like_rows,
+)
 from implicitmoments.fitting.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
@@ -36,6 +41,7 @@ from implicitmoments.moments import PaperMoments, implicit_moments
 from implicitmoments.moments.balanced import BalancedMoments, contracted_forms, split_order
 from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
 from implicitmoments.moments.result import Run
+from implicitmoments.samples import Block, MappedSource
 
 __all__ = [
     "ContractedExpansion",
@@ -80,20 +86,21 @@ class ContractedExpansion:
     basis: Floats
     forms: dict[tuple[int, int], Floats]
 
-    def in_label(self, x: Floats) -> Floats:
+    def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
-        found = np.zeros((len(x), self.degree + 1))
-        images = self.chain.images(x @ self.basis.T / self.scale)
+        xp, chain = namespace_of(x), chain_like(self.chain, x)
+        found = 0 * ones_like_rows(x, self.degree + 1)
+        basis = xp.matrix_transpose(move_like(self.basis, x))
+        images = chain.images(x @ basis / self.scale)
         for (a, j), form in self.forms.items():
             left, right = split_order(a)
-            for n, matrix in enumerate(contracted_forms(self.chain, left, right, form)):
-                pulled = images[left - n] @ matrix
-                found[:, a + 2 * j] += self.scale ** (2 * a) * np.sum(
-                    pulled * images[right - n], axis=1
-                )
+            moved = move_like(form, x)
+            for n, matrix in enumerate(contracted_forms(chain, left, right, moved)):
+                answer = xp.sum((images[left - n] @ matrix) * images[right - n], axis=1)
+                found[:, a + 2 * j] += self.scale ** (2 * a) * answer
         return found
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p + 1), z last."""
         return expansion_at(self, coordinates)
 
@@ -109,11 +116,12 @@ def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> Co
         The variance of the noise less 1.
     degree : int
     """
+    moments = moments_on_host(moments)
     chain, scale = moments.chain, moments.frame.scale
     forms: dict[tuple[int, int], Floats] = {}
     for order in range(degree + 1):
         left, right = moments.by_order[order]
-        form = np.asarray(to_numpy(moments.forms[left, right]), dtype=np.float64)
+        form = moments.forms[left, right]
         for b in range(order // 2 + 1):
             a = order - 2 * b
             if b:
@@ -124,7 +132,7 @@ def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> Co
                 term = term_factor(a, b, c, excess) * form
                 forms[a, b + c] = forms[a, b + c] + term if (a, b + c) in forms else term
             left, right = left - 1, right - 1
-    return ContractedExpansion(degree, chain, scale, np.asarray(moments.frame.basis), forms)
+    return ContractedExpansion(degree, chain, scale, moments.frame.basis, forms)
 
 
 def expand_contracted(
@@ -162,21 +170,21 @@ class PaperExpansion:
     n_draws: int
     seed: int
 
-    def in_label(self, x: Floats) -> Floats:
+    def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
-        found = np.zeros((len(x), self.degree + 1))
+        found = 0 * ones_like_rows(x, self.degree + 1)
         for b, norm in self.norms.items():
-            self._add(found, 0, b, np.full(len(x), norm))
+            self._add(found, 0, b, norm * ones_like_rows(x))
         for a, b, moment in self.terms:
             answer = moment.hermite(x, n_draws=self.n_draws, random_state=self.seed)
-            self._add(found, a, b, math.sqrt(math.factorial(a)) * np.asarray(answer))
+            self._add(found, a, b, math.sqrt(math.factorial(a)) * answer)
         return found
 
-    def _add(self, found: Floats, a: int, b: int, answer: Floats) -> None:
+    def _add(self, found: Array, a: int, b: int, answer: Array) -> None:
         for c in range(self.degree // 2 - a - b + 1):
             found[:, a + 2 * (b + c)] += term_factor(a, b, c, self.excess) * answer
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p + 1), z last."""
         return expansion_at(self, coordinates)
 
@@ -234,6 +242,17 @@ def expand_paper(
 
 def _problem(rows: LabelledRows, basis: Floats, weights: str) -> RegressionMixtureProblem:
     """Return the rows on the span of the regressors."""
-    held = [(block.x @ basis.T, block.y, block.counts) for block in rows.blocks(basis.size)]
-    x, z, counts = (np.concatenate(part) for part in zip(*held, strict=True))
-    return RegressionMixtureProblem(x, z, weights=weights, sample_weight=counts)
+    source = MappedSource(rows.problem.source, _OnSpan(basis), len(basis))
+    return RegressionMixtureProblem(source, None, weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _OnSpan:
+    """Maps the points of a block to coordinates of a span."""
+
+    basis: Floats
+
+    def __call__(self, block: Block) -> Block:
+        x = block["x"]
+        basis = namespace_of(x).matrix_transpose(move_like(self.basis, x))
+        return {**block, "x": x @ basis}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, Floats, namespace_of, to_numpy
 from implicitmoments.fitting.density.clipped_density import (
     BLOCK_ROWS,
     ClippedDensity,
@@ -19,11 +19,10 @@ from implicitmoments.fitting.density.clipped_density import (
     probe_gaussian,
 )
 from implicitmoments.fitting.density.degree import (
-    Mask,
     Scorer,
+    clipped_on,
     held_out_scores,
     least_degree,
-    score_rows,
 )
 from implicitmoments.fitting.density.label_law import LabelLaw
 from implicitmoments.fitting.density.regression_contraction import expand_contracted, expand_paper
@@ -35,9 +34,9 @@ from implicitmoments.fitting.density.regression_frame import (
     squared_norm,
 )
 from implicitmoments.fitting.density.regression_regime import describe_fit
+from implicitmoments.fitting.near_rows import join_labels, near_rows
 from implicitmoments.fitting.spectra import account_of_span
-from implicitmoments.fitting.spherical.span import near_rows
-from implicitmoments.samples import blocks
+from implicitmoments.samples import Source, blocks
 
 __all__ = ["RegressionDensity", "RegressionOptions", "fit_regression_density", "tail_bound"]
 
@@ -79,7 +78,7 @@ class RegressionOptions:
     floor: float
     method: str
     n_draws: int
-    seed: int
+    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,21 +105,29 @@ class RegressionDensity:
         """The law of z at a point."""
         return LabelLaw(self.expansion, self.density.floor, self.density.clip)
 
-    def log_marginal(self, X: Floats) -> Floats:
-        """Return the logarithm of the density of x alone at rows (n, d)."""
-        found = np.empty(len(X))
-        for rows in blocks(range(len(X)), BLOCK_ROWS):
-            part = slice(rows.start, rows.stop)
-            x, _ = self.frame.standard(X[part], np.zeros(len(rows)))
-            mass = self.law.mass(x @ self.frame.basis.T) / self.density.mass
-            with np.errstate(divide="ignore"):
-                found[part] = np.log(mass) + self.frame.log_density_of_points(x)
-        return found
+    def log_density(self, X: Array, y: Array) -> Array:
+        """Return the logarithm of the density at rows (n, d) with labels (n,)."""
+        return self.density.log_density(join_labels({"x": X, "y": y}))
 
-    def sample_labels(self, X: Floats, n_samples: int, *, seed: int) -> Floats:
-        """Draw labels at rows (n, d): an array (n, n_samples)."""
-        x, _ = self.frame.standard(X, np.zeros(len(X)))
-        z = self.law.sample(x @ self.frame.basis.T, n_samples, seed=seed)
+    def log_marginal(self, X: Array) -> Array:
+        """Return the logarithm of the density of x alone at rows (n, d)."""
+        xp, found = namespace_of(X), []
+        for rows in blocks(range(int(X.shape[0])), BLOCK_ROWS):
+            part = X[rows.start : rows.stop, :]
+            x, _ = self.frame.standard(part, xp.zeros_like(part[:, 0]))
+            mass = self.law.mass(self.frame.on_span(x)) / self.density.mass
+            with np.errstate(divide="ignore"):
+                found.append(xp.log(mass) + self.frame.log_density_of_points(x))
+        return xp.concat(found)
+
+    def sample_labels(self, X: Array, n_samples: int, *, seed: int, first: int = 0) -> Floats:
+        """Draw labels at rows (n, d), of which the first has a number: (n, n_samples).
+
+        In main memory, where random numbers are made.
+        """
+        rows = np.asarray(to_numpy(X), dtype=np.float64)
+        x, _ = self.frame.standard(rows, np.zeros(len(rows)))
+        z = self.law.sample(self.frame.on_span(x), n_samples, seed=seed, first=first)
         labels: Floats = self.frame.labels(x, 0.0)[:, None] + self.frame.scale * z
         return labels
 
@@ -156,27 +163,24 @@ def tail_bound(squared: float, noise: float, degree: int) -> float:
 
 
 def fit_regression_density(
-    X: Floats, y: Floats, sample_weight: Floats | None, how: RegressionOptions
+    source: Source, how: RegressionOptions
 ) -> tuple[RegressionDensity, dict[str, Any]]:
     """Return the hypothesis, and what was measured on the way."""
-    table = np.column_stack([X, y])
-    near = near_rows(_alike(table), sample_weight, reach=REACH)
-    if not np.all(near):
-        table = table[near]
-        sample_weight = None if sample_weight is None else sample_weight[near]
-    frame = _frame(table, sample_weight, how)
-    share, squared = _noise(table, sample_weight, frame, how)
+    near = near_rows(source, reach=REACH, labelled=True)
+    _check_enough(near.n_rows + near.n_far, source.n_features, how.k)
+    rows = near.rows
+    frame = _frame(rows, how)
+    share, squared = _noise(rows, frame, how)
     bound = partial(tail_bound, squared, share)
-    degree, scores = _choose_degree(table, sample_weight, bound, how)
+    degree, scores = _choose_degree(rows, bound, how)
     enough = least_degree(bound, how.epsilon, MOST_ORDERS)
-    expansion = _expand(table, frame, degree, sample_weight, share, how)
-    ratios = evaluate_rows(expansion, frame, table)
+    expansion = _expand(rows, frame, degree, share, how)
+    ratios = evaluate_rows(expansion, frame, rows, how.seed)
     loss = CLIP_LOSS * how.epsilon
-    clip = choose_clip(ratios, sample_weight, loss) if how.clip is None else how.clip
+    clip = choose_clip(ratios, loss) if how.clip is None else how.clip
     clip = max(clip, how.floor)
     probe = probe_gaussian(expansion, np.ones(frame.p), seed=how.seed)
     mass, error = probe.mass(how.floor, clip)
-    counts = np.ones(len(table)) if sample_weight is None else sample_weight
     stats: dict[str, Any] = {
         "method": how.method,
         "degree": expansion.degree,
@@ -186,12 +190,12 @@ def fit_regression_density(
         "truncation_error": bound(expansion.degree),
         "degree_for_epsilon": enough if bound(enough) <= how.epsilon / 2 else None,
         "normalizer_error": error,
-        "negative_rows": float(np.average(ratios < 0, weights=counts)),
-        "distance": probe.distance(ratios, sample_weight, how.floor, clip),
+        "negative_rows": ratios.negative,
+        "distance": probe.distance(ratios, how.floor, clip),
         "n_coefficients": getattr(expansion, "n_coefficients", None),
-        "rows_used": len(table),
-        "rows_counted": float(np.sum(counts)) ** 2 / float(np.sum(counts**2)),
-        "outliers": int(np.sum(~near)),
+        "rows_used": near.n_rows,
+        "rows_counted": near.n_rows * ratios.evenness,
+        "outliers": near.n_far,
         "scores": scores,
     }
     if frame.spectrum is not None:
@@ -200,6 +204,15 @@ def fit_regression_density(
     stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
+
+
+def _check_enough(n: int, d: int, k: int) -> None:
+    if n < max(d + 2, k):
+        raise ValueError(
+            f"n_samples={n} rows with a weight, n_features={d} and n_components={k}: "
+            f"expected at least {max(d + 2, k)} rows, for a line and a spread about it; use "
+            "more rows, or fewer columns or components"
+        )
 
 
 def _floor(spectrum: Floats, n: float) -> float:
@@ -219,33 +232,19 @@ def _share(frame: RegressionFrame, share: float, how: RegressionOptions) -> floa
     return (how.noise * scale / frame.scale) ** 2
 
 
-def _alike(table: Floats) -> Floats:
-    """Scale columns by their usual spread, so that outliers show in any of them."""
-    some = table[:: max(1, len(table) // 20_000)]
-    middle = np.median(some, axis=0)
-    spread = np.median(np.abs(some - middle), axis=0)
-    scaled: Floats = (table - middle) / np.where(spread > 0, spread, 1.0)
-    return scaled
-
-
-def _frame(table: Floats, sample_weight: Floats | None, how: RegressionOptions) -> RegressionFrame:
+def _frame(rows: Source, how: RegressionOptions) -> RegressionFrame:
     return find_frame(
-        table[:, :-1],
-        table[:, -1],
+        rows,
         how.k,
         whiten=how.whiten,
         centred=not (how.whiten or how.fit_intercept),
         label_scale=how.label_scale if how.k > 1 else 1.0,
-        sample_weight=sample_weight,
     )
 
 
-def _noise(
-    table: Floats, sample_weight: Floats | None, frame: RegressionFrame, how: RegressionOptions
-) -> tuple[float, float]:
+def _noise(rows: Source, frame: RegressionFrame, how: RegressionOptions) -> tuple[float, float]:
     r"""Return the variance of the noise and the mean of :math:`\|\beta'\|^2`, in units of s²."""
-    rows = frame_rows(table[:, :-1], table[:, -1], frame, sample_weight)
-    squared, square = squared_norm(rows)
+    squared, square = squared_norm(frame_rows(rows, frame))
     if how.noise is None:
         share = min(max(square - squared, 0.0), square)
     else:
@@ -254,14 +253,9 @@ def _noise(
 
 
 def _expand(
-    table: Floats,
-    frame: RegressionFrame,
-    degree: int,
-    sample_weight: Floats | None,
-    share: float,
-    how: RegressionOptions,
+    source: Source, frame: RegressionFrame, degree: int, share: float, how: RegressionOptions
 ) -> LabelExpansion:
-    rows = frame_rows(table[:, :-1], table[:, -1], frame, sample_weight)
+    rows = frame_rows(source, frame)
     if how.method == "closed_form":
         return expand_labels(rows, frame.basis, how.k, degree, odd=how.fit_intercept)
     if how.method == "contracted":
@@ -271,10 +265,7 @@ def _expand(
 
 
 def _choose_degree(
-    table: Floats,
-    sample_weight: Floats | None,
-    bound: Callable[[int], float],
-    how: RegressionOptions,
+    rows: Source, bound: Callable[[int], float], how: RegressionOptions
 ) -> tuple[int, dict[int, float]]:
     if isinstance(how.degree, int):
         return how.degree, {}
@@ -282,29 +273,19 @@ def _choose_degree(
     if how.degree == "auto" or how.k == 1:
         return enough, {}
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
-    counts = np.ones(len(table)) if sample_weight is None else sample_weight
 
-    def fit(kept: Mask, left: Mask) -> Scorer:
-        train, weight = table[kept], counts[kept]
-        frame = _frame(train, weight, how)
-        share, _ = _noise(train, weight, frame, how)
+    def fit(kept: Source) -> Scorer:
+        frame = _frame(kept, how)
+        share, _ = _noise(kept, frame, how)
+        loss = CLIP_LOSS * how.epsilon
 
-        def scorer(degree: int) -> Floats:
-            expansion = _expand(train, frame, degree, weight, share, how)
-            return score_rows(
-                expansion,
-                frame,
-                np.ones(frame.p),
-                train,
-                table[left],
-                sample_weight=weight,
-                loss=CLIP_LOSS * how.epsilon,
-                seed=how.seed,
-            )
+        def scorer(degree: int) -> ClippedDensity[RegressionFrame]:
+            expansion = _expand(kept, frame, degree, share, how)
+            spectrum = np.ones(frame.p)
+            return clipped_on(expansion, frame, spectrum, kept, loss=loss, seed=how.seed)
 
         return scorer
 
-    fewest = how.k + table.shape[1]
-    scores = held_out_scores(fit, counts, degrees, fewest=fewest, seed=how.seed)
+    scores = held_out_scores(fit, rows, degrees, fewest=how.k + rows.n_features + 1)
     by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
     return degrees[int(np.argmax(scores))], by_degree

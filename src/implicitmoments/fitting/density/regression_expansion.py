@@ -18,25 +18,27 @@ own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from implicitmoments.backends import Floats, descending_eigh
+from implicitmoments.backends import Array, Floats, descending_eigh, move_like, namespace_of
 from implicitmoments.fitting.density.graded_chain import (
+    assemble_graded,
     graded_answers,
     graded_images,
-    graded_moments,
     graded_noise,
+    graded_sums,
     widen,
 )
-from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.fitting.density.hermite_expansion import chain_like, ones_like_rows
+from implicitmoments.fitting.rows import LabelledRows, Rows
+from implicitmoments.fitting.some_rows import counted
 from implicitmoments.moments.balanced import split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import OVERSAMPLING
-from implicitmoments.samples import blocks
+from implicitmoments.samples import Sums, blocks
 
 __all__ = [
     "GradedExpansion",
@@ -58,30 +60,28 @@ class LabelExpansion(Protocol):
     def degree(self) -> int:
         """Highest order that is kept."""
 
-    def in_label(self, x: Floats) -> Floats:
+    def in_label(self, x: Array) -> Array:
         """Return its coefficients (n, degree + 1) of He_0(z), He_1(z), … at points (n, p)."""
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p + 1), z last."""
 
 
-def hermite_values(z: Floats, degree: int) -> Floats:
+def hermite_values(z: Array, degree: int) -> Array:
     """Return He_0(z), …, He_degree(z) as rows (degree + 1, n)."""
-    values = np.empty((degree + 1, len(z)))
-    values[0] = 1.0
-    if degree:
-        values[1] = z
+    xp = namespace_of(z)
+    values = [xp.ones_like(z), z][: degree + 1]
     for n in range(2, degree + 1):
-        values[n] = z * values[n - 1] - (n - 1) * values[n - 2]
-    return values
+        values.append(z * values[n - 1] - (n - 1) * values[n - 2])
+    return xp.stack(values)
 
 
-def expansion_at(expansion: LabelExpansion, coordinates: Floats) -> Floats:
+def expansion_at(expansion: LabelExpansion, coordinates: Array) -> Array:
     """Evaluate an expansion from its coefficients in the label."""
+    xp = namespace_of(coordinates)
     coefficients = expansion.in_label(coordinates[:, :-1])
     values = hermite_values(coordinates[:, -1], expansion.degree)
-    found: Floats = np.einsum("nl,ln->n", coefficients, values)
-    return found
+    return xp.sum(coefficients * xp.matrix_transpose(values), axis=1)
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,14 @@ class LabelConstant:
 
     degree: int
 
-    def in_label(self, x: Floats) -> Floats:
+    def in_label(self, x: Array) -> Array:
         """Return 1 for He_0 and 0 for the others."""
-        return np.eye(1, self.degree + 1).repeat(len(x), axis=0)
+        ones = ones_like_rows(x, self.degree + 1)
+        return ones * move_like(np.eye(1, self.degree + 1), ones)
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Return ones."""
-        return np.ones(len(coordinates))
+        return ones_like_rows(coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,23 +129,26 @@ class GradedExpansion:
         """Numbers that were estimated."""
         return sum(form.size for form in self.forms.values())
 
-    def in_label(self, x: Floats) -> Floats:
+    def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
-        found = np.zeros((len(x), self.degree + 1))
-        chain = self.chain
+        chain, xp = chain_like(self.chain, x), namespace_of(x)
+        forms = {split: move_like(form, x) for split, form in self.forms.items()}
         width = sum((n + 1) * chain.dim(n) * chain.p for n in range(chain.order + 1))
-        for rows in blocks(range(len(x)), max(64, EVALUATED // width)):
-            part = slice(rows.start, rows.stop)
-            images = graded_images(chain, x[part], 1.0 / self.height)
-            for (a, b, r), form in self.forms.items():
+        parts = []
+        for rows in blocks(range(int(x.shape[0])), max(64, EVALUATED // width)):
+            part = x[rows.start : rows.stop, :]
+            images = graded_images(chain, part, 1.0 / self.height)
+            found = 0 * ones_like_rows(part, self.degree + 1)
+            for (a, b, r), form in forms.items():
                 answers = graded_answers(chain, images, a, b, form)
-                for grade, answer in enumerate(answers):
+                for grade in range(a + b + 1):
                     # ⟨β^a, He_a(x)⟩ / (a! r!), and the query has a binomial coefficient
                     ways = math.comb(a + b, grade) * math.factorial(grade) * math.factorial(r)
-                    found[part, grade + r] += answer / ways
-        return found
+                    found[:, grade + r] += answers[grade, :] / ways
+            parts.append(found)
+        return xp.concat(parts)
 
-    def __call__(self, coordinates: Floats) -> Floats:
+    def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p + 1), z last."""
         return expansion_at(self, coordinates)
 
@@ -184,19 +188,34 @@ def _measure(
     rows: LabelledRows, basis: Floats, chain: SymmetricChain, splits: list[tuple[int, int, int]]
 ) -> dict[tuple[int, int, int], Floats]:
     """Average moments over rows, with weights r!/(a + r)! He_{a+r}(z) at grade a."""
-    highest = max(a + b + r for a, b, r in splits)
     width = sum((n + 1) * chain.dim(n) for n in range(chain.order + 1))
     width += max(chain.dim(n) for n in range(chain.order)) * chain.p
+    highest = max(a + b + r for a, b, r in splits)
+    measure = _Weighted(basis, chain, tuple(splits), highest)
+    sums = rows.fold(measure, width, f"coefficients to degree {highest}")
+    mass = float(sums["mass"])
+    found = assemble_graded(chain, splits, sums)
+    return {split: form / mass for split, form in found.items()}
 
-    def weighted() -> Iterator[tuple[Floats, Callable[[int, int], Floats]]]:
-        for block in rows.blocks(width):
-            values = hermite_values(block.y, highest) * block.counts
 
-            def weights(grade: int, r: int, values: Floats = values) -> Floats:
-                factor = math.factorial(r) / math.factorial(grade + r)
-                return np.asarray(values[grade + r] * factor)
+@dataclass(frozen=True, eq=False)
+class _Weighted:
+    """Sums graded products over rows."""
 
-            yield block.x @ basis.T, weights
+    basis: Floats
+    chain: SymmetricChain
+    splits: tuple[tuple[int, int, int], ...]
+    highest: int
 
-    sums = graded_moments(chain, HEIGHT, splits, weighted())
-    return {split: form / rows.mass for split, form in sums.items()}
+    def __call__(self, rows: Rows) -> Sums:
+        rows = Rows(**counted({"x": rows.x, "y": rows.y, "counts": rows.counts}))
+        xp = namespace_of(rows.x)
+        points = rows.x @ xp.matrix_transpose(move_like(self.basis, rows.x))
+        values = hermite_values(rows.y, self.highest) * rows.counts[None, :]
+
+        def weights(grade: int, r: int) -> Array:
+            return values[grade + r, :] * (math.factorial(r) / math.factorial(grade + r))
+
+        chain = chain_like(self.chain, rows.x)
+        sums = graded_sums(chain, HEIGHT, self.splits, points, weights)
+        return {**sums, "mass": float(xp.sum(rows.counts, dtype=xp.float64))}

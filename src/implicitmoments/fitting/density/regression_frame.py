@@ -7,15 +7,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    move_like,
+    namespace_of,
+    on_host,
+    to_numpy,
+)
+from implicitmoments.fitting.near_rows import join_labels
+from implicitmoments.fitting.rows import LabelledRows, Rows
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.samples import ArraySource, Block, CallableSource, RowDraws, Whitening
+from implicitmoments.samples import (
+    Block,
+    MappedSource,
+    RowDraws,
+    Source,
+    Stream,
+    Sums,
+    Whitening,
+)
 
 __all__ = ["RegressionFrame", "find_frame", "frame_rows", "squared_norm"]
 
 SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their own
 ROUNDING = 1e-13  # and to their size
+DEVICE_ROWS = 65_536  # of a block on a device, which wants long products
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,37 +74,39 @@ class RegressionFrame:
         """Number of coordinates, with the label."""
         return len(self.basis) + 1
 
-    def standard(self, X: Floats, y: Floats) -> tuple[Floats, Floats]:
+    def points(self, block: Block) -> Array:
+        """Return the rows (n, d + 1) of a block, labels last."""
+        return join_labels(block)
+
+    def standard(self, X: Array, y: Array) -> tuple[Array, Array]:
         """Map rows and labels to x' (n, d) and z (n,)."""
-        x = (X - self.mean) @ self.whitener
-        return x, (y - self.intercept - x @ self.slope) / self.scale
+        mean, whitener = move_like(self.mean, X), move_like(self.whitener, X)
+        x = (X - mean[None, :]) @ whitener
+        return x, (y - self.intercept - x @ move_like(self.slope, X)) / self.scale
 
-    def labels(self, x: Floats, z: Floats | float) -> Floats:
+    def labels(self, x: Array, z: Array | float) -> Array:
         """Map z back to labels, for points x' (n, d)."""
-        y: Floats = self.intercept + (x @ self.slope) + self.scale * z
-        return y
+        return self.intercept + (x @ move_like(self.slope, x)) + self.scale * z
 
-    def coordinates(self, X: Floats) -> Floats:
+    def on_span(self, x: Array) -> Array:
+        """Map points x' (n, d) to coordinates of the span of the regressors."""
+        return x @ namespace_of(x).matrix_transpose(move_like(self.basis, x))
+
+    def coordinates(self, X: Array) -> Array:
         """Map rows (n, d + 1), labels last, to coordinates (n, p)."""
         x, z = self.standard(X[:, :-1], X[:, -1])
-        return np.column_stack([x @ self.basis.T, z])
+        return namespace_of(X).concat([self.on_span(x), z[:, None]], axis=1)
 
-    def log_density(self, X: Floats) -> Floats:
+    def log_density(self, X: Array) -> Array:
         """Return the logarithm of G at rows (n, d + 1), with the Jacobian of the map."""
         x, z = self.standard(X[:, :-1], X[:, -1])
-        logs: Floats = (
-            self.log_density_of_points(x)
-            - z**2 / 2
-            - math.log(2 * math.pi) / 2
-            - math.log(self.scale)
-        )
-        return logs
+        constant = math.log(2 * math.pi) / 2 + math.log(self.scale)
+        return self.log_density_of_points(x) - z**2 / 2 - constant
 
-    def log_density_of_points(self, x: Floats) -> Floats:
+    def log_density_of_points(self, x: Array) -> Array:
         """Return the logarithm of the density of X at points given as x' (n, d)."""
         constant = len(self.mean) / 2 * math.log(2 * math.pi) - self._log_volume
-        logs: Floats = -np.sum(x**2, axis=1) / 2 - constant
-        return logs
+        return -namespace_of(x).sum(x * x, axis=1) / 2 - constant
 
     @property
     def _log_volume(self) -> float:
@@ -102,20 +121,14 @@ class RegressionFrame:
 
 
 def find_frame(
-    X: Floats,
-    y: Floats,
-    k: int,
-    *,
-    whiten: bool,
-    centred: bool,
-    label_scale: float,
-    sample_weight: Floats | None = None,
+    source: Source, k: int, *, whiten: bool, centred: bool, label_scale: float
 ) -> RegressionFrame:
-    """Standardise rows, and reduce to the span of the regressors.
+    """Standardise rows, and reduce to the span of the regressors, in four passes.
 
     Parameters
     ----------
-    X, y : array of shape (n, d) and (n,)
+    source : Source
+        Of labelled rows.
     k : int
         Number of components.
     whiten : bool
@@ -124,59 +137,114 @@ def find_frame(
         Take the mean of y for 0 where x is not whitened: the setting of the paper.
     label_scale : float
         The unit of z over the spread of the labels about their line.
-    sample_weight : array of shape (n,), optional
     """
-    d = X.shape[1]
-    counts = np.ones(len(X)) if sample_weight is None else sample_weight
+    d = source.n_features
     mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
     if whiten:
-        found = Whitening.of(ArraySource(X), sample_weight)
+        found = Whitening.of(source)
         mean, whitener, root = found.mean, found.inverse_root, found.root
     plain = RegressionFrame(mean, whitener, root, np.zeros(d), 0.0, 1.0, np.zeros((0, d)))
-    slope, intercept, spread = _line(frame_rows(X, y, plain, sample_weight), centred)
-    about = math.sqrt(float(np.average((y - np.average(y, weights=counts)) ** 2, weights=counts)))
-    if not spread > max(SMALLEST_SPREAD * about, ROUNDING * float(np.max(np.abs(y)))):
+    line = _line(frame_rows(source, plain), centred)
+    if not line.spread > max(SMALLEST_SPREAD * line.about, ROUNDING * line.size):
         raise ValueError(
             "the labels are constant or lie on one line without noise, so that (x, y) has no "
             "density; use sklearn.linear_model.LinearRegression, or check that y is the label"
         )
-    frame = replace(plain, slope=slope, intercept=intercept, scale=label_scale * spread)
+    frame = replace(
+        plain, slope=line.slope, intercept=line.intercept, scale=label_scale * line.spread
+    )
     p = min(k - 1, d)
-    basis, spectrum = _span(frame_rows(X, y, frame, sample_weight), d, p)
+    basis, spectrum = _span(frame_rows(source, frame), d, p)
     return replace(frame, basis=basis, spectrum=spectrum)
 
 
-def frame_rows(
-    X: Floats, y: Floats, frame: RegressionFrame, sample_weight: Floats | None = None
-) -> LabelledRows:
+def frame_rows(source: Source, frame: RegressionFrame) -> LabelledRows:
     """Return rows (x', z), block by block."""
-
-    def read(rows: range, _: RowDraws) -> Block:
-        taken = slice(rows.start, rows.stop)
-        x, z = frame.standard(X[taken], y[taken])
-        return {"x": x, "y": z}
-
-    source = CallableSource(read, len(X))
-    return LabelledRows(HermiteProblem(source, sample_weight=sample_weight))
+    begin = range(1)
+    probe = source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"]
+    mapped = MappedSource(source, _Standard(frame))
+    return LabelledRows(HermiteProblem(mapped), None if on_host(probe) else DEVICE_ROWS)
 
 
-def _line(rows: LabelledRows, centred: bool) -> tuple[Floats, float, float]:
-    """Fit a line by least squares: slope, intercept, and the spread about it."""
+@dataclass(frozen=True, eq=False)
+class _Standard:
+    """Maps labelled rows to (x', z)."""
+
+    frame: RegressionFrame
+
+    def __call__(self, block: Block) -> Block:
+        x, z = self.frame.standard(block["x"], block["y"])
+        return {**block, "x": x, "y": z}
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """A line of least squares.
+
+    Attributes
+    ----------
+    slope : array of shape (d,)
+    intercept : float
+    spread : float
+        Of the labels about the line.
+    about : float
+        Of the labels about their mean.
+    size : float
+        Root mean square of the labels.
+    """
+
+    slope: Floats
+    intercept: float
+    spread: float
+    about: float
+    size: float
+
+
+def _line(rows: LabelledRows, centred: bool) -> _Line:
+    """Fit a line by least squares."""
     d = rows.problem.n_features
-    gram, total = np.zeros((d + 2, d + 2)), 0.0
-    for block in rows.blocks(d + 2):
-        table = np.column_stack([block.x, np.ones(len(block.y)), block.y])
-        gram += (table * block.counts[:, None]).T @ table
-        total += float(np.sum(block.counts))
-    gram /= total
+    sums = rows.fold(_line_products, d + 2, "line of least squares")
+    gram, total = to_numpy(sums["gram"]), float(sums["mass"])
+    gram = gram / total
     used = d if centred else d + 1
     solved = np.zeros(d + 1)
     solved[:used] = np.linalg.lstsq(gram[:used, :used], gram[:used, -1], rcond=1e-12)[0]
     slope, intercept = solved[:d], float(solved[d])
-    squares = 0.0
-    for block in rows.blocks(d + 2):  # about the line itself: differences of sums lose digits
-        squares += float(block.counts @ (block.y - block.x @ slope - intercept) ** 2)
-    return slope, intercept, math.sqrt(squares / total)
+    # about the line itself: differences of sums lose digits
+    left = _Left(slope, intercept, float(gram[d, -1]))
+    sums = rows.fold(left, d + 2, "spread about the line")
+    spread, about = (math.sqrt(float(sums[name]) / total) for name in ("line", "mean"))
+    return _Line(slope, intercept, spread, about, math.sqrt(float(gram[-1, -1])))
+
+
+def _line_products(rows: Rows) -> Sums:
+    xp = namespace_of(rows.x)
+    y = rows.y[:, None]
+    table = xp.concat([rows.x, xp.ones_like(y), y], axis=1)
+    gram = xp.matrix_transpose(table * rows.counts[:, None]) @ table
+    return {"gram": xp.astype(gram, xp.float64), "mass": _total(rows.counts)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """Sums squares of what a line, and the mean, leave of the labels."""
+
+    slope: Floats
+    intercept: float
+    mean: float
+
+    def __call__(self, rows: Rows) -> Sums:
+        left = rows.y - rows.x @ move_like(self.slope, rows.x) - self.intercept
+        about = rows.y - self.mean
+        return {
+            "line": _total(rows.counts * left * left),
+            "mean": _total(rows.counts * about * about),
+        }
+
+
+def _total(values: Array) -> float:
+    xp = namespace_of(values)
+    return float(xp.sum(values, dtype=xp.float64))
 
 
 def _span(rows: LabelledRows, d: int, p: int) -> tuple[Floats, Floats | None]:
@@ -186,13 +254,21 @@ def _span(rows: LabelledRows, d: int, p: int) -> tuple[Floats, Floats | None]:
     """
     if p == 0:
         return np.zeros((0, d)), None
-    moment, trace = np.zeros((d, d)), 0.0
-    for block in rows.blocks(d):
-        weight = block.counts * (block.y**2 - 1) / 2
-        moment += (block.x * weight[:, None]).T @ block.x
-        trace += float(np.sum(weight))
-    values, vectors = np.linalg.eigh((moment - trace * np.eye(d)) / rows.mass)
+    sums = rows.fold(_second_moment, d, "span of the regressors")
+    moment = to_numpy(sums["moment"]) - float(sums["trace"]) * np.eye(d)
+    values, vectors = np.linalg.eigh(moment / float(sums["mass"]))
     return np.ascontiguousarray(vectors[:, ::-1][:, :p].T), values[::-1]
+
+
+def _second_moment(rows: Rows) -> Sums:
+    xp = namespace_of(rows.x)
+    weight = rows.counts * (rows.y**2 - 1) / 2
+    moment = xp.matrix_transpose(rows.x * weight[:, None]) @ rows.x
+    return {
+        "moment": xp.astype(moment, xp.float64),
+        "trace": _total(weight),
+        "mass": _total(rows.counts),
+    }
 
 
 def squared_norm(rows: LabelledRows) -> tuple[float, float]:
@@ -200,11 +276,17 @@ def squared_norm(rows: LabelledRows) -> tuple[float, float]:
 
     What is left of the mean of z² is the variance of the noise, in units of s².
     """
-    d = rows.problem.n_features
-    trace, square, total = 0.0, 0.0, 0.0
-    for block in rows.blocks(d):
-        squares = block.y**2
-        trace += float(block.counts @ ((squares - 1) * (np.sum(block.x**2, axis=1) - d))) / 2
-        square += float(block.counts @ squares)
-        total += float(np.sum(block.counts))
-    return trace / total, square / total
+    sums = rows.fold(_squares, rows.problem.n_features, "noise")
+    total = float(sums["mass"])
+    return float(sums["trace"]) / total, float(sums["square"]) / total
+
+
+def _squares(rows: Rows) -> Sums:
+    xp = namespace_of(rows.x)
+    squares = rows.y**2
+    lengths = xp.sum(rows.x * rows.x, axis=1) - rows.x.shape[1]
+    return {
+        "trace": _total(rows.counts * (squares - 1) * lengths) / 2,
+        "square": _total(rows.counts * squares),
+        "mass": _total(rows.counts),
+    }

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from implicitmoments.backends import Floats
 from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
-from implicitmoments.samples import ArraySource, Whitening
+from implicitmoments.samples import Source, Whitening
 
 __all__ = ["describe_design", "describe_fit"]
 
@@ -22,25 +21,20 @@ INSTEAD = "use RegressionMixture, which fits the lines themselves"
 
 
 def describe_design(
-    X: Floats,
-    sample_weight: Floats | None,
-    *,
-    whiten: bool,
-    names: Sequence[str] | None = None,
+    source: Source, *, whiten: bool, names: Sequence[str] | None = None
 ) -> list[str]:
     """Return sentences about points that are not from the Gaussian they are taken to be from."""
-    source = ArraySource(X)
-    whitening = Whitening.of(source, sample_weight, reduce=True)
+    whitening = Whitening.of(source, reduce=True)
     said = []
-    words = measure_gaussianity(source, whitening, sample_weight).words(names)
+    measured = measure_gaussianity(source, whitening)
+    words = measured.words(names)
     if words is not None:
         said.append(
             f"the columns of X are clearly not Gaussian: {words}; the moments and the density "
             "are then biased; transform the columns (sklearn.preprocessing.QuantileTransformer "
             "with output_distribution='normal'), or " + INSTEAD
         )
-    n = float(len(X)) if sample_weight is None else float(sample_weight.sum())
-    if not whiten and not looks_standard(whitening, n):
+    if not whiten and not looks_standard(whitening, measured.n):
         said.append(
             "whiten=False takes X to be from N(0, I), and its mean and covariance are clearly "
             "others; use whiten=True"

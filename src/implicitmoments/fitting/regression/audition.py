@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, Floats, map_into, move_like, namespace_of
 from implicitmoments.fitting.regression.em import Model, solve_lines
-from implicitmoments.fitting.regression.features import FeatureRows
+from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRows, as_sum
 from implicitmoments.fitting.regression.likelihood import (
     Lines,
     densities,
     responsibilities,
     weighted_products,
 )
+from implicitmoments.samples import Sums
 
 __all__ = ["Auditioned", "audition"]
 
@@ -50,25 +51,57 @@ def audition(rows: FeatureRows, lines: Lines, points: Floats, model: Model) -> A
     deviation = float(np.sqrt(lines.weights @ lines.variances))
     widths = np.geomspace(max(WIDEST, deviation), deviation, STEPS)
     widths = np.append(widths, np.full(LAST_STEPS, deviation))
-    weights = np.full(len(points), 1 / (lines.k + 1))
-    known = [responsibilities(lines, block)[1] for block in rows.blocks()]
-    gains = np.zeros(len(points))
+    weights, gains = np.full(len(points), 1 / (lines.k + 1)), np.zeros(len(points))
+    rows = rows.noting(_Known(lines))
+    width = 2 * rows.n_features + 4 * (len(points) + lines.k)
     for step in range(len(widths) + 1):
-        width = widths[min(step, len(widths) - 1)]
-        products = np.zeros((len(points), rows.n_features + 1, rows.n_features + 1))
-        gains[:] = 0.0
-        for block, there in zip(rows.blocks(), known, strict=True):
-            excess = densities(points, width**2, block) - there
-            np.clip(excess, -LARGEST_LOG, LARGEST_LOG, out=excess)
-            np.exp(excess, out=excess)
-            excess *= weights[:, None]
-            total = excess + (1 - weights)[:, None]
-            gains += np.log(total) @ block.counts
-            excess /= total
-            excess *= block.counts
-            weighted_products(products, excess, block.u)
+        variance = float(widths[min(step, len(widths) - 1)] ** 2)
+        trial = _Trial(lines, points, weights, variance)
+        sums = rows.fold(trial, width, "trial of candidates")
+        gains, products = sums["gains"], sums["products"]
         if step < len(widths):
             points = solve_lines(products, points, model)
             weights = np.clip(products[:, 0, 0] / rows.mass, LIGHTEST / lines.k, 0.5)
     order = np.argsort(-gains, kind="stable")
     return Auditioned(points[order], weights[order], gains[order] / rows.mass)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Log-likelihoods of the rows of a block under the lines that are there."""
+
+    lines: Lines
+
+    def __call__(self, block: FeatureBlock) -> Array:
+        return responsibilities(self.lines, block)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """What each candidate by itself would gain beside the lines, and the sums of its M-step."""
+
+    lines: Lines
+    points: Floats
+    weights: Floats
+    variance: float
+
+    def __call__(self, block: FeatureBlock) -> Sums:
+        xp = namespace_of(block.u)
+        known = _Known(self.lines)(block) if block.known is None else block.known
+        weights = move_like(self.weights, block.u)[:, None]
+        excess = densities(self.points, self.variance, block)
+        excess -= known
+        excess = map_into("exp", _clipped(excess))
+        excess *= weights
+        total = excess + (1 - weights)
+        gains = as_sum(xp.log(total) @ block.counts)
+        excess /= total
+        excess *= block.counts
+        return {"gains": gains, "products": weighted_products(excess, block.u)}
+
+
+def _clipped(logs: Array) -> Array:
+    """Bound logarithms of ratios; in NumPy in place."""
+    if isinstance(logs, np.ndarray):
+        return np.clip(logs, -LARGEST_LOG, LARGEST_LOG, out=logs)
+    return namespace_of(logs).clip(logs, -LARGEST_LOG, LARGEST_LOG)

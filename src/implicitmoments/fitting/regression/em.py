@@ -20,7 +20,6 @@ DEPTH = 6  # steps that an extrapolation looks back on
 SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
 CALM = 2  # passes in a row with next to nothing to gain
 DAMPING = 1e-8
-ROUNDING = 1e-13  # of a mean log-likelihood
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def climb(rows: FeatureRows, lines: Lines, model: Model, *, max_iter: int, tol: 
     for _ in range(max_iter):
         expected = expect(rows, lines)
         history.append(expected.mean_log_likelihood)
-        if fallback is not None and not expected.mean_log_likelihood >= best - ROUNDING:
+        if fallback is not None and not expected.mean_log_likelihood >= best - rows.rounding:
             lines, fallback, past, plain = fallback, None, [], PLAIN_STEPS
             calm, converged = 0, gain < tol  # the step was within rounding of the maximum
             if converged:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, move_like, namespace_of
 from implicitmoments.fitting.regression.em import Model
-from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRows
+from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRows, as_sum
 from implicitmoments.fitting.regression.likelihood import Lines, responsibilities
+from implicitmoments.samples import Sums
 
 __all__ = ["covariances", "information"]
 
@@ -23,7 +26,8 @@ def covariances(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
     k, q = lines.coef.shape
     first = 0 if model.intercept else 1
     side = k * (q - first + 2)
-    some = rows.about(max(20 * side, MOST_NUMBERS // side**2))
+    n = max(20 * side, MOST_NUMBERS // side**2)
+    some = rows if rows.n_rows < 2 * n else rows.about(n)
     matrix = information(some, lines, model) * (rows.mass / some.mass)
     found = np.zeros((k, q, q))
     found[:, first:, first:] = np.nan
@@ -49,58 +53,73 @@ def information(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
     """
     first = 0 if model.intercept else 1
     k, p = lines.k, lines.coef.shape[1] - first
-    n_noise = 1 if model.shared else k
-    side = k * p + (k - 1) + n_noise
-    total = np.zeros((side, side))
-    v = lines.variances
-    for block in rows.blocks():
-        R, _ = responsibilities(lines, block)
-        c, z = block.counts, block.z[first:]
-        r = block.y - lines.coef @ block.z
-        slope = r / v[:, None]  # score of b is this times z
-        noise = 0.5 * (r * slope - 1)  # score of log v
-        scores = np.empty((side, len(c)))
-        scores[: k * p] = ((R * slope)[:, None, :] * z).reshape(k * p, -1)
-        scores[k * p : k * p + k - 1] = R[:-1] - lines.weights[:-1, None]
-        on_line = R * noise
-        scores[k * p + k - 1 :] = on_line.sum(axis=0) if model.shared else on_line
-        total += (scores * c) @ scores.T
-        for i in range(k):
-            part = slice(i * p, (i + 1) * p)
-            weight = c * R[i]
-            at = k * p + k - 1 + (0 if model.shared else i)
-            total[part, part] += (z * (weight * (1 / v[i] - slope[i] ** 2))) @ z.T
-            # information of (b, log v) is r z / v, and S_b S_v its product of scores
-            cross = z @ (weight * slope[i] * (1 - noise[i]))
-            total[part, at] += cross
-            total[at, part] += cross
-            total[at, at] += weight @ (0.5 * r[i] * slope[i] - noise[i] ** 2)
-        _add_weights(total, R, slope, noise, block, lines, model)
+    side = k * p + (k - 1) + (1 if model.shared else k)
+    sums = rows.fold(_Scores(lines, model), 2 * side + 8 * k, "standard errors")
+    total: Floats = sums["outer"].copy()
+    for i in range(k):
+        part = slice(i * p, (i + 1) * p)
+        at = k * p + k - 1 + (0 if model.shared else i)
+        total[part, part] += sums["slopes"][i]
+        total[part, at] += sums["cross"][i]
+        total[at, part] += sums["cross"][i]
+        total[at, at] += sums["noise"][i]
+    _add_weights(total, sums, lines, model)
     return total
 
 
-def _add_weights(
-    total: Floats,
-    R: Floats,
-    slope: Floats,
-    noise: Floats,
-    block: FeatureBlock,
-    lines: Lines,
-    model: Model,
-) -> None:
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Sums of scores and their products, of all parameters and line by line."""
+
+    lines: Lines
+    model: Model
+
+    def __call__(self, block: FeatureBlock) -> Sums:
+        lines, u, xp = self.lines, block.u, namespace_of(block.u)
+        k, n, c = lines.k, u.shape[1], block.counts
+        z = block.z[(0 if self.model.intercept else 1) :, :]
+        R, _ = responsibilities(lines, block)
+        v = move_like(lines.variances, u)[:, None]
+        r = block.y - move_like(lines.coef, u) @ block.z
+        slope = r / v  # score of b is this times z
+        noise = 0.5 * (r * slope - 1)  # score of log v
+        on_line = R * noise
+        scores = xp.concat(
+            [
+                xp.reshape((R * slope)[:, None, :] * z[None, :, :], (k * z.shape[0], n)),
+                R[:-1, :] - move_like(lines.weights[:-1], u)[:, None],
+                xp.sum(on_line, axis=0, keepdims=True) if self.model.shared else on_line,
+            ],
+            axis=0,
+        )
+        weight, turned = R * c, xp.matrix_transpose(z)
+        bend = weight * (1 / v - slope**2)
+        # information of (b, log v) is r z / v, and S_b S_v its product of scores
+        cross = weight * slope * (1 - noise)
+        return {
+            "outer": as_sum((scores * c) @ xp.matrix_transpose(scores)),
+            "slopes": np.stack([as_sum((z * bend[i, :]) @ turned) for i in range(k)]),
+            "cross": as_sum(cross @ turned),
+            "noise": as_sum(xp.sum(weight * (0.5 * r * slope - noise**2), axis=1)),
+            "mass": as_sum(xp.sum(c)),
+            "masses": as_sum(R @ c),
+            "slope scores": as_sum((R * slope * c) @ turned),
+            "noise scores": as_sum(on_line @ c),
+        }
+
+
+def _add_weights(total: Floats, sums: Sums, lines: Lines, model: Model) -> None:
     """Add what concerns the weights, alone and with coefficients and noise."""
-    first = 0 if model.intercept else 1
-    c, z, w, k = block.counts, block.z[first:], lines.weights, lines.k
-    start = k * len(z)
+    w, k, slopes = lines.weights, lines.k, sums["slope scores"]
+    start = slopes.size
     part, rest = slice(start, start + k - 1), slice(start + k - 1, None)
     S = np.eye(k)[:, :-1] - w[:-1]  # score of the log-weights if the row is on line i, (k, k − 1)
     information = np.diag(w[:-1]) - np.outer(w[:-1], w[:-1])
-    total[part, part] += c.sum() * information - (S.T * (R @ c)) @ S
-    slopes = (R * slope * c) @ z.T  # (k, p)
+    total[part, part] += sums["mass"] * information - (S.T * sums["masses"]) @ S
     cross = -(slopes[:, :, None] * S[:, None, :]).reshape(start, k - 1)
     total[:start, part] += cross
     total[part, :start] += cross.T
-    products = (R * noise) @ c
+    products = sums["noise scores"]
     with_noise = -(S.T @ products)[:, None] if model.shared else -(S.T * products)
     total[part, rest] += with_noise
     total[rest, part] += with_noise.T

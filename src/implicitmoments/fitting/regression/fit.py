@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.fitting.regression.em import Model, climb
+from implicitmoments.fitting.regression.em import Climb, Model, climb
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.fourier import WaveRows
 from implicitmoments.fitting.regression.likelihood import Lines
@@ -14,7 +14,6 @@ from implicitmoments.fitting.regression.repair import Repaired, loud, repair
 from implicitmoments.fitting.regression.span import search_span
 from implicitmoments.fitting.regression.splits import looks_double
 from implicitmoments.fitting.regression.start import decoded_points, first_lines, random_lines
-from implicitmoments.fitting.rows import LabelledRows
 from implicitmoments.moments.decode import Components
 
 __all__ = ["FittedLines", "Workspace", "fit_lines", "mend"]
@@ -46,9 +45,8 @@ class Workspace:
     seen: FeatureRows
 
     @classmethod
-    def of(cls, labelled: LabelledRows, k: int) -> Workspace:
-        """Lay out the rows for about k lines."""
-        rows = FeatureRows.of(labelled)
+    def of(cls, rows: FeatureRows, k: int) -> Workspace:
+        """Choose rows for about k lines."""
         seen = rows.about(max(FEWEST_WAVES, WAVES_PER_LINE * k))
         return cls(rows, WaveRows.of(seen, search_span(seen, k)), seen)
 
@@ -117,10 +115,11 @@ def fit_lines(
     whole = climb(space.rows, fixed.climb.lines, model, max_iter=max_iter, tol=tol)
     # All rows may show of a line that it stands for two, where some did not.
     if k > 1 and looks_double(space.rows, whole.lines, model):
-        more = repair(space.rows, space.waves, whole, model, rng, PATIENCE)
+        more = _repair_held(space, whole, model, rng)
         fixed = replace(more, accepted=fixed.accepted + more.accepted)
         if more.accepted:
-            whole = climb(space.rows, more.climb.lines, model, max_iter=max_iter, tol=tol)
+            again = climb(space.rows, more.climb.lines, model, max_iter=max_iter, tol=tol)
+            whole = max(again, whole, key=lambda each: each.mean_log_likelihood)
     return FittedLines(
         lines=whole.lines.keep(np.argsort(-whole.lines.weights, kind="stable")),
         mean_log_likelihood=whole.mean_log_likelihood,
@@ -153,6 +152,16 @@ def mend(space: Workspace, lines: Lines, model: Model, rng: np.random.Generator)
         n, before = some.n_rows, n
         if n == space.rows.n_rows or size < 2 * n or n == before:
             return replace(repaired, accepted=accepted)
+
+
+def _repair_held(
+    space: Workspace, whole: Climb, model: Model, rng: np.random.Generator
+) -> Repaired:
+    """Repair on all rows, or on as many as are held in memory: it takes many passes."""
+    rows = space.rows.about(space.rows.n_rows)
+    if rows.n_rows < space.rows.n_rows:
+        whole = climb(rows, whole.lines, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
+    return repair(rows, space.waves, whole, model, rng, PATIENCE)
 
 
 def _extra_starts(space: Workspace, n_peaks: int, k: int) -> int:

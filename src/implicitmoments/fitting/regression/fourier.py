@@ -14,10 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    index_like,
+    map_into,
+    move_like,
+    namespace_of,
+    on_host,
+)
 from implicitmoments.fitting.regression.em import Model
-from implicitmoments.fitting.regression.features import FeatureRows
+from implicitmoments.fitting.regression.features import FeatureRows, as_sum
 from implicitmoments.fitting.regression.likelihood import Lines
+from implicitmoments.samples import Block, Sums, blocks, fold_blocks
 
 __all__ = [
     "Peaks",
@@ -36,6 +45,7 @@ FLOOR = 0.1  # of the density of y, in that of the lines
 N_DRAWS = 4
 LARGEST_LOG = 60.0  # of a ratio in single precision
 BLOCK_NUMBERS = 2**17  # phases at a time: they stay in the cache
+DEVICE_NUMBERS = 2**25  # on a device, which has no such cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,34 +64,44 @@ class Waves:
         Directions that points move in.
     """
 
-    z: Floats
-    real: Floats
-    imaginary: Floats
+    z: Array
+    real: Array
+    imaginary: Array
     omega: float
     noise: float
     span: Floats | None = None
 
     def climb(self, b: Floats) -> tuple[Floats, Floats]:
         """Return values (m,) at the points b (m, q), and gradients (m, q)."""
-        values = np.zeros(len(b))
-        gradients = np.zeros(b.shape)
-        scaled = (self.omega * b).astype(np.float32)
-        size = max(256, BLOCK_NUMBERS // max(1, len(b)))
-        for start in range(0, self.z.shape[1], size):
-            part = slice(start, start + size)
-            z, real, imaginary = self.z[:, part], self.real[part], self.imaginary[part]
+        scaled = move_like(self.omega * b, self.z)
+        size = _rows_for(len(b), self.z)
+
+        def measure(block: Block, rows: range) -> Sums:  # noqa: ARG001
+            z, real, imaginary = block["z"], block["real"], block["imaginary"]
+            xp = namespace_of(z)
             phase = scaled @ z
-            cosine = np.cos(phase)
-            sine = np.sin(phase, out=phase)
-            values += cosine @ real + sine @ imaginary
+            cosine = xp.cos(phase)
+            sine = map_into("sin", phase)
+            values = as_sum(cosine @ real + sine @ imaginary)
             # d/db Re(ρ e^{−iωbz}) = ω Im(ρ e^{−iωbz}) z
             cosine *= imaginary
             sine *= real
             cosine -= sine
-            gradients += cosine @ z.T
+            return {"values": values, "gradients": as_sum(cosine @ xp.matrix_transpose(z))}
+
+        sums = fold_blocks(self._part, measure, blocks(range(int(self.z.shape[1])), size))
+        values, gradients = sums["values"], sums["gradients"]
         if self.span is not None:
             gradients = gradients @ self.span.T @ self.span
         return values, self.omega * gradients
+
+    def _part(self, rows: range) -> Block:
+        part = slice(rows.start, rows.stop)
+        return {
+            "z": self.z[:, part],
+            "real": self.real[part],
+            "imaginary": self.imaginary[part],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,18 +140,18 @@ class WaveRows:
         Orthonormal directions that are searched; all by default.
     """
 
-    z: Floats
-    y: Floats
-    share: Floats
+    z: Array
+    y: Array
+    share: Array
     span: Floats | None = None
 
     @classmethod
     def of(cls, rows: FeatureRows, span: Floats | None = None) -> WaveRows:
         """Copy the rows."""
-        blocks = list(rows.blocks())
-        u = np.concatenate([block.u.astype(np.float32) for block in blocks], axis=1)
-        counts = np.concatenate([block.counts for block in blocks])
-        return cls(u[:-1], u[-1], (counts / counts.sum()).astype(np.float32), span)
+        every = rows.gathered()
+        xp = namespace_of(every.u)
+        u, share = (xp.astype(a, xp.float32) for a in (every.u, every.counts / rows.mass))
+        return cls(u[:-1, :], u[-1, :], share, span)
 
     @property
     def n_features(self) -> int:
@@ -145,8 +165,8 @@ class WaveRows:
 
     def waves(self, omega: float) -> Waves:
         """Return the waves of y itself."""
-        angle = np.float32(omega) * self.y
-        return self._shared(np.cos(angle), np.sin(angle), omega)
+        xp, angle = namespace_of(self.y), omega * self.y
+        return self._shared(xp.cos(angle), xp.sin(angle), omega)
 
     def waves_beside(
         self, lines: Lines, omegas: Sequence[float], rng: np.random.Generator
@@ -156,59 +176,65 @@ class WaveRows:
         The weight h of a row is large where the lines leave y unlikely. Its mean under the lines,
         given x, is taken over a few draws of y.
         """
-        h = self.ratio(lines, self.y)
+        xp, h = namespace_of(self.y), self.ratio(lines, self.y)
         parts = []
         for omega in omegas:
-            angle = np.float32(omega) * self.y
-            parts.append([h * np.cos(angle), h * np.sin(angle)])
+            angle = omega * self.y
+            parts.append([h * xp.cos(angle), h * xp.sin(angle)])
         for _ in range(N_DRAWS):
             y = self.drawn(lines, rng)
-            h = self.ratio(lines, y) / np.float32(N_DRAWS)
+            h = self.ratio(lines, y) / N_DRAWS
             for part, omega in zip(parts, omegas, strict=True):
-                angle = np.float32(omega) * y
-                part[0] -= h * np.cos(angle)
-                part[1] -= h * np.sin(angle)
+                angle = omega * y
+                part[0] -= h * xp.cos(angle)
+                part[1] -= h * xp.sin(angle)
         return [
             self._shared(real, imaginary, omega)
             for (real, imaginary), omega in zip(parts, omegas, strict=True)
         ]
 
-    def drawn(self, lines: Lines, rng: np.random.Generator) -> Floats:
+    def drawn(self, lines: Lines, rng: np.random.Generator) -> Array:
         """Return a label for each row, drawn from the lines."""
-        labels = rng.choice(lines.k, size=len(self.y), p=lines.weights)
-        mean = np.einsum("qn,nq->n", self.z, lines.coef.astype(np.float32)[labels])
-        deviations = np.sqrt(lines.variances).astype(np.float32)[labels]
-        noise = rng.standard_normal(len(self.y), dtype=np.float32)
-        return np.asarray(mean + deviations * noise)
+        xp, n = namespace_of(self.y), int(self.y.shape[0])
+        labels = rng.choice(lines.k, size=n, p=lines.weights)
+        noise = np.sqrt(lines.variances)[labels] * rng.standard_normal(n, dtype=np.float32)
+        coef = xp.take(move_like(lines.coef, self.z), index_like(labels, self.z), axis=0)
+        mean = xp.sum(xp.matrix_transpose(self.z) * coef, axis=1)
+        return mean + move_like(noise, self.z)
 
-    def _shared(self, real: Floats, imaginary: Floats, omega: float) -> Waves:
+    def _shared(self, real: Array, imaginary: Array, omega: float) -> Waves:
         real, imaginary = real * self.share, imaginary * self.share
         power = float(real @ real) + float(imaginary @ imaginary)
         noise = max(math.sqrt(power / 2), 1e-30)
         return Waves(self.z, real, imaginary, omega, noise, self.span)
 
-    def ratio(self, lines: Lines, y: Floats) -> Floats:
+    def ratio(self, lines: Lines, y: Array) -> Array:
         r"""Return how far y is from being explained, :math:`h = g / ((1-c) p + c g)`.
 
         p is the density of y given x by the lines, and g = N(0, 1) that of y by itself. To tell
         a missing line from chance, the ratio of its density to p is the best weight; g stands for
         a line that is not known, and c bounds the ratio by 1/c.
         """
-        scale = ((1 - FLOOR) * lines.weights / np.sqrt(lines.variances)).astype(np.float32)
-        rate, coef = (a.astype(np.float32) for a in (-0.5 / lines.variances, lines.coef))
-        ratio = np.empty_like(self.y)
-        size = max(256, BLOCK_NUMBERS // lines.k)
-        for start in range(0, len(ratio), size):
-            part = slice(start, start + size)
+        xp = namespace_of(y)
+        scale = move_like((1 - FLOOR) * lines.weights / np.sqrt(lines.variances), y)
+        rate, coef = move_like(-0.5 / lines.variances, y)[:, None], move_like(lines.coef, y)
+        ratios = []
+        for rows in blocks(range(int(y.shape[0])), _rows_for(lines.k, y)):
+            part = slice(rows.start, rows.stop)
             left = y[part] - coef @ self.z[:, part]
             left *= left
-            left *= rate[:, None]
+            left *= rate
             # relative to g, in logarithms: neither density is 0 far out
             left += 0.5 * y[part] ** 2
-            np.minimum(left, LARGEST_LOG, out=left)
-            np.exp(left, out=left)
-            ratio[part] = 1 / (scale @ left + np.float32(FLOOR))
-        return ratio
+            left = map_into("exp", xp.clip(left, None, LARGEST_LOG))
+            ratios.append(1 / (scale @ left + FLOOR))
+        return xp.concat(ratios)
+
+
+def _rows_for(width: int, like: Array) -> int:
+    """Return how many rows are taken at a time, of which so many numbers each are made."""
+    most = BLOCK_NUMBERS if on_host(like) else DEVICE_NUMBERS
+    return max(256, most // max(1, width))
 
 
 def climb_peaks(waves: Waves, b: Floats, steps: int, model: Model) -> Floats:

@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRows
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    map_into,
+    move_like,
+    multiply_into,
+    namespace_of,
+)
+from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRows, as_sum
+from implicitmoments.samples import Sums
 
 __all__ = [
     "Expected",
@@ -17,6 +25,7 @@ __all__ = [
     "densities",
     "expect",
     "losses",
+    "measure_likelihood",
     "responsibilities",
     "weighted_products",
 ]
@@ -82,51 +91,77 @@ class Expected:
     products: Floats
 
 
-def responsibilities(lines: Lines, block: FeatureBlock) -> tuple[Floats, Floats]:
+def responsibilities(lines: Lines, block: FeatureBlock) -> tuple[Array, Array]:
     """Return the chance of each line given the row (k, n), and log-likelihoods (n,)."""
+    u, xp = block.u, namespace_of(block.u)
     weights = np.maximum(lines.weights, np.finfo(float).tiny)
     constant = np.log(weights) - 0.5 * (LOG_TWO_PI + np.log(lines.variances))
-    joint = block.y - lines.coef @ block.z
+    joint = block.y - move_like(lines.coef, u) @ block.z
     joint *= joint
-    joint *= (-0.5 / lines.variances)[:, None]
-    joint += constant[:, None]
-    largest = joint.max(axis=0)
+    joint *= move_like(-0.5 / lines.variances, u)[:, None]
+    joint += move_like(constant, u)[:, None]
+    largest = xp.max(joint, axis=0)
     joint -= largest
-    np.exp(joint, out=joint)
-    total = joint.sum(axis=0)
+    joint = map_into("exp", joint)
+    total = xp.sum(joint, axis=0)
     joint /= total
-    return joint, largest + np.log(total)
+    return joint, largest + xp.log(total)
 
 
-def densities(coef: Floats, variance: float, block: FeatureBlock) -> Floats:
+def densities(coef: Floats, variance: float, block: FeatureBlock) -> Array:
     """Return the log-density of y given x on each line by itself, (k, n)."""
-    joint = block.y - coef @ block.z
+    joint = block.y - move_like(coef, block.u) @ block.z
     joint *= joint
     joint *= -0.5 / variance
     joint -= 0.5 * (LOG_TWO_PI + math.log(variance))
-    return np.asarray(joint)
+    return joint
 
 
 def expect(rows: FeatureRows, lines: Lines) -> Expected:
     """Average over the rows: the E-step, and the sums of the M-step."""
     side = rows.n_features + 1
-    products = np.zeros((lines.k, side, side))
     fast = lines.k >= FEWEST_FOR_PRODUCTS and side <= WIDEST_PRODUCTS
-    half = np.zeros((lines.k, side * (side + 1) // 2))
-    log_likelihood, mass = 0.0, 0.0
-    for block in rows.blocks():
-        shares, logs = responsibilities(lines, block)
-        log_likelihood += float(block.counts @ logs)
-        mass += float(block.counts.sum())
-        shares *= block.counts
-        if fast:
-            half += shares @ _pairs(block.u).T
-        else:
-            weighted_products(products, shares, block.u)
+    width = 4 * lines.k + (side * (side + 1) // 2 if fast else 2 * side)
+    sums = rows.fold(_Expect(lines, fast), width, "EM")
+    products = sums["products"]
     if fast:
+        half, products = products, np.zeros((lines.k, side, side))
         i, j = np.triu_indices(side)
         products[:, i, j] = products[:, j, i] = half
-    return Expected(log_likelihood / mass, mass, products)
+    mass = float(sums["mass"])
+    return Expected(float(sums["log_likelihood"]) / mass, mass, products)
+
+
+@dataclass(frozen=True, eq=False)
+class _Expect:
+    """Log-likelihood, and products of features by responsibility; in half if they are many."""
+
+    lines: Lines
+    fast: bool
+
+    def __call__(self, block: FeatureBlock) -> Sums:
+        shares, logs = responsibilities(self.lines, block)
+        sums = _likelihood(block.counts, logs)
+        shares *= block.counts
+        if self.fast:
+            pairs = namespace_of(shares).matrix_transpose(_pairs(block.u))
+            return {**sums, "products": as_sum(shares @ pairs)}
+        return {**sums, "products": weighted_products(shares, block.u)}
+
+
+def measure_likelihood(lines: Lines, block: FeatureBlock) -> Sums:
+    """Return the log-likelihood of a block, and how many rows it is."""
+    return _likelihood(block.counts, responsibilities(lines, block)[1])
+
+
+def _likelihood(counts: Array, logs: Array) -> Sums:
+    """Sum in double precision: what EM gains at its end is small."""
+    xp = namespace_of(logs)
+    counts, logs = (
+        xp.astype(counts, xp.float64, copy=False),
+        xp.astype(logs, xp.float64, copy=False),
+    )
+    return {"log_likelihood": as_sum(counts @ logs), "mass": as_sum(xp.sum(counts))}
 
 
 def losses(rows: FeatureRows, lines: Lines) -> Floats:
@@ -135,37 +170,52 @@ def losses(rows: FeatureRows, lines: Lines) -> Floats:
     Without line j, and the others' weights over :math:`1 - w_j`, a row loses
     :math:`-\log((1 - R_j) / (1 - w_j))`.
     """
-    cost, mass = np.zeros(lines.k), 0.0
-    for block in rows.blocks():
-        shares, _ = responsibilities(lines, block)
-        # a sum of the others: 1 − R_j would round to 0
-        rest = np.stack([np.delete(shares, j, axis=0).sum(axis=0) for j in range(lines.k)])
-        np.maximum(rest, SMALLEST_REST, out=rest)
-        cost -= np.log(rest, out=rest) @ block.counts
-        mass += float(block.counts.sum())
-    return cost / mass + np.log(np.maximum(1 - lines.weights, SMALLEST_REST))
+    sums = rows.fold(_Losses(lines), 4 * lines.k, "what each line is worth")
+    cost = -sums["rest"] / float(sums["mass"])
+    return np.asarray(cost + np.log(np.maximum(1 - lines.weights, SMALLEST_REST)))
 
 
-def weighted_products(products: Floats, shares: Floats, u: Floats) -> None:
-    """Add sums of share times u uᵀ, one a line, to ``products`` (k, q + 1, q + 1)."""
-    weighted = np.empty_like(u)
-    if len(u) < NARROW:
-        for i, share in enumerate(shares):
-            np.multiply(u, share, out=weighted)
-            products[i] += weighted @ u.T
-        return
-    for i, root in enumerate(np.sqrt(shares)):
-        np.multiply(u, root, out=weighted)
-        products[i] += weighted @ weighted.T
+@dataclass(frozen=True, eq=False)
+class _Losses:
+    """Logarithms of the responsibility of all lines but one, for each."""
+
+    lines: Lines
+
+    def __call__(self, block: FeatureBlock) -> Sums:
+        shares, _ = responsibilities(self.lines, block)
+        xp = namespace_of(shares)
+        # sums of the lines before and after: 1 − R_j would round to 0
+        before, after = [xp.zeros_like(block.y)], [xp.zeros_like(block.y)]
+        for j in range(self.lines.k - 1):
+            before.append(before[-1] + shares[j, :])
+            after.append(after[-1] + shares[self.lines.k - 1 - j, :])
+        rest = xp.stack(before) + xp.stack(after[::-1])
+        rest = map_into("log", xp.clip(rest, SMALLEST_REST, None))
+        return {"rest": as_sum(rest @ block.counts), "mass": as_sum(xp.sum(block.counts))}
 
 
-def _pairs(u: Floats) -> Floats:
+def weighted_products(shares: Array, u: Array) -> Floats:
+    """Return sums of share times u uᵀ, one a line, (k, q + 1, q + 1)."""
+    xp = namespace_of(u)
+    weighted = xp.empty_like(u)
+    narrow = u.shape[0] < NARROW
+    factors = shares if narrow else xp.sqrt(shares)
+    right = xp.matrix_transpose(u if narrow else weighted)
+    products = []
+    for i in range(int(shares.shape[0])):
+        multiply_into(weighted, u, factors[i, :])
+        products.append(weighted @ right)
+    return as_sum(xp.stack(products))
+
+
+def _pairs(u: Array) -> Array:
     """Return the products of columns on and above the diagonal, one a row."""
     side, n = u.shape
-    pairs = np.empty((side * (side + 1) // 2, n))
+    xp = namespace_of(u)
+    pairs = xp.empty((side * (side + 1) // 2, n), dtype=u.dtype, device=u.device)
     start = 0
     for a in range(side):
         stop = start + side - a
-        np.multiply(u[a], u[a:], out=pairs[start:stop])
+        multiply_into(pairs[start:stop, :], u[a, :], u[a:, :])
         start = stop
     return pairs

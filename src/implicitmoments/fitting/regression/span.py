@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.regression.features import FeatureRows
+from implicitmoments.backends import Floats, namespace_of
+from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRows, as_sum
+from implicitmoments.samples import Sums
 
 __all__ = ["search_span"]
 
@@ -24,12 +25,9 @@ def search_span(rows: FeatureRows, k: int) -> Floats | None:
     q = rows.n_features
     if q - 1 <= max(FEW, OVERSAMPLING * k + 1):
         return None
-    first, second = np.zeros(q - 1), np.zeros((q - 1, q - 1))
-    for block in rows.blocks():
-        x = block.u[1:-1]
-        cosine = np.cos(OMEGA * block.y) * block.counts
-        first += x @ (np.sin(OMEGA * block.y) * block.counts)
-        second -= (x * cosine) @ x.T - cosine.sum() * np.eye(q - 1)
+    sums = rows.fold(_wave_moments, 3 * q, "span of the regressors")
+    first = sums["first"]
+    second = float(sums["mass"]) * np.eye(q - 1) - sums["second"]
     _, vectors = np.linalg.eigh(second)
     top = vectors[:, : -OVERSAMPLING * k - 1 : -1]
     directions, _ = np.linalg.qr(np.column_stack([first, top]))
@@ -37,3 +35,14 @@ def search_span(rows: FeatureRows, k: int) -> Floats | None:
     basis[0, 0] = 1.0
     basis[1:, 1:] = directions.T
     return basis
+
+
+def _wave_moments(block: FeatureBlock) -> Sums:
+    """Sum sin(ωy) x, cos(ωy) x xᵀ and cos(ωy)."""
+    x, xp = block.u[1:-1, :], namespace_of(block.u)
+    cosine = xp.cos(OMEGA * block.y) * block.counts
+    return {
+        "first": as_sum(x @ (xp.sin(OMEGA * block.y) * block.counts)),
+        "second": as_sum((x * cosine) @ xp.matrix_transpose(x)),
+        "mass": as_sum(xp.sum(cosine)),
+    }

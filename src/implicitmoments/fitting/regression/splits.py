@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, move_like, namespace_of
 from implicitmoments.fitting.regression.em import Model
-from implicitmoments.fitting.regression.features import FeatureRows
+from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRows, as_sum
 from implicitmoments.fitting.regression.likelihood import Lines, responsibilities
+from implicitmoments.samples import Sums
 
 __all__ = ["looks_double", "significant", "split", "split_steps", "turned_pairs"]
 
@@ -41,16 +44,8 @@ def split_steps(rows: FeatureRows, lines: Lines, model: Model) -> tuple[Floats, 
     """
     first = 0 if model.intercept else 1
     p = rows.n_features - first
-    moments, masses, power = np.zeros((lines.k, p, p)), np.zeros(lines.k), np.zeros(lines.k)
-    for block in rows.blocks():
-        shares, _ = responsibilities(lines, block)
-        shares *= block.counts
-        masses += shares.sum(axis=1)
-        z = block.z[first:]
-        shares *= (block.y - lines.coef @ block.z) ** 2 / lines.variances[:, None] - 1
-        power += np.sum(shares**2, axis=1)
-        for i in range(lines.k):
-            moments[i] += (z * shares[i]) @ z.T
+    sums = rows.fold(_Double(lines, first), 2 * p + 4 * lines.k, "lines that stand for two")
+    moments, masses, power = sums["moments"], sums["masses"], sums["power"]
     moments[masses < 1] = 0.0  # less than a row
     values, vectors = np.linalg.eigh(moments)
     top = np.maximum(values[:, -1], 0.0)
@@ -72,16 +67,46 @@ def _parallel(rows: FeatureRows, lines: Lines) -> tuple[float, float]:
     Noise takes up the second moment of residuals; the fourth shows :math:`3 m_2^2 - m_4 =
     2 \delta^4`. Beside other lines, which cut residuals off, it would show too much.
     """
-    powers = np.zeros(3)
-    for block in rows.blocks():
-        square = (block.y - lines.coef[0] @ block.z) ** 2
-        powers += [block.counts.sum(), block.counts @ square, block.counts @ square**2]
+    powers = rows.fold(_Powers(lines), 4, "residuals")["powers"]
     second, fourth = powers[1:] / powers[0]
     excess = max(3 * second**2 - fourth, 0.0)
     # of Gaussian residuals m_4 has variance 96 v⁴ / n, less what m_2 has in common with it
     relative = excess / second**2 if second > SMALLEST else 0.0
     score = powers[0] * relative**2 / 24
     return float((excess / 2) ** 0.25), float(score)
+
+
+@dataclass(frozen=True, eq=False)
+class _Double:
+    """Moments of the features of each line by how far rows are off it."""
+
+    lines: Lines
+    first: int
+
+    def __call__(self, block: FeatureBlock) -> Sums:
+        xp, lines = namespace_of(block.u), self.lines
+        shares, _ = responsibilities(lines, block)
+        shares *= block.counts
+        masses = as_sum(xp.sum(shares, axis=1))
+        z = block.z[self.first :, :]
+        left = block.y - move_like(lines.coef, block.u) @ block.z
+        shares *= left**2 / move_like(lines.variances, block.u)[:, None] - 1
+        turned = xp.matrix_transpose(z)
+        moments = [as_sum((z * shares[i, :]) @ turned) for i in range(lines.k)]
+        power = as_sum(xp.sum(shares**2, axis=1))
+        return {"masses": masses, "power": power, "moments": np.stack(moments)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Powers:
+    """Mass, and second and fourth moments of the residuals of one line."""
+
+    lines: Lines
+
+    def __call__(self, block: FeatureBlock) -> Sums:
+        square = (block.y - move_like(self.lines.coef[0], block.u) @ block.z) ** 2
+        c, xp = block.counts, namespace_of(square)
+        return {"powers": as_sum(xp.stack([xp.sum(c), c @ square, c @ square**2]))}
 
 
 def significant(rows: FeatureRows) -> float:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, namespace_of, to_numpy
+from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines
-from implicitmoments.fitting.rows import LabelledRows
-from implicitmoments.moments import HermiteProblem
-from implicitmoments.samples import ArraySource, MappedSource, Whitening
+from implicitmoments.samples import Block, MappedSource, Source, Sums, Whitening
 
 __all__ = ["Standard", "standardise"]
 
+BLOCK_ROWS = 16_384
 SMALLEST_MOMENT = 1e-10  # relative to the largest
+ROUNDING = 1e-13  # of labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,23 +32,28 @@ class Standard:
         Of the labels: y is ``center + scale * (standard y)``.
     constant : bool
         Labels do not vary; their scale is 1.
+    mass : float
+        Rows, with their multiplicity.
     """
 
     whitening: Whitening
     center: float
     scale: float
     constant: bool
+    mass: float
 
     @property
     def n_features(self) -> int:
         """Coordinates in which the points vary."""
         return self.whitening.n_features
 
-    def rows(self, X: Floats, y: Floats, counts: Floats | None) -> LabelledRows:
-        """Return the rows in standard coordinates."""
-        source = ArraySource(X, y=(y - self.center) / self.scale)
-        mapped = MappedSource(source, self.whitening.apply, self.whitening.n_features)
-        return LabelledRows(HermiteProblem(mapped, sample_weight=counts))
+    def rows(self, source: Source) -> FeatureRows:
+        """Return labelled rows in standard coordinates."""
+        return FeatureRows.of(MappedSource(source, self.apply, self.n_features), self.mass)
+
+    def apply(self, block: Block) -> Block:
+        """Standardise the points and labels of a block."""
+        return {**self.whitening.apply(block), "y": (block["y"] - self.center) / self.scale}
 
     def original(self, lines: Lines) -> tuple[Floats, Floats, Floats]:
         """Return coefficients (k, d), intercepts (k,) and deviations (k,) in the user's units."""
@@ -65,27 +72,59 @@ class Standard:
         return errors[:, 1:], errors[:, 0]
 
 
-def standardise(X: Floats, y: Floats, counts: Floats | None, *, intercept: bool) -> Standard:
-    """Measure the rows."""
+def standardise(source: Source, *, intercept: bool) -> Standard:
+    """Measure labelled rows: mean and covariance of points, mean and spread of labels."""
+    rows = range(source.n_rows or 0)
+    center = 0.0
     if intercept:
-        whitening = Whitening.of(ArraySource(X), counts, reduce=True)
+        whitening = Whitening.of(source, reduce=True)
+        sums = source.fold(_Labels(), rows, BLOCK_ROWS, what="mean of the labels")
+        center = float(sums["total"]) / float(sums["mass"])
     else:
-        whitening = _about_zero(X, counts)
-    center = float(np.average(y, weights=counts)) if intercept else 0.0
-    spread = float(np.sqrt(np.average((y - center) ** 2, weights=counts)))
-    rounding = 1e-13 * max(float(np.max(np.abs(y))), np.finfo(float).tiny)
-    constant = spread <= rounding
-    return Standard(whitening, center, 1.0 if constant else spread, constant)
+        whitening = _about_zero(source)
+    sums = source.fold(_Labels(center), rows, BLOCK_ROWS, what="spread of the labels")
+    mass = float(sums["mass"])
+    spread = math.sqrt(float(sums["square"]) / mass)
+    constant = spread <= ROUNDING * max(abs(center), spread, np.finfo(float).tiny)
+    return Standard(whitening, center, 1.0 if constant else spread, constant, mass)
 
 
-def _about_zero(X: Floats, counts: Floats | None) -> Whitening:
+@dataclass(frozen=True)
+class _Labels:
+    """Sums of labels and of their squares, about a number; in double precision."""
+
+    center: float = 0.0
+
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        xp = namespace_of(block["y"])
+        y = xp.astype(block["y"], xp.float64) - self.center
+        counts = xp.astype(block["counts"], xp.float64) if "counts" in block else xp.ones_like(y)
+        return {
+            "mass": float(xp.sum(counts)),
+            "total": float(counts @ y),
+            "square": float(counts @ y**2),
+        }
+
+
+def _second_moment(block: Block, rows: range) -> Sums:
+    """Sum products of the points, in double precision."""
+    xp = namespace_of(block["x"])
+    x, counts = xp.astype(block["x"], xp.float64), block.get("counts")
+    weighted = x if counts is None else x * xp.astype(counts, xp.float64)[:, None]
+    return {
+        "mass": float(len(rows) if counts is None else xp.sum(counts)),
+        "square": xp.matrix_transpose(weighted) @ x,
+    }
+
+
+def _about_zero(source: Source) -> Whitening:
     """Return the map to points whose second moment is I, without moving them."""
-    weighted = X if counts is None else X * counts[:, None]
-    mass = len(X) if counts is None else float(counts.sum())
-    values, vectors = np.linalg.eigh(weighted.T @ X / mass)
+    rows = range(source.n_rows or 0)
+    sums = source.fold(_second_moment, rows, BLOCK_ROWS, what="second moment")
+    values, vectors = np.linalg.eigh(to_numpy(sums["square"]) / float(sums["mass"]))
     varying = values > SMALLEST_MOMENT * values[-1]
     if values[-1] <= 0:
         raise ValueError("every feature is 0 in every row; lines without intercepts need others")
     V, spread = vectors[:, varying], np.sqrt(values[varying])
     inverse = V / spread if not varying.all() else (V / spread) @ V.T
-    return Whitening(np.zeros(X.shape[1]), (V * spread) @ V.T, inverse)
+    return Whitening(np.zeros(len(V)), (V * spread) @ V.T, inverse)

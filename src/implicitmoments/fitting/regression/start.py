@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Floats, namespace_of
 from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.fourier import (
@@ -102,11 +102,13 @@ def decoded_points(rows: FeatureRows, k: int, seed: int) -> tuple[Floats, Compon
     q = rows.n_features
     if not 1 < k <= min(MOST_DECODED, rows.n_rows) or q == 1:
         return np.zeros((0, q)), None
-    blocks = list(rows.blocks())
-    u = np.concatenate([block.u for block in blocks], axis=1)
-    counts = np.concatenate([block.counts for block in blocks])
+    every = rows.gathered()
+    x = namespace_of(every.u).matrix_transpose(every.u[1:-1, :])
     problem = RegressionMixtureProblem(
-        np.ascontiguousarray(u[1:-1].T), u[-1], weights="fourier", sample_weight=counts
+        np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x,
+        every.y,
+        weights="fourier",
+        sample_weight=every.counts,
     )
     read = find_components(whole_view(problem), k, seed=seed)
     guesses = read.guesses

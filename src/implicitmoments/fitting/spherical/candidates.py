@@ -8,9 +8,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.spherical.likelihood import Mixture, log_joint
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    cross_sums,
+    index_like,
+    linear_rows,
+    lower_to,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
+from implicitmoments.fitting.spherical.likelihood import Mixture
+from implicitmoments.fitting.spherical.rows import Sample
+from implicitmoments.samples import Block, Sums
 
 __all__ = ["Insertion", "best_insertions", "merge_losses", "merged"]
 
@@ -46,7 +57,7 @@ class Insertion:
 
 
 def best_insertions(
-    rows: Rows, mixture: Mixture, shares: Floats, densities: Floats, rng: np.random.Generator
+    rows: Sample, mixture: Mixture, shares: Array, densities: Array, rng: np.random.Generator
 ) -> Insertion:
     """Search for what is missing.
 
@@ -56,7 +67,7 @@ def best_insertions(
 
     Parameters
     ----------
-    rows : Rows
+    rows : Sample
     mixture : Mixture
     shares, densities : array of shape (n, k) and (n,)
         Responsibilities and log densities of the rows.
@@ -82,7 +93,7 @@ def best_insertions(
 
 
 def merge_losses(
-    rows: Rows, mixture: Mixture, shares: Floats, densities: Floats
+    rows: Sample, mixture: Mixture, shares: Array, densities: Array
 ) -> tuple[Floats, Integers]:
     """Return what it costs to merge each component with the one it shares most rows with.
 
@@ -92,22 +103,27 @@ def merge_losses(
         Fall of the log-likelihood, over all rows.
     partners : array of int of shape (k,)
     """
-    w, k = mixture.weights, mixture.k
+    w, k, xp = mixture.weights, mixture.k, namespace_of(shares)
     counted = shares if rows.sample_weight is None else shares * rows.sample_weight[:, None]
-    common = (shares.T @ counted).astype(np.float64) / np.sqrt(np.outer(w, w))
+    common = to_numpy(cross_sums(shares, counted))
+    common /= np.sqrt(np.outer(w, w))
     np.fill_diagonal(common, -1.0)
     partners = common.argmax(axis=1)
     joined = _join(mixture, np.arange(k), partners)
-    losses, first = np.zeros(k), 0
-    for x, times in rows.blocks(k):
-        last = first + len(x)
-        r = shares[first:last]
-        ratio = _log_ratios(x, joined.means, joined.variances, densities[first:last])
-        left = 1 - r - r[:, partners] + np.exp(ratio) * joined.weights
-        fall = -np.log(np.maximum(left, 1e-12))
-        losses += (fall if times is None else fall * times[:, None]).sum(axis=0, dtype=float)
-        first = last
-    return losses, partners
+    slopes = _slopes(joined.means, joined.variances, rows.X)
+    weights, places = move_like(joined.weights, rows.X), index_like(partners, rows.X)
+
+    def fall(block: Block) -> Sums:
+        ratio = xp.exp(_log_ratios(block["x"], slopes, block["densities"]))
+        r, times = block["shares"], block.get("counts")
+        left = 1 - r - xp.take(r, places, axis=1) + ratio * weights
+        logs = -xp.log(xp.clip(left, min=1e-12))
+        if times is not None:
+            logs *= times[:, None]
+        return {"losses": xp.sum(logs, axis=0, dtype=xp.float64)}
+
+    found = rows.fold(fall, k, lifted=True, densities=densities, shares=shares)
+    return to_numpy(found["losses"]), partners
 
 
 def merged(mixture: Mixture, i: int, j: int) -> Mixture:
@@ -127,10 +143,10 @@ def _join(mixture: Mixture, i: Integers, j: Integers) -> Mixture:
     return Mixture(w, means, variances)
 
 
-def _sparse_places(rows: Rows, densities: Floats, rng: np.random.Generator) -> Floats:
+def _sparse_places(rows: Sample, densities: Array, rng: np.random.Generator) -> Floats:
     """Return means of neighbours among the rows of lowest density."""
-    low = np.argsort(densities, kind="stable")[: max(1, int(SPARSE * rows.n))]
-    points = np.asarray(rows.X[low], dtype=np.float64)
+    low = np.argsort(to_numpy(densities), kind="stable")[: max(1, int(SPARSE * rows.n))]
+    points = rows.points[low].astype(np.float64)
     seeds = rng.choice(len(low), min(N_SPARSE, len(low)), replace=False)
     apart = np.sum(points**2, axis=1) - 2 * points[seeds] @ points.T
     n = min(NEIGHBOURS, len(low))
@@ -154,19 +170,22 @@ def _middles(mixture: Mixture) -> Floats:
     return np.vstack([centre, (m[pairs[:, 0]] + m[pairs[:, 1]]) / 2])
 
 
-def _halves(rows: Rows, mixture: Mixture, shares: Floats) -> Floats:
+def _halves(rows: Sample, mixture: Mixture, shares: Array) -> Floats:
     """Return both ends of the components that are longest beyond their variance."""
-    counts = shares.sum(axis=0, dtype=np.float64)
+    xp = namespace_of(shares)
+    counts = to_numpy(xp.sum(shares, axis=0, dtype=xp.float64))
+    means = move_like(mixture.means, rows.X)
     excess, ends = np.zeros(mixture.k), np.zeros((mixture.k, 2, rows.d))
     for j, (mean, v) in enumerate(zip(mixture.means, mixture.variances, strict=True)):
         # rows that have no share in the component say nothing about its shape
-        near = np.flatnonzero(shares[:, j] > 0.01)
-        if len(near) < 2:
+        (near,) = xp.nonzero(shares[:, j] > 0.01)
+        if near.shape[0] < 2:
             ends[j] = mean
             continue
-        root = np.sqrt(shares[near, j])[:, None]
-        spread = root * (rows.X[near] - mean.astype(rows.dtype))
-        values, vectors = np.linalg.eigh((spread.T @ spread).astype(np.float64) / counts[j])
+        root = xp.sqrt(xp.take(shares[:, j], near, axis=0))[:, None]
+        spread = root * (xp.take(rows.X, near, axis=0) - means[j, :])
+        gram = to_numpy(xp.matrix_transpose(spread) @ spread).astype(np.float64)
+        values, vectors = np.linalg.eigh(gram / counts[j])
         excess[j] = counts[j] * (values[-1] - v)
         length = math.sqrt(max(values[-1] - v, 0.1 * v) + 0.5 * v)
         ends[j] = mean + length * np.vstack([vectors[:, -1], -vectors[:, -1]])
@@ -175,40 +194,52 @@ def _halves(rows: Rows, mixture: Mixture, shares: Floats) -> Floats:
 
 
 def _climb(
-    rows: Rows, means: Floats, densities: Floats, eps: float, v: float, steps: int
+    rows: Sample, means: Floats, densities: Array, eps: float, v: float, steps: int
 ) -> tuple[Floats, Floats]:
     """Move each mean by EM of ``(1 − eps) p + eps N(mean, v)`` on its own; return gains too.
 
     Gains, of shape (weights judged, means), are those of the log-likelihood over all rows.
     """
-    variances = np.full(len(means), v)
-    for _ in range(steps):
-        counts, points, first = np.zeros(len(means)), np.zeros_like(means), 0
-        for x, times in rows.blocks(len(means)):
-            ratio = _log_ratios(x, means, variances, densities[first : first + len(x)])
-            first += len(x)
-            odds = np.exp(ratio + math.log(eps / (1 - eps)))
-            share = odds / (1 + odds)
-            if times is not None:
-                share *= times[:, None]
-            counts += share.sum(axis=0, dtype=np.float64)
-            points += share.T @ x
-        means = np.where(counts[:, None] > 0, points / np.maximum(counts, 1e-30)[:, None], means)
-    gains, first = np.zeros((len(FRACTIONS), len(means))), 0
-    for x, times in rows.blocks(len(means)):
-        ratio = np.exp(_log_ratios(x, means, variances, densities[first : first + len(x)]))
-        first += len(x)
+    n = len(means)
+
+    def climb(block: Block) -> Sums:
+        lifted, times = block["x"], block.get("counts")
+        xp = namespace_of(lifted)
+        odds = xp.exp(_log_ratios(lifted, slopes, block["densities"]) + math.log(eps / (1 - eps)))
+        odds /= 1 + odds
+        if times is not None:
+            odds *= times[:, None]
+        return {"moments": cross_sums(odds, lifted)}
+
+    def gain(block: Block) -> Sums:
+        lifted, times = block["x"], block.get("counts")
+        xp = namespace_of(lifted)
+        ratio = xp.exp(_log_ratios(lifted, slopes, block["densities"])) - 1
+        sums = {}
         for i, fraction in enumerate(FRACTIONS):
-            weight = eps * fraction / FRACTIONS[0]
-            rise = np.log1p(weight * (ratio - 1))
-            gains[i] += (rise if times is None else rise * times[:, None]).sum(axis=0, dtype=float)
-    return means, gains
+            rise = xp.log1p((eps * fraction / FRACTIONS[0]) * ratio)
+            if times is not None:
+                rise *= times[:, None]
+            sums[str(i)] = xp.sum(rise, axis=0, dtype=xp.float64)
+        return sums
+
+    for _ in range(steps):
+        slopes = _slopes(means, np.full(n, v), rows.X)
+        moments = to_numpy(rows.fold(climb, n, lifted=True, densities=densities)["moments"])
+        counts, points = moments[:, -1:], moments[:, :-2]
+        means = np.where(counts > 0, points / np.maximum(counts, 1e-30), means)
+    slopes = _slopes(means, np.full(n, v), rows.X)
+    gains = rows.fold(gain, n, lifted=True, densities=densities)
+    return means, np.stack([to_numpy(gains[str(i)]) for i in range(len(FRACTIONS))])
 
 
-def _log_ratios(x: Floats, means: Floats, variances: Floats, densities: Floats) -> Floats:
-    """Return ``log N(x; mean, v I) − log p(x)`` for rows x and every mean, (n, means)."""
-    ones = Mixture(np.ones(len(means)), means, variances)
-    ratio = log_joint(x, ones)
-    ratio -= densities.astype(x.dtype)[:, None]
-    np.minimum(ratio, LARGEST_LOG, out=ratio)
-    return ratio
+def _slopes(means: Floats, variances: Floats, like: Array) -> Array:
+    return move_like(Mixture(np.ones(len(means)), means, variances).slopes, like)
+
+
+def _log_ratios(lifted: Array, slopes: Array, densities: Array) -> Array:
+    """Return ``log N(x; mean, v I) − log p(x)`` for lifted rows and every mean, (n, means)."""
+    xp = namespace_of(lifted)
+    ratio = linear_rows(lifted, slopes)
+    ratio -= xp.astype(densities, lifted.dtype)[:, None]
+    return lower_to(ratio, LARGEST_LOG)

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from implicitmoments.backends import to_numpy
 from implicitmoments.fitting.spherical.candidates import best_insertions, merge_losses, merged
 from implicitmoments.fitting.spherical.em import VarianceModel, polish
 from implicitmoments.fitting.spherical.fit import Fit, Search, finish, fit_sample
 from implicitmoments.fitting.spherical.from_moments import trim
 from implicitmoments.fitting.spherical.likelihood import Mixture, gather, responsibilities
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import Rows, Sample
 from implicitmoments.fitting.spherical.variance import guess_variance
 from implicitmoments.models import SphericalMixtureProblem
 from implicitmoments.moments import implicit_moments
@@ -26,14 +27,14 @@ MISSES = 2  # insertions in a row that do not pay before the search stops
 PROMISING = 4  # candidates that are tried for one insertion
 
 
-def bic(sample: Rows, mixture: Mixture, model: VarianceModel) -> float:
+def bic(sample: Sample, mixture: Mixture, model: VarianceModel) -> float:
     """Return the Bayesian information criterion of a mixture on rows."""
     likelihood = gather(sample, mixture).log_likelihood
     n_parameters = mixture.k * (mixture.d + 1) - 1 + model.parameters(mixture.k)
     return -2 * likelihood + n_parameters * math.log(sample.total)
 
 
-def spectral_rank(sample: Rows, most: int, model: VarianceModel) -> int:
+def spectral_rank(sample: Sample, most: int, model: VarianceModel) -> int:
     """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
     kept, _ = trim(sample)
     room = kept.d * (kept.d + 1) // 2
@@ -41,7 +42,7 @@ def spectral_rank(sample: Rows, most: int, model: VarianceModel) -> int:
     if most < 2:
         return 1
     variance = max(model.known or guess_variance(kept, most)[0], model.floor)
-    center = np.average(kept.X, axis=0, weights=kept.sample_weight)
+    center = np.average(kept.points, axis=0, weights=kept.counts)
     problem = SphericalMixtureProblem(
         kept.X, variance=variance, center=center, sample_weight=kept.sample_weight
     )
@@ -49,7 +50,7 @@ def spectral_rank(sample: Rows, most: int, model: VarianceModel) -> int:
         report = implicit_moments(problem, n_components=most, order=4).steps[-1]
     except (ValueError, np.linalg.LinAlgError):
         return 1
-    above = int(np.sum(report.spectrum[:most] > ABOVE * report.floor))
+    above = int(np.sum(to_numpy(report.spectrum)[:most] > ABOVE * report.floor))
     return min(max(above, 1), most)
 
 
@@ -69,8 +70,8 @@ def fit_auto(
     search : Search
     rng : Generator
     """
-    sample = rows.sample(max(FEWEST_ROWS, ROWS_A_COMPONENT * most), rng)
-    most = min(most, len(np.unique(sample.X, axis=0)))
+    sample = rows.sample(max(FEWEST_ROWS, ROWS_A_COMPONENT * most), rng, most)
+    most = min(most, len(np.unique(sample.points, axis=0)))
     spectral = spectral_rank(sample, most, model)
     mixture, start, stats = fit_sample(rows, sample, spectral, model, search, rng)
     best, rung = bic(sample, mixture, model), spectral
@@ -103,7 +104,7 @@ def fit_auto(
 
 
 def shrink(
-    sample: Rows,
+    sample: Sample,
     mixture: Mixture,
     model: VarianceModel,
     rng: np.random.Generator,  # noqa: ARG001 (the signature of grow)
@@ -118,7 +119,7 @@ def shrink(
 
 
 def grow(
-    sample: Rows, mixture: Mixture, model: VarianceModel, rng: np.random.Generator
+    sample: Sample, mixture: Mixture, model: VarianceModel, rng: np.random.Generator
 ) -> Mixture | None:
     """Add the component that gains most after EM, of a few that promise most."""
     shares, densities = responsibilities(sample, mixture)

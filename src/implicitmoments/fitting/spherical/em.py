@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicitmoments.fitting.spherical.likelihood import Mixture, Sums, gather
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import AnyRows
 
 __all__ = ["Polished", "VarianceModel", "maximise", "polish"]
 
@@ -84,7 +84,7 @@ def maximise(sums: Sums, before: Mixture, model: VarianceModel) -> Mixture:
 
 
 def polish(
-    rows: Rows, mixture: Mixture, model: VarianceModel, max_iter: int, tol: float
+    rows: AnyRows, mixture: Mixture, model: VarianceModel, max_iter: int, tol: float
 ) -> Polished:
     r"""Iterate EM until the mean log-likelihood of a row rises by less than ``tol``.
 

@@ -12,7 +12,7 @@ from implicitmoments.fitting.spherical.em import Polished, VarianceModel, polish
 from implicitmoments.fitting.spherical.from_moments import read_moments
 from implicitmoments.fitting.spherical.likelihood import Mixture
 from implicitmoments.fitting.spherical.repair import Repaired, repair
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import Rows, Sample
 from implicitmoments.fitting.spherical.start import Start, choose_start
 
 __all__ = ["Fit", "Search", "finish", "fit_mixture", "fit_sample"]
@@ -89,7 +89,7 @@ def finish(
 
 def fit_sample(
     rows: Rows,
-    sample: Rows | None,
+    sample: Sample | None,
     k: int,
     model: VarianceModel,
     search: Search,
@@ -101,7 +101,7 @@ def fit_sample(
     """
     clock = perf_counter()
     reading = read_moments(rows, k, model, search.order, rng) if k > 1 else None
-    few = sample or rows.sample(max(FEWEST_ROWS, ROWS_A_COMPONENT * k), rng)
+    few = sample or rows.sample(max(FEWEST_ROWS, ROWS_A_COMPONENT * k), rng, k)
     start = choose_start(few, k, reading, model, rng)
     begun = perf_counter()
     stats = {**start.numbers, "seconds_start": begun - clock}
@@ -109,14 +109,14 @@ def fit_sample(
         return start.mixture, start, stats
     mixture = start.mixture
     if sample is None and reading is not None and not reading.clear:
-        sample = rows.sample(max(FEWEST_ROWS, ROWS_IF_UNCLEAR * k), rng)
+        sample = rows.sample(max(FEWEST_ROWS, ROWS_IF_UNCLEAR * k), rng, k)
         if reading.mixture is not None and start.kind == "moments":
             mixture = reading.mixture  # EM on few rows may have led it astray
     sample = sample or few
     repaired = [_settle(sample, mixture, model, search, rng)]
-    if repaired[0].mixture.weights.min() < FAINT / k and sample.n < rows.n:
+    if repaired[0].mixture.weights.min() < FAINT / k and sample.n < rows.census.there:
         # few rows in a tail may look like a component, until there are more rows
-        sample = rows.sample(MORE_ROWS * sample.n, rng)
+        sample = rows.sample(MORE_ROWS * sample.n, rng, k)
         repaired.append(_settle(sample, repaired[0].mixture, model, search, rng))
     stats |= {
         "sample_rows": sample.n,
@@ -128,7 +128,11 @@ def fit_sample(
 
 
 def _settle(
-    sample: Rows, mixture: Mixture, model: VarianceModel, search: Search, rng: np.random.Generator
+    sample: Sample,
+    mixture: Mixture,
+    model: VarianceModel,
+    search: Search,
+    rng: np.random.Generator,
 ) -> Repaired:
     settled = polish(sample, mixture, model, SETTLING, SETTLED).mixture
     return repair(sample, settled, model, search.n_repairs, rng)

@@ -11,7 +11,7 @@ from implicitmoments.backends import Floats
 from implicitmoments.fitting.spherical.em import VarianceModel
 from implicitmoments.fitting.spherical.likelihood import Mixture
 from implicitmoments.fitting.spherical.outliers import far_limit, radii
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import Rows, Sample
 from implicitmoments.fitting.spherical.variance import guess_variance
 from implicitmoments.models import SphericalMixtureProblem
 from implicitmoments.moments.decode import Components, find_components
@@ -72,12 +72,12 @@ def read_moments(
         kept, n_far = trim(sample)
         reading = _decode(kept, k, model, order, int(rng.integers(2**31)))
         reading.numbers["far_rows"] = n_far / sample.n
-        if reading.clear or n >= min(rows.n, MANY_ROWS):
+        if reading.clear or n >= min(rows.census.there, MANY_ROWS):
             return reading
         n = MANY_ROWS
 
 
-def trim(sample: Rows) -> tuple[Rows, int]:
+def trim(sample: Sample) -> tuple[Sample, int]:
     """Leave out rows so far out that they would rule sixth moments; return how many."""
     radius = radii(sample)
     near = radius <= far_limit(radius)
@@ -86,7 +86,7 @@ def trim(sample: Rows) -> tuple[Rows, int]:
     return sample.take(np.flatnonzero(near)), int(np.sum(~near))
 
 
-def _decode(kept: Rows, k: int, model: VarianceModel, order: int | None, seed: int) -> Reading:
+def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed: int) -> Reading:
     numbers: dict[str, Any] = {"moment_rows": kept.n}
     if kept.n < max(k, 2):
         words = f"there are {kept.n} distinct rows for {k} components: moments say nothing"
@@ -117,8 +117,8 @@ def _weights(found: Components) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _inside(means: Floats, kept: Rows) -> Floats:
+def _inside(means: Floats, kept: Sample) -> Floats:
     """Bring means that were read too long back to the ball that the rows fill."""
-    reach = float(np.linalg.norm(kept.X, axis=1).max())
+    reach = float(radii(kept).max())
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means * np.minimum(1.0, reach / np.maximum(lengths, 1e-300)), dtype=float)

@@ -7,10 +7,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    cross_sums,
+    lift_rows,
+    linear_rows,
+    move_like,
+    namespace_of,
+    softmax_rows,
+    to_numpy,
+)
+from implicitmoments.fitting.spherical.rows import AnyRows, Sample
+from implicitmoments.samples import Block
+from implicitmoments.samples import Sums as NamedSums
 
-__all__ = ["Mixture", "Sums", "gather", "log_densities", "log_joint", "responsibilities"]
+__all__ = [
+    "Mixture",
+    "Sums",
+    "gather",
+    "log_densities",
+    "log_joint",
+    "log_likelihood",
+    "responsibilities",
+]
 
 SMALLEST_WEIGHT = 1e-300
 
@@ -45,6 +65,15 @@ class Mixture:
     def pooled(self) -> float:
         """Mean variance of a row."""
         return float(self.weights @ self.variances / self.weights.sum())
+
+    @property
+    def slopes(self) -> Floats:
+        """Log densities with the weights, as linear functions of (x, |x|², 1): (d + 2, k)."""
+        v = self.variances
+        offsets = np.log(np.maximum(self.weights, SMALLEST_WEIGHT))
+        offsets = offsets - 0.5 * np.sum(self.means**2, axis=1) / v
+        offsets = offsets - 0.5 * self.d * np.log(2 * math.pi * v)
+        return np.vstack([self.means.T / v, -0.5 / v, offsets])
 
     def without(self, j: int) -> Mixture:
         """Return the other components, with weights that sum to 1."""
@@ -108,78 +137,65 @@ class Sums:
         )
 
 
-def log_joint(x: Floats, mixture: Mixture) -> Floats:
+def log_joint(x: Array, mixture: Mixture) -> Array:
     """Return ``log w_i + log N(x; μ_i, v_i I)`` for rows (n, d), as (n, k).
 
-    One matrix product of (x, |x|²) with (μ_i / v_i, −1 / 2v_i).
+    One matrix product of (x, |x|², 1) with (μ_i / v_i, −1 / 2v_i, offset).
     """
-    slopes, offsets = _natural(mixture)
-    joint: Floats = _lifted(x) @ slopes.astype(x.dtype)
-    joint += offsets.astype(x.dtype)
-    return joint
+    return linear_rows(lift_rows(x), move_like(mixture.slopes, x))
 
 
-def log_densities(rows: Rows, mixture: Mixture) -> Floats:
-    """Return the log density of every row, in the units of the rows."""
-    found = [_normalise(log_joint(x, mixture)) for x, _ in rows.blocks(mixture.k)]
-    return np.concatenate(found).astype(np.float64)
+def log_densities(x: Array, mixture: Mixture) -> Array:
+    """Return the log density of every row (n, d), in the units of the mixture."""
+    return softmax_rows(log_joint(x, mixture))[1]
 
 
-def responsibilities(rows: Rows, mixture: Mixture) -> tuple[Floats, Floats]:
+def responsibilities(sample: Sample, mixture: Mixture) -> tuple[Array, Array]:
     """Return the shares (n, k) of the components in every row, and log densities (n,)."""
-    shares, densities = [], []
-    for x, _ in rows.blocks(mixture.k):
-        joint = log_joint(x, mixture)
-        densities.append(_normalise(joint))
-        shares.append(joint)
-    return np.concatenate(shares), np.concatenate(densities).astype(np.float64)
+    slopes, parts = move_like(mixture.slopes, sample.X), []
+    for rows in sample.blocks(mixture.k):
+        lifted = sample.lifted[rows.start : rows.stop, :]
+        parts.append(softmax_rows(linear_rows(lifted, slopes)))
+    xp = namespace_of(sample.X)
+    densities = xp.concat([part[1] for part in parts])
+    return xp.concat([part[0] for part in parts]), xp.astype(densities, xp.float64)
 
 
-def gather(rows: Rows, mixture: Mixture) -> Sums:
+def gather(rows: AnyRows, mixture: Mixture) -> Sums:
     """Sum responsibilities and rows over all rows: the E-step."""
-    k, d = mixture.means.shape
-    natural = _natural(mixture)
-    slopes: Floats = natural[0].astype(rows.dtype)
-    offsets: Floats = natural[1].astype(rows.dtype)
-    counts, moments, likelihood = np.zeros(k), np.zeros((k, d + 1)), 0.0
-    for x, times in rows.blocks(k):
-        lifted = _lifted(x)
-        shares = lifted @ slopes
-        shares += offsets
-        densities = _normalise(shares)
+    step = _EStep(move_like(mixture.slopes, rows.like))
+    found = rows.fold(step, mixture.k, "EM", lifted=True)
+    moments = to_numpy(found["moments"])
+    return Sums(
+        moments[:, -1],
+        moments[:, :-2],
+        moments[:, -2],
+        float(found["log_likelihood"]),
+        float(found["total"]),
+    )
+
+
+def log_likelihood(rows: AnyRows, mixture: Mixture) -> float:
+    """Return the log-likelihood of all rows."""
+    return gather(rows, mixture).log_likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class _EStep:
+    """Sums of a block of lifted rows; on a device nothing waits for them."""
+
+    slopes: Array
+
+    def __call__(self, block: Block) -> NamedSums:
+        lifted, times = block["x"], block.get("counts")
+        xp = namespace_of(lifted)
+        shares, densities = softmax_rows(linear_rows(lifted, move_like(self.slopes, lifted)))
+        total = float(lifted.shape[0])
         if times is not None:
-            shares *= times[:, None]
-            densities = densities * times
-        counts += shares.sum(axis=0, dtype=np.float64)
-        moments += shares.T @ lifted
-        likelihood += float(densities.sum(dtype=np.float64))
-    return Sums(counts, moments[:, :d], moments[:, d], likelihood, rows.total)
-
-
-def _natural(mixture: Mixture) -> tuple[Floats, Floats]:
-    """Return slopes (d + 1, k) and offsets (k,) of the log densities in (x, |x|²)."""
-    v, d = mixture.variances, mixture.means.shape[1]
-    slopes = np.vstack([mixture.means.T / v, -0.5 / v])
-    offsets = np.log(np.maximum(mixture.weights, SMALLEST_WEIGHT))
-    offsets = offsets - 0.5 * np.sum(mixture.means**2, axis=1) / v
-    return slopes, offsets - 0.5 * d * np.log(2 * math.pi * v)
-
-
-def _lifted(x: Floats) -> Floats:
-    """Return (x, |x|²)."""
-    n, d = x.shape
-    lifted = np.empty((n, d + 1), dtype=x.dtype)
-    lifted[:, :d] = x
-    np.einsum("ij,ij->i", x, x, out=lifted[:, d])
-    return lifted
-
-
-def _normalise(joint: Floats) -> Floats:
-    """Turn log joint densities into responsibilities, in place; return log densities."""
-    top = joint.max(axis=1)
-    joint -= top[:, None]
-    np.exp(joint, out=joint)
-    total = joint.sum(axis=1)
-    joint /= total[:, None]
-    densities: Floats = top + np.log(total)
-    return densities
+            lifted, densities = lifted * times[:, None], densities * times
+            total = xp.sum(times, dtype=xp.float64)
+        return {
+            "moments": cross_sums(shares, lifted),
+            "log_likelihood": xp.sum(densities, dtype=xp.float64),
+            "total": total,
+        }

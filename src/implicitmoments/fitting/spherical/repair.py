@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, Floats, namespace_of
 from implicitmoments.fitting.spherical.candidates import (
     Insertion,
     best_insertions,
@@ -15,7 +15,7 @@ from implicitmoments.fitting.spherical.candidates import (
 )
 from implicitmoments.fitting.spherical.em import VarianceModel, polish
 from implicitmoments.fitting.spherical.likelihood import Mixture, responsibilities
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import Sample
 
 __all__ = ["Repaired", "prune", "repair"]
 
@@ -49,14 +49,13 @@ class Repaired:
 
 
 def repair(
-    rows: Rows, mixture: Mixture, model: VarianceModel, n_repairs: int, rng: np.random.Generator
+    rows: Sample, mixture: Mixture, model: VarianceModel, n_repairs: int, rng: np.random.Generator
 ) -> Repaired:
     """Insert, merge and judge until nothing promises a rise, at most ``n_repairs`` times.
 
     Parameters
     ----------
-    rows : Rows
-        A sample of rows, held as they are read.
+    rows : Sample
     mixture : Mixture
         A rest point of EM on these rows.
     model : VarianceModel
@@ -87,7 +86,7 @@ def repair(
     return Repaired(mixture, accepted, tried, level - first, missing)
 
 
-def prune(rows: Rows, mixture: Mixture, k: int, model: VarianceModel) -> Mixture:
+def prune(rows: Sample, mixture: Mixture, k: int, model: VarianceModel) -> Mixture:
     """Merge the components that cost least until k are left."""
     while mixture.k > k:
         shares, densities = responsibilities(rows, mixture)
@@ -112,7 +111,7 @@ def _promising(found: Insertion, failures: int, d: int) -> Floats:
     return chosen if last - first == 1 or len(chosen) > 1 else chosen[:0]
 
 
-def _swap(rows: Rows, mixture: Mixture, means: Floats, model: VarianceModel) -> Mixture:
+def _swap(rows: Sample, mixture: Mixture, means: Floats, model: VarianceModel) -> Mixture:
     """Insert components, let EM settle them, and merge back to as many as there were."""
     larger = mixture.with_also(means, 0.5 / mixture.k, mixture.pooled)
     larger = polish(rows, larger, model, AFTER_INSERTION, TOLERANCE).mixture
@@ -120,7 +119,6 @@ def _swap(rows: Rows, mixture: Mixture, means: Floats, model: VarianceModel) -> 
     return polish(rows, smaller, model, BEFORE_VERDICT, TOLERANCE).mixture
 
 
-def _likelihood(rows: Rows, densities: Floats) -> float:
-    if rows.sample_weight is None:
-        return float(densities.sum())
-    return float(densities @ rows.sample_weight)
+def _likelihood(rows: Sample, densities: Array) -> float:
+    xp, counts = namespace_of(densities), rows.sample_weight
+    return float(xp.sum(densities if counts is None else densities * counts))

@@ -1,142 +1,208 @@
-"""Rows as the fit sees them: centred, scaled, weighted, in blocks."""
+"""Rows as the fit sees them: centred, scaled, weighted, in blocks, wherever they lie."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.samples import blocks
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.fitting.spherical.reader import Limit, Reader, Rule, some_rows
+from implicitmoments.fitting.spherical.sample import Sample, hold, rows_a_block
+from implicitmoments.samples import Block, RowDraws, Source, Stream, Sums
 
-__all__ = ["Rows", "count_rows", "place_rows"]
+__all__ = ["AnyRows", "Census", "Integers", "Rows", "Sample", "draw_numbers"]
 
-COUNTED = 8_000  # rows up to which equal ones are counted
-PROBED = 10_000  # rows from which the centre and the unit of length are taken
-BLOCK_NUMBERS = 2**17  # of log densities in one block: what is made of it stays in the cache
-FEWEST_ROWS = 256
-FAR_OUT = 100.0  # units: a row's square is then up to 1e4, and float32 knows it to 1e-3
-RESOLUTION = 1e-9  # of lengths, relative to the centre: below it points are one point
+Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+MOST_PICKED = 2**22  # rows that are looked at for a sample
+SAMPLED_NUMBERS = 2**26  # held of a sample, or made of it: 256 MB in float32
+PICKED_NUMBERS = 2**24  # read at a time for a sample
+STRETCH = 2**20  # rows among which numbers are drawn at a time
+
+
+@dataclass(frozen=True)
+class Census:
+    """How many rows there are.
+
+    Attributes
+    ----------
+    there : int
+        Rows that are kept and count at all.
+    total : float
+        The same, with their weight.
+    """
+
+    there: int
+    total: float
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    r"""Rows x of data, read as :math:`(x - c) / s` in the precision asked for.
+    """Rows of a source, read by a Reader.
 
     Attributes
     ----------
-    X : array of shape (n, d)
-    sample_weight : array of shape (n,) or None
-        How often each row counts.
+    source : Source
     center : array of shape (d,) or None
-        None where X holds what is to be read.
     scale : float
     block_rows : int or None
         Rows read at a time; by default fewer the more components there are.
-    dtype : type
-        float64, or float32 where only a search depends on it.
+    wide : bool
+    rules : tuple of Rule
+    near : Limit or None
+        See :class:`Reader`.
+    known : Census or None
+        Counted where it is not given.
     """
 
-    X: np.ndarray[Any, Any]
-    sample_weight: Floats | None
-    center: Floats | None
-    scale: float
+    source: Source
+    center: Floats | None = None
+    scale: float = 1.0
     block_rows: int | None = None
-    dtype: type = np.float64
+    wide: bool = False
+    rules: tuple[Rule, ...] = ()
+    near: Limit | None = None
+    known: Census | None = None
 
     @property
     def n(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
+        """Rows of the source, whether they are there or not."""
+        return self.source.n_rows or 0
 
     @property
     def d(self) -> int:
         """Number of features."""
-        return int(self.X.shape[1])
+        return self.source.n_features
 
     @cached_property
+    def first(self) -> Block:
+        """The first row: it has the library, precision and device of all, and their columns."""
+        return self.source.read(range(1), RowDraws(0, range(1), (Stream.ROWS,)))
+
+    @cached_property
+    def like(self) -> Array:
+        """An array of the library, the precision and on the device in which sums are made."""
+        x = self.first["x"]
+        xp = namespace_of(x)
+        return xp.astype(x, xp.float64, copy=False) if self.wide else x
+
+    @cached_property
+    def reader(self) -> Reader:
+        """What reads a block."""
+        center = None if self.center is None else move_like(self.center, self.like)
+        return Reader(center, self.scale, self.wide, self.rules, self.near)
+
+    @cached_property
+    def census(self) -> Census:
+        """How many rows there are."""
+        if self.known is not None:
+            return self.known
+        if "counts" not in self.first and not self.rules and self.near is None:
+            return Census(self.n, float(self.n))
+        found = self.fold(_count, self.d, "counting rows")
+        return Census(round(float(found["there"])), float(found["total"]))
+
+    @property
     def total(self) -> float:
         """Rows counted with their weight."""
-        return float(self.n if self.sample_weight is None else self.sample_weight.sum())
+        return self.census.total
 
-    def blocks(self, width: int = 32) -> Iterator[tuple[Floats, Floats | None]]:
-        """Yield ``(points, weights)``; ``width`` numbers are made of each row."""
-        size = self.block_rows or max(FEWEST_ROWS, BLOCK_NUMBERS // max(width, self.d))
-        for rows in blocks(range(self.n), size):
-            yield self._read(self.X[rows.start : rows.stop]), self._counts(rows)
+    def fold(
+        self, measure: Callable[[Block], Sums], width: int, what: str, *, lifted: bool = False
+    ) -> Sums:
+        """Sum over blocks as they are read; ``width`` numbers are made of each row."""
+        size = self.block_rows or rows_a_block(max(width, self.d), self.like)
+        return self.source.fold(
+            _Read(self.reader, lifted, measure), range(self.n), size, what=what
+        )
 
-    def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """Return n rows without replacement, in order; rows that do not count are left out.
+    def sample(self, n: int, rng: np.random.Generator, width: int = 1) -> Sample:
+        """Return about n rows without replacement, in order; only rows that are there.
 
         All rows where there are no more than n of them. They are held as they are read, in
-        float32 unless some row lies so far out that its square would drown the others.
+        float32 unless some row lies so far out that its square would drown the others. Where
+        ``width`` numbers will be made of each row, n is at most what memory should hold.
         """
-        counts = self.sample_weight
-        there = np.arange(self.n) if counts is None else np.flatnonzero(counts > 0)
-        if len(there) > n:
-            there = np.sort(rng.choice(there, n, replace=False))
-        return self.take(there)
+        n = min(n, SAMPLED_NUMBERS // max(width, self.d))
+        there = max(1, self.census.there)
+        asked = n if there == self.n else math.ceil(n * (self.n / there))
+        return self.held(draw_numbers(self.n, min(asked, MOST_PICKED), rng))
 
-    def take(self, chosen: np.ndarray[Any, Any]) -> Rows:
-        """Return the chosen rows, held as they are read."""
-        counts = None if self.sample_weight is None else self.sample_weight[chosen]
-        points = self._read(self.X[chosen])
-        dtype = np.float64 if np.abs(points).max() > FAR_OUT else np.float32
-        points = points.astype(dtype, copy=False)
-        return Rows(points, counts, None, 1.0, self.block_rows, dtype)
+    def held(self, numbers: Integers | None = None) -> Sample:
+        """Return the rows of these numbers that are there, or all, held as they are read."""
+        block = self.picked(np.arange(self.n) if numbers is None else numbers)
+        return hold(block["x"], block.get("counts"), self.block_rows)
 
-    def _counts(self, rows: range) -> Floats | None:
-        if self.sample_weight is None:
-            return None
-        counts: Floats = self.sample_weight[rows.start : rows.stop].astype(self.dtype)
-        return counts
+    def picked(self, numbers: Integers) -> dict[str, Array]:
+        """Return the columns of the rows of these numbers that are there, as they are read."""
+        step, parts = max(1, PICKED_NUMBERS // self.d), []
+        for first in range(0, len(numbers), step):
+            picked = self.source.pick(numbers[first : first + step], what="some of the rows")
+            block = self.reader(picked)
+            counts = block.get("counts")
+            if counts is not None and not bool(namespace_of(counts).all(counts > 0)):
+                block = some_rows(block, namespace_of(counts).nonzero(counts > 0)[0])
+            parts.append(block)
+        xp = namespace_of(parts[0]["x"])
+        return {name: xp.concat([part[name] for part in parts]) for name in parts[0]}
 
-    def _read(self, x: np.ndarray[Any, Any]) -> Floats:
-        moved = x if self.center is None else (x - self.center) / self.scale
-        read: Floats = moved.astype(self.dtype, copy=False)
-        return read
+    def take(self, numbers: Integers) -> Sample:
+        """Return the rows of these numbers; those that are not there count zero times."""
+        picked = dict(self.source.pick(numbers, what="some of the rows"))
+        unruled = Reader(self.reader.center, self.scale, self.wide)(picked)
+        if not self.rules and self.near is None:
+            return hold(unruled["x"], unruled.get("counts"), self.block_rows)
+        places = np.arange(len(numbers), dtype=np.float64)
+        marked = self.reader({**picked, "counts": move_like(places, picked["x"])})
+        there = to_numpy(marked["counts"]).astype(np.int64)
+        counts = np.zeros(len(numbers))
+        counts[there] = to_numpy(unruled["counts"])[there] if "counts" in unruled else 1.0
+        return hold(unruled["x"], move_like(counts, unruled["x"]), self.block_rows)
 
 
-def count_rows(
-    X: np.ndarray[Any, Any], sample_weight: Floats | None
-) -> tuple[np.ndarray[Any, Any], Floats | None]:
-    """Count equal rows once with their weights added, where there are not too many.
+AnyRows: TypeAlias = Rows | Sample
 
-    Weights and repeated rows then give the same fit, whatever their order. Weights with a mean
-    below 1 are no counts; they are scaled to a mean of 1.
+
+def draw_numbers(n_rows: int, n: int, rng: np.random.Generator) -> Integers:
+    """Draw n of the numbers below ``n_rows``, in ascending order; all if there are no more.
+
+    Of many, every stretch gives its share, so that nothing of the length of all is made.
     """
-    counts = sample_weight
-    if counts is not None:
-        X, counts = X[counts > 0], counts[counts > 0]
-        counts = counts / min(float(counts.mean()), 1.0)
-    if len(X) > COUNTED:
-        return X, counts
-    distinct, place = np.unique(X, axis=0, return_inverse=True)
-    if counts is None and len(distinct) == len(X):
-        return distinct, None
-    added = np.bincount(place.ravel(), weights=counts, minlength=len(distinct)).astype(float)
-    return distinct, None if np.all(added == 1.0) else added
+    if n >= n_rows:
+        return np.arange(n_rows)
+    edges = [*range(0, n_rows, STRETCH), n_rows]
+    drawn = []
+    for low, high in pairwise(edges):
+        quota = n * high // n_rows - n * low // n_rows
+        drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
+    return np.concatenate(drawn)
 
 
-def place_rows(
-    X: np.ndarray[Any, Any], sample_weight: Floats | None, block_rows: int | None = None
-) -> Rows:
-    """Centre and scale rows by medians, which a few wild rows do not move.
+@dataclass(frozen=True)
+class _Read:
+    """Measures blocks as they are read: what a pass sends to where the rows are."""
 
-    The unit is the root of the median squared distance from the centre over the number of
-    features; the standard deviation where half the rows are one point.
-    """
-    there = X if sample_weight is None else X[sample_weight > 0]
-    probe = there[:: max(1, len(there) // PROBED)].astype(np.float64)
-    center = np.median(probe, axis=0)
-    size = float(np.abs(center).max())
-    spread = probe - center
-    unit = float(np.abs(spread).max())
-    if unit <= max(RESOLUTION * size, np.finfo(np.float64).tiny):
-        return Rows(X, sample_weight, center, max(size, 1.0), block_rows)
-    squares = np.mean((spread / unit) ** 2, axis=1)  # no overflow, whatever the unit
-    typical = float(np.median(squares)) or float(np.mean(squares))
-    return Rows(X, sample_weight, center, unit * float(np.sqrt(typical)), block_rows)
+    reader: Reader
+    lifted: bool
+    measure: Callable[[Block], Sums]
+
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        return self.measure(self.reader(block, self.lifted))
+
+
+def _count(block: Block) -> Sums:
+    counts = block.get("counts")
+    if counts is None:
+        n = float(block["x"].shape[0])
+        return {"there": n, "total": n}
+    xp = namespace_of(counts)
+    return {
+        "there": xp.sum(xp.astype(counts > 0, xp.float64)),
+        "total": xp.sum(counts, dtype=xp.float64),
+    }

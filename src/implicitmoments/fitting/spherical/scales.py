@@ -9,26 +9,24 @@ them, no component has rows in two groups, and the likelihood is a sum over grou
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
 
 from implicitmoments.fitting.spherical.choose_k import fit_auto, grow, shrink
 from implicitmoments.fitting.spherical.em import Polished, VarianceModel, polish
 from implicitmoments.fitting.spherical.fit import Fit, Search, fit_mixture
+from implicitmoments.fitting.spherical.groups import Apart, Group, Groups, far_groups
 from implicitmoments.fitting.spherical.likelihood import Mixture, gather
-from implicitmoments.fitting.spherical.rows import Rows, place_rows
+from implicitmoments.fitting.spherical.outliers import take_census
+from implicitmoments.fitting.spherical.placing import in_memory, place_rows
+from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.start import Start
 
-__all__ = ["far_groups", "fit_by_scale"]
+__all__ = ["fit_by_scale"]
 
-LINKED = 2_000  # rows among which groups are looked for
-JUMP = 500.0  # distance of groups over the largest step inside them: one fit bears less than that
-SMALLEST_GROUP = 0.02  # of an equal share of rows
 COMPARED = 8_000  # rows of a group on which components are added or merged
-
-Labels: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+HELD_NUMBERS = 2**23  # of rows in all: then a group is held in memory
 
 
 def fit_by_scale(
@@ -40,14 +38,13 @@ def fit_by_scale(
     rng: np.random.Generator,
 ) -> Fit:
     """Fit k components, or as many as BIC says up to ``most``; far groups of rows apart."""
-    labels = far_groups(rows, most if k is None else k, rng)
-    if labels is None and k is None:
+    told = far_groups(rows, most if k is None else k, rng)
+    if told is None and k is None:
         return fit_auto(rows, most, model, search, rng)
-    if labels is None:
+    if told is None:
         return fit_mixture(rows, k or 1, model, search, rng)
-    n_groups = int(labels.max()) + 1
-    room = (most if k is None else k) - n_groups + 1
-    groups = [_group(rows, labels == g) for g in range(n_groups)]
+    room = (most if k is None else k) - told.n + 1
+    groups = [_group(rows, told, g) for g in range(told.n)]
     models = [_rescaled(model, rows, group) for group in groups]
     fits = [
         fit_by_scale(group, None, room, own, search, rng)
@@ -59,38 +56,16 @@ def fit_by_scale(
     return _joined(rows, groups, mixtures, models, fits, search)
 
 
-def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Labels | None:
-    """Return the group of every row; None if all are one.
-
-    Groups are what single linkage has left before its steps grow fivehundredfold at once.
-    """
-    if k == 1 or rows.n < 2 * k:
-        return None
-    sample = rows.sample(LINKED, rng)
-    x = np.asarray(sample.X, dtype=np.float64)
-    links = linkage(x, method="single")
-    heights = links[:, 2]
-    last = heights[-(k - 1) :] if k > 1 else heights[-1:]
-    inside = np.maximum(np.append(heights[-k : -(k - 1)], last[:-1])[-len(last) :], 0.0)
-    jumps = np.flatnonzero(last > JUMP * inside)
-    jumps = jumps[inside[jumps] > 0]
-    if len(jumps) == 0:
-        return None
-    cut = 0.5 * (last[jumps[-1]] + inside[jumps[-1]])
-    group = fcluster(links, cut, criterion="distance") - 1
-    sizes = np.bincount(group)
-    if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
-        return None
-    squares, nearest = np.sum(x**2, axis=1), []
-    for points, _ in rows.blocks(len(x)):
-        nearest.append((squares - 2 * points @ x.T).argmin(axis=1))
-    labels: Labels = group[np.concatenate(nearest)]
-    return labels
-
-
-def _group(rows: Rows, chosen: Labels) -> Rows:
-    counts = None if rows.sample_weight is None else rows.sample_weight[chosen]
-    return place_rows(rows.X[chosen], counts, rows.block_rows)
+def _group(rows: Rows, groups: Groups, g: int) -> Rows:
+    """Return the rows of a group, in a unit of their own; in memory where they are few."""
+    rules = (*rows.rules, Group(groups, g))
+    if rows.near is not None:
+        center = np.zeros(rows.d) if rows.center is None else rows.center
+        rules = (*rules, Apart(rows.near, center, rows.scale))
+    apart = Rows(rows.source, block_rows=rows.block_rows, rules=rules)
+    if rows.n * rows.d <= HELD_NUMBERS:
+        apart = in_memory(apart)
+    return take_census(place_rows(apart))[0]
 
 
 def _rescaled(model: VarianceModel, rows: Rows, group: Rows) -> VarianceModel:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.samples import CallableSource, RowDraws, blocks
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.samples import (
+    Block,
+    MappedSource,
+    RowDraws,
+    Source,
+    Stream,
+    Sums,
+    as_source,
+)
 
-__all__ = ["SphericalSpan", "find_span", "flat_directions", "near_rows", "span_source"]
-
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+__all__ = ["SphericalSpan", "find_span", "flat_directions", "span_source"]
 
 BLOCK_ROWS = 16_384
 SMALLEST_VARIANCE = 1e-12  # of the largest, before rows are said to lie in a subspace
 SHRUNK = 0.8  # a variance below this part of the noise is not noise
-MOST_FAR = 0.01  # a larger part of the rows is structure, not outliers
-PROBED = 20_000  # rows from which the usual distance is told
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,22 +63,25 @@ class SphericalSpan:
         r"""The mean of :math:`\|\mu_i\|^2` in units of the noise: the trace of :math:`M_2`."""
         return float(np.sum(np.maximum(self.spectrum[: self.p] - 1.0, 0.0)))
 
-    def coordinates(self, X: Floats) -> Floats:
-        """Map rows (n, d) to coordinates (n, p)."""
-        moved: Floats = (X - self.center) @ self.basis.T / self.sigma
-        return moved
+    def points(self, block: Block) -> Array:
+        """Return the rows (n, d) of a block."""
+        return block["x"]
+
+    def coordinates(self, X: Array) -> Array:
+        """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
+        basis, center = move_like(self.basis, X), move_like(self.center, X)
+        return (X - center[None, :]) @ namespace_of(X).matrix_transpose(basis) / self.sigma
 
     def restore(self, coordinates: Floats) -> Floats:
         """Map coordinates (n, p) back to points (n, d) of the translate of the span."""
         points: Floats = self.sigma * coordinates @ self.basis + self.center
         return points
 
-    def log_density(self, X: Floats) -> Floats:
+    def log_density(self, X: Array) -> Array:
         """Return the logarithm of G = N(center, variance · I) at rows (n, d)."""
-        squared = np.sum((X - self.center) ** 2, axis=1) / self.variance
-        constant = X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
-        logs: Floats = -squared / 2 - constant
-        return logs
+        moved = X - move_like(self.center, X)[None, :]
+        squared = namespace_of(X).sum(moved * moved, axis=1) / self.variance
+        return -squared / 2 - X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
 
     def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
         """Return rows (n, d) with these coordinates, drawn from G otherwise."""
@@ -87,37 +92,60 @@ class SphericalSpan:
 
 
 def find_span(
-    X: Floats, k: int, variance: float | None, sample_weight: Floats | None = None
+    rows: Array | Source, k: int, variance: float | None, about: Floats | None = None
 ) -> SphericalSpan:
-    """Reduce to the span of the means (first step of the proof of Theorem 4.19).
+    """Reduce to the span of the means (first step of the proof of Theorem 4.19), in one pass.
 
     Parameters
     ----------
-    X : array of shape (n, d)
+    rows : array of shape (n, d), or Source
     k : int
         Number of components.
     variance : float or None
         The common variance; None to take the mean of the d − k + 1 smallest eigenvalues of the
         covariance, off the span.
-    sample_weight : array of shape (n,), optional
+    about : array of shape (d,), optional
+        A point among the rows that sums are taken about, so that rows far from the origin lose no
+        digits; the first row by default.
     """
-    n, d = X.shape
-    center = np.average(X, axis=0, weights=sample_weight)
-    covariance = np.zeros((d, d))
-    total = float(n if sample_weight is None else np.sum(sample_weight))
-    for rows in blocks(range(n), BLOCK_ROWS):
-        moved = X[rows.start : rows.stop] - center
-        weighted = (
-            moved if sample_weight is None else moved * sample_weight[rows.start : rows.stop, None]
-        )
-        covariance += weighted.T @ moved
-    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(covariance / total))
+    source = as_source(rows)
+    n, d = source.n_rows or 0, source.n_features
+    if about is None:
+        begin = range(1)
+        first = source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"]
+        about = np.asarray(to_numpy(first)[0], dtype=np.float64)
+    sums = source.fold(_Second(about), range(n), BLOCK_ROWS, what="mean and covariance")
+    mass, there = float(sums["mass"]), int(sums["there"])
+    mean = to_numpy(sums["total"]) / mass
+    covariance = to_numpy(sums["square"]) / mass - np.outer(mean, mean)
+    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(covariance))
     p = min(k - 1, d)
     if variance is None:
-        variance = _noise_variance(values, p, k, n)
-    return SphericalSpan(
-        center, variance, np.ascontiguousarray(vectors[:, :p].T), values / variance
-    )
+        variance = _noise_variance(values, p, k, there)
+    basis = np.ascontiguousarray(vectors[:, :p].T)
+    return SphericalSpan(mean + about, variance, basis, values / variance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Second:
+    """Sums of rows and of their products about a point, in float64."""
+
+    about: Floats
+
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        xp, counts = namespace_of(block["x"]), block.get("counts")
+        x = xp.astype(block["x"], xp.float64, copy=False)
+        x = x - move_like(self.about, x)[None, :]
+        weighted, mass, there = x, float(x.shape[0]), int(x.shape[0])
+        if counts is not None:
+            weighted = x * xp.astype(counts, xp.float64, copy=False)[:, None]
+            mass, there = float(xp.sum(counts, dtype=xp.float64)), int(xp.count_nonzero(counts))
+        return {
+            "mass": mass,
+            "there": there,
+            "total": xp.sum(weighted, axis=0),
+            "square": xp.matrix_transpose(weighted) @ x,
+        }
 
 
 def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
@@ -152,44 +180,16 @@ def flat_directions(span: SphericalSpan, n: int) -> float | None:
     return smallest if smallest < SHRUNK * usual else None
 
 
-def near_rows(
-    X: Floats,
-    sample_weight: Floats | None = None,
-    *,
-    times: float | None = None,
-    reach: float = 1.2,
-) -> Mask:
-    """Tell rows from outliers that would own every high moment.
-
-    By the distance from the median, against its own median and spread: the bound takes one row in
-    about a hundred data sets of this size for an outlier that is none; a larger ``reach`` takes
-    fewer, where columns are correlated. With ``times`` the bound is so many times the median
-    distance instead, for components that lie apart. Where more than a hundredth of the rows pass
-    it, they are no outliers, and all rows are kept.
-    """
-    counted = np.ones(len(X), dtype=bool) if sample_weight is None else sample_weight > 0
-    some = X[counted][:: max(1, int(np.sum(counted)) // PROBED)]
-    center = np.median(some, axis=0)
-    usual = np.linalg.norm(some - center, axis=1)
-    middle = float(np.median(usual))
-    spread = 1.4826 * float(np.median(np.abs(usual - middle)))  # of a normal, its deviation
-    usually = math.sqrt(2.0 * math.log(100.0 * len(X)))
-    most = (
-        middle + reach * usually * max(spread, 0.1 * middle) if times is None else times * middle
-    )
-    near = np.empty(len(X), dtype=bool)
-    for rows in blocks(range(len(X)), BLOCK_ROWS):
-        apart = np.linalg.norm(X[rows.start : rows.stop] - center, axis=1)
-        near[rows.start : rows.stop] = apart <= most
-    far = int(np.sum(counted & ~near))
-    return near if 0 < far <= max(1.0, MOST_FAR * np.sum(counted)) else np.ones_like(near)
+def span_source(rows: Array | Source, span: SphericalSpan) -> MappedSource:
+    """Return the coordinates of rows as a source."""
+    return MappedSource(as_source(rows), _Coordinates(span), span.p)
 
 
-def span_source(X: Floats, span: SphericalSpan, order: Integers | None = None) -> CallableSource:
-    """Return the coordinates of rows as a source, block by block and in a given order."""
+@dataclass(frozen=True, eq=False)
+class _Coordinates:
+    """Maps the points of a block to coordinates."""
 
-    def read(rows: range, _: RowDraws) -> Floats:
-        taken = slice(rows.start, rows.stop)
-        return span.coordinates(X[taken] if order is None else X[order[taken]])
+    span: SphericalSpan
 
-    return CallableSource(read, len(X) if order is None else len(order))
+    def __call__(self, block: Block) -> Block:
+        return {**block, "x": self.span.coordinates(block["x"])}

@@ -12,11 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    move_like,
+    namespace_of,
+    on_host,
+    pair_rows,
+    to_numpy,
+)
+from implicitmoments.samples import blocks
 
 __all__ = ["FourthMoment", "coordinates", "fourth_moment", "matrices", "raw_moments", "squares"]
 
-BLOCK = 4_096
+BLOCK, DEVICE_BLOCK = 4_096, 65_536  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +51,10 @@ class FourthMoment:
         return 2 * variance * self.square - self.linear
 
 
-def squares(y: Floats) -> Floats:
+def squares(y: Array) -> Array:
     """Return y yᵀ of every row (n, p) in coordinates (n, p(p+1)/2)."""
-    i, j, factor = _places(y.shape[1])
-    return y[:, i] * y[:, j] * factor.astype(y.dtype)
+    _, _, factor = _places(int(y.shape[1]))
+    return pair_rows(y) * move_like(factor, y)
 
 
 def coordinates(M: Floats) -> Floats:
@@ -62,7 +71,7 @@ def matrices(c: Floats, p: int) -> Floats:
     return M
 
 
-def raw_moments(y: Floats, times: Floats) -> tuple[Floats, Floats]:
+def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
     """Return the means of y yᵀ (p, p) and of the products of its coordinates (dim, dim).
 
     Parameters
@@ -72,15 +81,15 @@ def raw_moments(y: Floats, times: Floats) -> tuple[Floats, Floats]:
         Weights that sum to 1.
     """
     n, p = y.shape
+    xp, size = namespace_of(y), BLOCK if on_host(y) else DEVICE_BLOCK
     S, Q = np.zeros((p, p)), np.zeros((p * (p + 1) // 2,) * 2)
-    for first in range(0, n, BLOCK):
-        part = y[first : first + BLOCK]
+    for rows in blocks(range(n), size):
+        part = y[rows.start : rows.stop, :]
         # fourth roots: a product of two coordinates then carries the root, and its square all
-        root = (n * times[first : first + BLOCK]) ** 0.25
-        h = squares(part * root[:, None].astype(y.dtype))
-        Q += h.T @ h
-        weighted = part * (root**4)[:, None].astype(y.dtype)
-        S += weighted.T @ part
+        root = (n * times[rows.start : rows.stop]) ** 0.25
+        h = squares(part * root[:, None])
+        Q += to_numpy(xp.matrix_transpose(h) @ h)
+        S += to_numpy(xp.matrix_transpose(part * (root**4)[:, None]) @ part)
     return S / n, Q / n
 
 

@@ -11,7 +11,7 @@ from sklearn.cluster import kmeans_plusplus
 from implicitmoments.fitting.spherical.em import VarianceModel, maximise, polish
 from implicitmoments.fitting.spherical.from_moments import Reading
 from implicitmoments.fitting.spherical.likelihood import Mixture, gather
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import Sample
 from implicitmoments.moments.decode import Components
 
 __all__ = ["Start", "choose_start", "scattered_mixture"]
@@ -48,7 +48,7 @@ class Start:
 
 
 def choose_start(
-    sample: Rows,
+    sample: Sample,
     k: int,
     reading: Reading | None,
     model: VarianceModel,
@@ -58,7 +58,7 @@ def choose_start(
 
     Parameters
     ----------
-    sample : Rows
+    sample : Sample
         Rows on which the starts are compared.
     k : int
     reading : Reading or None
@@ -82,17 +82,17 @@ def choose_start(
     return Start(settled[best], best, reading.components, words, numbers)
 
 
-def _one_component(sample: Rows, model: VarianceModel) -> Mixture:
+def _one_component(sample: Sample, model: VarianceModel) -> Mixture:
     """Return the mean: one component is nothing to be told apart."""
     one = Mixture(np.ones(1), np.zeros((1, sample.d)), np.ones(1))
     return maximise(gather(sample, one), one, model)
 
 
 def scattered_mixture(
-    sample: Rows, k: int, model: VarianceModel, rng: np.random.Generator
+    sample: Sample, k: int, model: VarianceModel, rng: np.random.Generator
 ) -> Mixture:
     """Put means on rows that lie far apart, by k-means++."""
-    points, counts = np.asarray(sample.X), sample.sample_weight
+    points, counts = sample.points, sample.counts
     n = min(k, len(points))
     seed = int(rng.integers(2**31))
     means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import move_like
 from implicitmoments.fitting.spherical.em import VarianceModel, maximise, polish
 from implicitmoments.fitting.spherical.likelihood import Mixture, Sums, gather
 from implicitmoments.fitting.spherical.repair import repair
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import Integers, Rows, Sample
 from implicitmoments.fitting.spherical.stream_moments import MomentSums, begin_sums
 
 __all__ = ["Stream", "begin_stream", "continue_stream"]
@@ -22,6 +22,7 @@ STEPS = 5  # of EM in which a piece is taken in
 STILL = 1e-7  # rise of the mean log-likelihood of a piece at which fewer are enough
 SETTLING, SETTLED = 40, 1e-5
 CLEARLY = 10.0  # log-likelihood of the sample by which another mixture must win
+DRAWN = 2**20  # rows at a time of which is drawn whether they enter the sample
 LATER = 2.0  # the moments are read again when there are so many times the rows of last time
 
 
@@ -35,7 +36,7 @@ class Stream:
     sums : Sums
         Of EM, each piece at the mixture of its time.
     moments : MomentSums
-    sample : Rows
+    sample : Sample
         Some of the rows, each with the same chance; as many as there were to begin with.
     n_seen : int
     read_at : float
@@ -47,13 +48,13 @@ class Stream:
     mixture: Mixture
     sums: Sums
     moments: MomentSums
-    sample: Rows
+    sample: Sample
     n_seen: int
     read_at: float
     corrections: int = 0
 
 
-def begin_stream(rows: Rows, mixture: Mixture) -> Stream:
+def begin_stream(rows: Sample, mixture: Mixture) -> Stream:
     """Begin with rows, held as they are read, to which a mixture has been fitted."""
     sums = gather(rows, mixture)
     moments = begin_sums(rows, mixture.k, mixture.pooled)
@@ -96,21 +97,35 @@ def continue_stream(
     return _look_again(grown, model, n_repairs, rng)
 
 
-def _mixed(sample: Rows, rows: Rows, n_seen: int, rng: np.random.Generator) -> Rows:
+def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) -> Sample:
     """Let rows into the sample, so that every row seen has the same chance to be in it."""
-    n = sample.n
-    places = rng.integers(n_seen + np.arange(1, rows.n + 1))  # below n: the place it takes
-    (entering,) = np.nonzero(places < n)
+    entering, places = _enter(sample.n, rows.n, n_seen, rng)
     if len(entering) == 0:
         return sample
-    x = rows.take(entering)
-    X: Floats = sample.X.astype(np.result_type(x.dtype, sample.dtype))
-    X[places[entering]] = x.X
-    counts = sample.sample_weight
-    if counts is not None or x.sample_weight is not None:
-        counts = np.ones(n) if counts is None else counts.copy()
-        counts[places[entering]] = 1.0 if x.sample_weight is None else x.sample_weight
-    return replace(sample, X=X, sample_weight=counts, dtype=X.dtype.type)
+    new = rows.take(entering)
+    X = sample.points.astype(np.result_type(new.points.dtype, sample.points.dtype))
+    X[places] = new.points
+    x = move_like(X, new.X if new.points.dtype == X.dtype else sample.X)
+    counts = sample.counts
+    if counts is not None or new.counts is not None:
+        counts = np.ones(sample.n) if counts is None else counts.copy()
+        counts[places] = 1.0 if new.counts is None else new.counts
+    times = None if counts is None else move_like(counts, x)
+    return Sample(x, times, sample.block_rows)
+
+
+def _enter(
+    n: int, n_rows: int, n_seen: int, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Draw which of some further rows enter a sample of n, and the places they take."""
+    entering, places = [], []
+    for first in range(0, n_rows, DRAWN):
+        last = min(first + DRAWN, n_rows)
+        drawn = rng.integers(n_seen + np.arange(first + 1, last + 1))  # below n: it enters
+        (inside,) = np.nonzero(drawn < n)
+        entering.append(first + inside)
+        places.append(drawn[inside])
+    return np.concatenate(entering), np.concatenate(places)
 
 
 def _look_again(

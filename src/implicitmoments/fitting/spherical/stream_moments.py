@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.fitting.spherical.likelihood import Mixture
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.rows import AnyRows, Sample
 from implicitmoments.fitting.spherical.squares import (
     coordinates,
     fourth_moment,
@@ -24,6 +24,7 @@ from implicitmoments.fitting.spherical.squares import (
 )
 from implicitmoments.moments.decode.orthogonal import decompose
 from implicitmoments.moments.decode.triples import cube_sum, fill_cube, symmetrise
+from implicitmoments.samples import Block, Sums
 
 __all__ = ["MomentSums", "begin_sums"]
 
@@ -64,20 +65,19 @@ class MomentSums:
     Q: Floats
     cube: Floats
 
-    def add(self, rows: Rows) -> MomentSums:
+    def add(self, rows: AnyRows) -> MomentSums:
         """Return the sums with further rows."""
-        total, S, Q, cube = self.total, self.S, self.Q, self.cube
-        for x, times in replace(rows, block_rows=rows.block_rows or BLOCK).blocks():
-            y = _lift(x, self.basis, self.center, self.length)
-            counts = np.ones(len(y)) if times is None else times.astype(np.float64)
-            n = float(counts.sum())
-            if n == 0:
-                continue
-            s, q = raw_moments(y, counts / n)
-            along = squares(y) @ self.directions.astype(y.dtype)
-            cubes = fill_cube(cube_sum(along, counts.astype(y.dtype))).astype(np.float64)
-            total, S, Q, cube = total + n, S + n * s, Q + n * q, cube + cubes
-        return replace(self, total=total, S=S, Q=Q, cube=cube)
+        step = _MomentStep(self.basis, self.center, self.length, self.directions)
+        found = replace(rows, block_rows=rows.block_rows or BLOCK).fold(
+            step, len(self.Q), "moments of orders 4 and 6"
+        )
+        return replace(
+            self,
+            total=self.total + float(found["total"]),
+            S=self.S + found["S"],
+            Q=self.Q + found["Q"],
+            cube=self.cube + fill_cube(found["cube"]),
+        )
 
     def read(self, k: int, variance: float, seed: int) -> Mixture | None:
         """Decode k components; None where the moments do not have as many."""
@@ -121,18 +121,17 @@ class MomentSums:
         return np.asarray(ppp + symmetrise(corrections))
 
 
-def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
+def begin_sums(rows: Sample, k: int, variance: float) -> MomentSums:
     """Fix the frame by some rows, and begin the sums with them.
 
     Parameters
     ----------
-    rows : Rows
-        Held as they are read.
+    rows : Sample
     k : int
     variance : float
     """
-    x = np.asarray(rows.X, dtype=np.float64)
-    counts = np.ones(rows.n) if rows.sample_weight is None else rows.sample_weight
+    x = rows.points.astype(np.float64)
+    counts = np.ones(rows.n) if rows.counts is None else rows.counts
     times = counts / counts.sum()
     center = times @ x
     covariance = ((x - center) * times[:, None]).T @ (x - center)
@@ -141,7 +140,8 @@ def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
     basis = np.ascontiguousarray(vectors[:, ::-1][:, :kept].T)
     spread = float(np.sum(np.maximum(values[::-1][:kept] - variance, 0.0)))
     length = math.sqrt(max(spread, variance))
-    moment = fourth_moment(*raw_moments(_lift(x, basis, center, length), times))
+    lifted = _lift(x, basis, center, length)
+    moment = fourth_moment(*raw_moments(lifted, times.astype(lifted.dtype)))
     _, axes = np.linalg.eigh(moment.at(variance / length**2))
     m = min(axes.shape[1], OVERSAMPLING * k)
     directions = np.ascontiguousarray(axes[:, ::-1][:, :m])
@@ -150,8 +150,35 @@ def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
     return MomentSums(basis, center, length, directions, *empty).add(rows)
 
 
-def _lift(x: Floats, basis: Floats, center: Floats, length: float) -> Floats:
+@dataclass(frozen=True, eq=False)
+class _MomentStep:
+    """Sums of a block of rows: NumPy arrays, the cube in its entries a ≤ b ≤ c."""
+
+    basis: Floats
+    center: Floats
+    length: float
+    directions: Floats
+
+    def __call__(self, block: Block) -> Sums:
+        p, (dim, m) = len(self.basis) + 1, self.directions.shape
+        x, times = block["x"], block.get("counts")
+        n = float(x.shape[0]) if times is None else float(namespace_of(x).sum(times))
+        if n == 0:
+            zeros = (np.zeros((p, p)), np.zeros((dim, dim)), np.zeros((m, m, m)))
+            return {"total": 0.0, **dict(zip(("S", "Q", "cube"), zeros, strict=True))}
+        y = _lift(x, self.basis, self.center, self.length)
+        xp = namespace_of(y)
+        counts = xp.ones_like(y[:, 0]) if times is None else xp.astype(times, y.dtype)
+        S, Q = raw_moments(y, counts / n)
+        along = squares(y) @ move_like(self.directions, y)
+        cube = to_numpy(cube_sum(along, counts)).astype(np.float64)
+        return {"total": n, "S": n * S, "Q": n * Q, "cube": cube}
+
+
+def _lift(x: Array, basis: Floats, center: Floats, length: float) -> Array:
     """Return (height, basis (x − centre) / length), in float32 unless rows lie far out."""
-    moved = (x - center) @ basis.T / length
-    dtype = np.float32 if np.abs(moved).max() < FAR_OUT else np.float64
-    return np.hstack([np.full((len(x), 1), HEIGHT), moved]).astype(dtype)
+    xp = namespace_of(x)
+    moved = (x - move_like(center, x)) @ move_like(basis.T / length, x)
+    single = float(xp.max(xp.abs(moved))) < FAR_OUT
+    y = xp.concat([xp.full_like(moved[:, :1], HEIGHT), moved], axis=1)
+    return xp.astype(y, xp.float32 if single else xp.float64, copy=False)

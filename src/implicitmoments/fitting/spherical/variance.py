@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
+from implicitmoments.fitting.spherical.rows import Sample
 from implicitmoments.fitting.spherical.squares import fourth_moment, raw_moments
 
-__all__ = ["guess_variance"]
+__all__ = ["guess_variance", "normalised"]
 
 SMALLEST = 0.02  # of the smallest eigenvalue of the covariance: what is believed at the least
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it tells
@@ -24,13 +24,12 @@ NEWTON_STEPS = 8
 CLOSE = 1e-4  # relative change at which the iteration stops
 
 
-def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
+def guess_variance(rows: Sample, k: int) -> tuple[float, str]:
     """Return the variance of the noise in rows of a mixture of k components, and how.
 
     Parameters
     ----------
-    rows : Rows
-        A sample of rows, held as they are read.
+    rows : Sample
     k : int
 
     Returns
@@ -38,11 +37,10 @@ def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
     variance : float
     how : {"covariance", "fourth moments", "smallest eigenvalue"}
     """
-    d, times = rows.d, _normalised(rows)
-    x = rows.X - (times @ rows.X).astype(rows.dtype)
-    weighted = x * times[:, None].astype(rows.dtype)
-    covariance = np.asarray(weighted.T @ x, dtype=np.float64)
-    values = np.linalg.eigvalsh(covariance)
+    d, times, xp = rows.d, normalised(rows), namespace_of(rows.X)
+    x = rows.X - (times[None, :] @ rows.X)
+    covariance = xp.matrix_transpose(x * times[:, None]) @ x
+    values = np.linalg.eigvalsh(to_numpy(covariance).astype(np.float64))
     if k <= d:
         # the k means span k − 1 directions; the largest eigenvalues carry noise off as well
         free = values[: d - k + 1]
@@ -57,14 +55,16 @@ def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
     )
 
 
-def _normalised(rows: Rows) -> Floats:
-    counts = np.ones(rows.n) if rows.sample_weight is None else rows.sample_weight
-    return np.asarray(counts / counts.sum(), dtype=np.float64)
+def normalised(rows: Sample) -> Array:
+    """Return weights of the rows that sum to 1, (n,)."""
+    counts = np.ones(rows.n) if rows.counts is None else rows.counts
+    return move_like(counts / counts.sum(), rows.X)
 
 
-def _fourth_moment_root(x: Floats, times: Floats, k: int, upper: float) -> float:
+def _fourth_moment_root(x: Array, times: Array, k: int, upper: float) -> float:
     """Solve for the variance at which the eigenvalues of M_4 beyond k sum to zero."""
-    y = np.hstack([np.ones((len(x), 1), dtype=x.dtype), x])
+    xp = namespace_of(x)
+    y = xp.concat([xp.ones_like(x[:, :1]), x], axis=1)
     moment = fourth_moment(*raw_moments(y, times))
     variance = upper
     for _ in range(NEWTON_STEPS):

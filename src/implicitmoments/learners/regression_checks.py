@@ -1,0 +1,73 @@
+"""What RegressionMixture accepts, and what it says of a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from implicitmoments.fitting.gaussianity import measure_gaussianity
+from implicitmoments.fitting.regression.em import Model
+from implicitmoments.fitting.regression.standard import Standard
+from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.samples import Source, Whitening
+
+__all__ = ["check_parameters", "most_lines", "words_for_user"]
+
+ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
+
+
+def check_parameters(estimator: Any) -> tuple[int | None, Model]:
+    """Check what was typed; None for as many lines as BIC says."""
+    if estimator.noise not in ("shared", "separate"):
+        raise ValueError(f"noise is 'shared' or 'separate', got {estimator.noise!r}")
+    check_whole("max_iter", estimator.max_iter, 1)
+    check_whole("max_components", estimator.max_components, 1)
+    check_number("tol", estimator.tol, 0.0)
+    k, shared = estimator.n_components, estimator.noise == "shared"
+    model = Model(shared=shared, intercept=bool(estimator.fit_intercept))
+    if isinstance(k, str):
+        if k != "auto":
+            raise ValueError(f"n_components is a whole number or 'auto', got {k!r}")
+        return None, model
+    return check_whole("n_components", k, 1), model
+
+
+def most_lines(estimator: Any, n_rows: int, n_features: int, k: int | None) -> int:
+    """Return the most lines that are fitted."""
+    if k is None:
+        enough = n_rows // (ROWS_TO_COUNT * (n_features + 2))
+        return max(1, min(int(estimator.max_components), enough))
+    if k > n_rows:
+        raise ValueError(
+            f"n_components={k} is more than the {n_rows} rows; use more rows or fewer components"
+        )
+    return k
+
+
+def words_for_user(estimator: Any, source: Source, standard: Standard, model: Model) -> list[str]:
+    """Say of a fit what the user can act on."""
+    said: list[str] = []
+    n, k, q = source.n_rows or 0, estimator.n_components_, standard.n_features + model.intercept
+    if n < k * q:
+        said.append(
+            f"{k} lines with {q} coefficients each are fitted to {n} rows, which do not "
+            "determine them; use fewer components or features, or more rows"
+        )
+    if standard.constant:
+        said.append("y is the same in every row, so that all lines are; look at y")
+    words = None
+    if k > 1:  # of one line there is no start
+        # without intercepts points were standardised about 0, and not about their mean
+        whitening = standard.whitening if model.intercept else Whitening.of(source, reduce=True)
+        names = getattr(estimator, "feature_names_in_", None)
+        words = measure_gaussianity(source, whitening).words(names)
+    if words is not None:
+        said.append(
+            f"the inputs are clearly not Gaussian: {words}. The likelihood does not ask for "
+            "Gaussian inputs, but the start does: compare log_likelihood_ for a few values of "
+            "random_state"
+        )
+    if not estimator.converged_:
+        said.append(
+            f"EM did not converge in max_iter={estimator.max_iter} passes; raise max_iter or tol"
+        )
+    return said
