@@ -290,7 +290,8 @@ def test_rows_and_models_of_another_library(fitted, name):
 def test_what_is_refused(fitted):
     model, X, y = fitted["RegressionMixture"]
     with pytest.raises(ValueError, match="give the picture y too"):
-        im.plot.fit(model, X, ax=new_axes())
+        im.plot.fit(model, X)
+    assert plt.get_fignums() == []  # no empty figure is left
     with pytest.raises(ValueError, match="max_rows"):
         im.plot.fit(model, X, y, ax=new_axes(), max_rows=0)
     with pytest.raises(ValueError, match="3 features"):
