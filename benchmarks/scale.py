@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import platform
-import resource
 import signal
 import subprocess
 import sys
@@ -33,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments import RegressionMixture, SphericalMixture
-from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.samples import open_file
 from implicitmoments.samples.fold import fold_blocks
 
@@ -74,9 +73,18 @@ def child(arguments: list[str], **environment: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+def peak_memory() -> float:
+    """Return the peak of the resident memory of this process, in MB.
+
+    Not ``getrusage``, which also knows the memory of the process that started this one.
+    """
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
+
+
 def fit_file(path: str) -> None:
     """Fit the file; tell seconds, passes and peak memory."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     rows: Counter[str] = Counter()
     done = {"what": "", "rows": 0}
 
@@ -90,12 +98,11 @@ def fit_file(path: str) -> None:
     seconds = perf_counter() - clock
     _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
     apart = np.linalg.norm(truth.vectors[:, None] - model.means_, axis=2).min(axis=1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     report(
         seconds=seconds,
         rows=dict(rows),
-        before=before / 2**10,
-        peak=peak / 2**10,
+        before=before,
+        peak=peak_memory(),
         error=float(apart.max()),
     )
 
@@ -108,7 +115,7 @@ def read_and_multiply(path: str) -> None:
         return {"sum": block["x"][0, 0] * len(rows)}
 
     def multiply(block: Any, rows: range) -> dict[str, Any]:
-        x = np.column_stack([block["x"], np.empty(len(rows))])
+        x = np.column_stack([block["x"], np.zeros(len(rows))])
         return {"sum": (x @ slopes).T @ x}
 
     with open_file(path) as source:
@@ -167,8 +174,8 @@ def fit_checkpointed(model: str, path: str, checkpoint: str) -> None:
     if model == "SphericalMixture":
         fitted: Any = SphericalMixture(K, random_state=0).fit(path, checkpoint=checkpoint or None)
     else:
-        fitted = RegressionMixture(8, random_state=0)
-        fitted.fit(path, y=D - 1, checkpoint=checkpoint or None)
+        fitted = RegressionMixture(6, random_state=0)
+        fitted.fit(path, y=10, checkpoint=checkpoint or None)
     report(digest=digest(fitted))
 
 
@@ -177,9 +184,11 @@ def kill_table(arguments: argparse.Namespace) -> None:
     rng = np.random.default_rng(arguments.seed)
     print("| estimator | kills | moments, s | equal to the bit |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        path = Path(folder) / "rows.npy"
-        write_mixture(path, arguments.rows)
-        for model in ("SphericalMixture", "RegressionMixture"):
+        rows, lines = Path(folder) / "rows.npy", Path(folder) / "lines.npy"
+        write_mixture(rows, arguments.rows)
+        X, y, _ = make_regression_mixture(arguments.rows, 6, 10, noise=0.3, random_state=0)
+        np.save(lines, np.column_stack([X, y]))
+        for model, path in (("SphericalMixture", rows), ("RegressionMixture", lines)):
             clock = perf_counter()
             expected = child(["--checkpointed", model, str(path), ""])["digest"]
             whole = perf_counter() - clock

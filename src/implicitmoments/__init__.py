@@ -1,8 +1,9 @@
 """Learn latent-variable models from implicit high-order moment tensors.
 
 The folders are the data flow: ``samples`` → ``circuits`` → ``projections`` → ``moments`` →
-``models`` → ``fitting`` → ``learners`` → ``plot`` → ``report``. After Diakonikolas and Kane,
-*Implicit High-Order Moment Tensor Estimation and Learning Latent Variable Models*.
+``models`` → ``fitting`` → ``learners`` → ``plot``, ``saving`` → ``report``. After
+Diakonikolas and Kane, *Implicit High-Order Moment Tensor Estimation and Learning Latent Variable
+Models*.
 """
 
 from importlib.metadata import version
@@ -27,6 +28,7 @@ from implicitmoments.learners import (
     SphericalMixtureDensity,
 )
 from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
+from implicitmoments.saving import ModelFileError, load, save
 
 __version__ = version("implicitmoments")
 
@@ -34,6 +36,7 @@ __all__ = [
     "ActivationSumRegressor",
     "AssumptionWarning",
     "HermiteProblem",
+    "ModelFileError",
     "MomentProblem",
     "RegressionMixture",
     "RegressionMixtureDensity",
@@ -44,10 +47,12 @@ __all__ = [
     "circuits",
     "datasets",
     "implicit_moments",
+    "load",
     "models",
     "moments",
     "plot",
     "projections",
     "report",
     "samples",
+    "save",
 ]
