@@ -35,6 +35,7 @@ from implicitmoments.fitting.density.regression_frame import (
 )
 from implicitmoments.fitting.density.regression_regime import describe_fit
 from implicitmoments.fitting.near_rows import join_labels, near_rows
+from implicitmoments.fitting.spectra import account_of_span
 from implicitmoments.samples import Source, blocks
 
 __all__ = ["RegressionDensity", "RegressionOptions", "fit_regression_density", "tail_bound"]
@@ -168,7 +169,7 @@ def fit_regression_density(
     near = near_rows(source, reach=REACH, labelled=True)
     _check_enough(near.n_rows + near.n_far, source.n_features, how.k)
     rows = near.rows
-    frame = _frame(rows, how)
+    frame, spectrum = _frame(rows, how)
     share, squared = _noise(rows, frame, how)
     bound = partial(tail_bound, squared, share)
     degree, scores = _choose_degree(rows, bound, how)
@@ -197,6 +198,9 @@ def fit_regression_density(
         "outliers": near.n_far,
         "scores": scores,
     }
+    if spectrum is not None:
+        floor = _floor(spectrum, stats["rows_counted"])
+        stats |= account_of_span(spectrum, len(frame.basis), floor)
     stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
@@ -211,6 +215,15 @@ def _check_enough(n: int, d: int, k: int) -> None:
         )
 
 
+def _floor(spectrum: Floats, n: float) -> float:
+    r"""Return the noise of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
+
+    The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or the
+    most negative eigenvalue, since the moment itself has none.
+    """
+    return max(2 * math.sqrt(len(spectrum) / (2 * n)), -float(spectrum[-1]))
+
+
 def _share(frame: RegressionFrame, share: float, how: RegressionOptions) -> float:
     """Return the variance of the noise over that of the labels about their line."""
     scale = how.label_scale if how.k > 1 else 1.0
@@ -219,7 +232,7 @@ def _share(frame: RegressionFrame, share: float, how: RegressionOptions) -> floa
     return (how.noise * scale / frame.scale) ** 2
 
 
-def _frame(rows: Source, how: RegressionOptions) -> RegressionFrame:
+def _frame(rows: Source, how: RegressionOptions) -> tuple[RegressionFrame, Floats | None]:
     return find_frame(
         rows,
         how.k,
@@ -262,7 +275,7 @@ def _choose_degree(
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
 
     def fit(kept: Source) -> Scorer:
-        frame = _frame(kept, how)
+        frame, _ = _frame(kept, how)
         share, _ = _noise(kept, frame, how)
         loss = CLIP_LOSS * how.epsilon
 

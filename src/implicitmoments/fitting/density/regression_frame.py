@@ -119,7 +119,7 @@ class RegressionFrame:
 
 def find_frame(
     source: Source, k: int, *, whiten: bool, centred: bool, label_scale: float
-) -> RegressionFrame:
+) -> tuple[RegressionFrame, Floats | None]:
     """Standardise rows, and reduce to the span of the regressors, in four passes.
 
     Parameters
@@ -134,6 +134,12 @@ def find_frame(
         Take the mean of y for 0 where x is not whitened: the setting of the paper.
     label_scale : float
         The unit of z over the spread of the labels about their line.
+
+    Returns
+    -------
+    frame : RegressionFrame
+    spectrum : array of shape (d,) or None
+        Eigenvalues of the moment that the span was read off, from the largest down.
     """
     d = source.n_features
     mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
@@ -151,7 +157,8 @@ def find_frame(
         plain, slope=line.slope, intercept=line.intercept, scale=label_scale * line.spread
     )
     p = min(k - 1, d)
-    return replace(frame, basis=_span(frame_rows(source, frame), d, p))
+    basis, spectrum = _span(frame_rows(source, frame), d, p)
+    return replace(frame, basis=basis), spectrum
 
 
 def frame_rows(source: Source, frame: RegressionFrame) -> LabelledRows:
@@ -243,14 +250,17 @@ def _total(values: Array) -> float:
     return float(xp.sum(values, dtype=xp.float64))
 
 
-def _span(rows: LabelledRows, d: int, p: int) -> Floats:
-    r"""Return the top p eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`."""
+def _span(rows: LabelledRows, d: int, p: int) -> tuple[Floats, Floats | None]:
+    r"""Return the top p eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
+
+    And its eigenvalues, where there was something to look for.
+    """
     if p == 0:
-        return np.zeros((0, d))
+        return np.zeros((0, d)), None
     sums = rows.fold(_second_moment, d, "span of the regressors")
     moment = to_numpy(sums["moment"]) - float(sums["trace"]) * np.eye(d)
-    _, vectors = np.linalg.eigh(moment / float(sums["mass"]))
-    return np.ascontiguousarray(vectors[:, ::-1][:, :p].T)
+    values, vectors = np.linalg.eigh(moment / float(sums["mass"]))
+    return np.ascontiguousarray(vectors[:, ::-1][:, :p].T), values[::-1]
 
 
 def _second_moment(rows: Rows) -> Sums:
