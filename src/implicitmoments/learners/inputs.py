@@ -38,6 +38,7 @@ from implicitmoments.samples import (
     describe_rows,
     is_dask,
     open_file,
+    threads_for_folds,
 )
 
 __all__ = ["Checkpoint", "Given", "open_rows", "probe_of"]
@@ -109,6 +110,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
                 f"Found array with {source.n_rows} sample(s) while a minimum of {fewest} is "
                 "required"
             )
+        # Most products of a fit are small: threads of BLAS would only wait for one another.
+        stack.enter_context(threads_for_folds())
         seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
         if checkpoint is not None:
             journal = stack.enter_context(_open_journal(checkpoint, estimator, source))

@@ -46,7 +46,6 @@ from implicitmoments.samples import (
     Source,
     Sums,
     as_seed,
-    threads_for_folds,
 )
 
 __all__ = ["RegressionMixture"]
@@ -161,19 +160,16 @@ class RegressionMixture(FittedSummary, BaseEstimator):
             Told of each pass.
         """
         k, self._model = check_parameters(self)
-        with (
-            open_rows(
-                self,
-                X,
-                y,
-                sample_weight,
-                labelled=True,
-                fewest=2,
-                checkpoint=checkpoint,
-                progress=progress,
-            ) as (source, seed),
-            threads_for_folds(),
-        ):
+        with open_rows(
+            self,
+            X,
+            y,
+            sample_weight,
+            labelled=True,
+            fewest=2,
+            checkpoint=checkpoint,
+            progress=progress,
+        ) as (source, seed):
             self._fit(source, k, seed)
         for sentence in self.stats_["warnings"]:
             warnings.warn(sentence, AssumptionWarning, stacklevel=2)
