@@ -18,6 +18,7 @@ from implicitmoments.learners import (
     SphericalMixtureDensity,
 )
 from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
+from implicitmoments.saving import ModelFileError, load, save
 
 __version__ = version("implicitmoments")
 
@@ -25,6 +26,7 @@ __all__ = [
     "ActivationSumRegressor",
     "AssumptionWarning",
     "HermiteProblem",
+    "ModelFileError",
     "MomentProblem",
     "RegressionMixture",
     "RegressionMixtureDensity",
@@ -35,8 +37,10 @@ __all__ = [
     "circuits",
     "datasets",
     "implicit_moments",
+    "load",
     "models",
     "moments",
     "projections",
     "samples",
+    "save",
 ]

@@ -1,0 +1,49 @@
+"""Write a file whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["write_whole"]
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put bytes into a file in one step.
+
+    They are written beside it, brought to the disk, and renamed. A reader sees the old file or
+    the new one; what fails or is interrupted leaves the old file and nothing else. A link is
+    followed.
+
+    Raises
+    ------
+    OSError
+        If the folder is missing or cannot be written, or the disk is full.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(21, "it is a folder")
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+    try:
+        with open(beside, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    _settle(target.parent)
+
+
+def _settle(folder: Path) -> None:
+    """Bring the new name to the disk, where folders can be opened."""
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

@@ -1,0 +1,181 @@
+"""Small fitted models of every estimator, and what they answer.
+
+``python tests/saving/conftest.py`` writes the files of the present schema to tests/data; files of
+older schemas stay as they are.
+"""
+
+import json
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import implicitmoments as im
+from implicitmoments.models import cosine, leaky_relu, relu
+from implicitmoments.saving.migrations import SCHEMA
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@cache
+def rows(kind):
+    """Rows to fit and to ask about; labels where there are any."""
+    make = im.datasets
+    if kind == "activation":
+        return make.make_activation_sum(600, 2, 3, random_state=0)[:2]
+    if kind == "apart":
+        return make.make_spherical_mixture(600, 3, 3, radius=6.0, separation=6.0, random_state=0)[
+            :1
+        ]
+    if kind == "many":
+        return make.make_spherical_mixture(
+            22_000, 3, 3, radius=6.0, separation=6.0, random_state=0
+        )[:1]
+    if kind == "close":
+        return make.make_spherical_mixture(3_000, 2, 3, radius=1.2, random_state=0)[:1]
+    return make.make_regression_mixture(800, 2, 3, noise=0.5, random_state=0)[:2]
+
+
+def activation(given, **how):
+    return lambda: im.ActivationSumRegressor(given, 2, degree=2, **how), "activation"
+
+
+def mixture(**how):
+    return lambda: im.SphericalMixture(**{"n_components": 3, "random_state": 0, **how}), "apart"
+
+
+def density(**how):
+    return lambda: im.SphericalMixtureDensity(2, degree=2, random_state=0, **how), "close"
+
+
+def regression(**how):
+    given = {"n_components": 2, "random_state": 0, **how}
+    return lambda: im.RegressionMixture(**given), "lines"
+
+
+def regression_density(**how):
+    given = {"degree": 2, "random_state": 0, **how}
+    return lambda: im.RegressionMixtureDensity(2, **given), "lines"
+
+
+ACTIVATIONS = {
+    **{name: name for name in im.models.activation.NAMED},
+    "cosine(1.3, 0.2)": cosine(1.3, 0.2),
+    "leaky_relu(0.2)": leaky_relu(0.2),
+    "leaky_relu of NumPy's": leaky_relu(np.float64(0.1)),
+    "relu()": relu(),
+    "relu, uncalled": relu,
+}
+MODELS = {
+    **{
+        f"activation {name}, refine={refine}": activation(given, refine=refine)
+        for name, given in ACTIVATIONS.items()
+        for refine in (True, False)
+    },
+    "activation paper": activation("relu", method="paper", refine=False, random_state=0),
+    "activation whitened": activation("relu", whiten=True),
+    "activation cv": (lambda: im.ActivationSumRegressor("gelu", 2), "activation"),
+    "mixture shared": mixture(),
+    "mixture separate": mixture(variance_type="separate"),
+    "mixture auto": mixture(n_components="auto", max_components=5),
+    "mixture known": mixture(variance=1.0, block_rows=100),
+    "mixture generator": mixture(random_state=np.random.default_rng(3)),
+    "mixture RandomState": mixture(random_state=np.random.RandomState(3)),
+    "density": density(),
+    "density cv": (lambda: im.SphericalMixtureDensity(2, random_state=0), "close"),
+    "density paper": density(method="paper", n_draws=5),
+    "density constant": (lambda: im.SphericalMixtureDensity(1, random_state=0), "close"),
+    "clusterer": (lambda: im.SphericalMixtureClusterer(3, random_state=0), "apart"),
+    "regression": regression(),
+    "regression separate": regression(noise="separate", fit_intercept=False),
+    "regression auto": regression(n_components="auto", max_components=3),
+    "regression density": regression_density(),
+    "regression density contracted": regression_density(method="contracted", fit_intercept=False),
+    "regression density paper": regression_density(method="paper", fit_intercept=False, n_draws=5),
+}
+KEPT = {  # one of each estimator, in tests/data
+    "activation": "activation relu, refine=True",
+    "polynomial": "activation cosine(1.3, 0.2), refine=False",
+    "mixture": "mixture separate",
+    "density": "density",
+    "clusterer": "clusterer",
+    "regression": "regression",
+    "regression_density": "regression density",
+}
+
+
+@cache
+def fitted(name):
+    make, kind = MODELS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make().fit(*rows(kind))
+
+
+def answers(model, data):
+    """All that a model answers, by the method and its arguments."""
+    X, *y = (column[:200] for column in data)
+    labelled = isinstance(model, im.RegressionMixture | im.RegressionMixtureDensity)
+    both = (X, *y) if labelled else (X,)
+    found = {}
+    for method in ("predict", "predict_proba", "predict_component", "score_samples", "bic", "aic"):
+        if hasattr(model, method):
+            given = (X,) if method == "predict" else both
+            found[method] = getattr(model, method)(*given)
+    if hasattr(model, "score"):
+        found["score"] = model.score(X, *y)
+    if isinstance(model, im.SphericalMixture):
+        found["sample"] = model.sample(20)
+    elif hasattr(model, "sample"):
+        found["sample"] = model.sample(20, random_state=7)
+    if hasattr(model, "sample_y"):
+        found["marginal"] = model.score_samples(X)
+        found["sample_y"] = model.sample_y(X[:5], 3, random_state=7)
+    return found
+
+
+@pytest.fixture(params=MODELS)
+def case(request):
+    """A fitted model and the rows it was fitted to."""
+    return fitted(request.param), rows(MODELS[request.param][1])
+
+
+@pytest.fixture(params=KEPT)
+def kept(request):
+    return request.param
+
+
+@pytest.fixture
+def library():
+    """What tests of this folder share."""
+    return {"fitted": fitted, "answers": answers, "rows": rows, "points": points, "told": told}
+
+
+def points(model):
+    """Rows, and labels, that depend on no generator of the library."""
+    grid = np.linspace(-1.5, 1.5, 4 * model.n_features_in_).reshape(4, -1)
+    return grid, grid.sum(axis=1)
+
+
+def told(model):
+    """Some answers in plain numbers, to be compared on other machines."""
+    X, y = points(model)
+    if hasattr(model, "predict"):
+        return np.asarray(model.predict(X), dtype=float).tolist()
+    labelled = isinstance(model, im.RegressionMixtureDensity)
+    return np.asarray(model.score_samples(*((X, y) if labelled else (X,)))).tolist()
+
+
+def write_files():
+    folder = DATA / f"schema_{SCHEMA}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, case in KEPT.items():
+        im.save(fitted(case), folder / f"{name}.safetensors")
+    expected = {name: told(fitted(case)) for name, case in KEPT.items()}
+    (folder / "answers.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    write_files()
