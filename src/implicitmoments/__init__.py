@@ -1,13 +1,22 @@
 """Learn latent-variable models from implicit high-order moment tensors.
 
 The folders are the data flow: ``samples`` → ``circuits`` → ``projections`` → ``moments`` →
-``models`` → ``fitting`` → ``learners``. After Diakonikolas and Kane, *Implicit High-Order Moment
-Tensor Estimation and Learning Latent Variable Models*.
+``models`` → ``fitting`` → ``learners`` → ``plot`` → ``report``. After Diakonikolas and Kane,
+*Implicit High-Order Moment Tensor Estimation and Learning Latent Variable Models*.
 """
 
 from importlib.metadata import version
 
-from implicitmoments import circuits, datasets, models, moments, projections, samples
+from implicitmoments import (
+    circuits,
+    datasets,
+    models,
+    moments,
+    plot,
+    projections,
+    report,
+    samples,
+)
 from implicitmoments.learners import (
     ActivationSumRegressor,
     AssumptionWarning,
@@ -40,7 +49,9 @@ __all__ = [
     "load",
     "models",
     "moments",
+    "plot",
     "projections",
+    "report",
     "samples",
     "save",
 ]

@@ -27,9 +27,11 @@ from implicitmoments.fitting.activation.prediction import Predictor, explained
 from implicitmoments.fitting.activation.refine import Refined, refine
 from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
 from implicitmoments.fitting.rows import LabelledRows
+from implicitmoments.fitting.spectra import account_of_steps
 from implicitmoments.learners.activation_checks import check_parameters
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.models import Activation, ActivationSumProblem
 from implicitmoments.samples import ArraySource, Progress, Source, Whitening
@@ -40,7 +42,7 @@ MOST_COMPONENTS = 30  # counted by n_components="auto"
 HELD_NUMBERS = 2**20  # of points that are held in memory, wherever they come from: 8 MB
 
 
-class ActivationSumRegressor(RegressorMixin, BaseEstimator):
+class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
@@ -268,14 +270,14 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         whitening = Whitening.of(source, reduce=True)
         tested = measure_gaussianity(source, whitening)
         words = tested.words(getattr(self, "feature_names_in_", None))
+        self._doubts: list[str] = []
         if words is not None:
-            warnings.warn(
+            self._doubts.append(
                 f"the inputs are clearly not Gaussian: {words}. The moments are then biased; keep "
                 "refine=True, which fits the model to the rows as they are, with whiten=False if "
-                "the activation acts on the inputs as given",
-                AssumptionWarning,
-                stacklevel=4,
+                "the activation acts on the inputs as given"
             )
+            warnings.warn(self._doubts[0], AssumptionWarning, stacklevel=4)
         if not self.whiten:
             return None
         if self.whiten == "auto" and looks_standard(whitening, source.mass):
@@ -308,7 +310,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
         for name in ("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"):
             if hasattr(self, name):  # of an earlier fit, with refinement
                 delattr(self, name)
-        reasons: list[str] = []
+        reasons = list(self._doubts)
         if self.whitening_ is not None and self.whiten == "auto":
             reasons.append(
                 "the inputs were standardised: the activation is taken to act on v · z, z of mean "
@@ -333,8 +335,7 @@ class ActivationSumRegressor(RegressorMixin, BaseEstimator):
                 "ridge": choice.ridge,
             }
         if fitted.fold is not None:
-            self.stats_["spectra"] = [step.spectrum for step in fitted.fold.steps]
-            self.stats_["noise_floor"] = [step.floor for step in fitted.fold.steps]
+            self.stats_ |= account_of_steps(fitted.fold.steps)
         if refined is not None:
             self._store_network(refined, problem)
 

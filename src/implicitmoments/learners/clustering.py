@@ -17,6 +17,7 @@ from implicitmoments.fitting.clustering.nearest_mean import Components
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.checks import check_method, check_variance, check_whole
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import Progress, RandomState
 
@@ -26,7 +27,7 @@ HIGHEST_ORDER = 20
 FEWEST_ROWS = 4  # two differences, one in each half
 
 
-class SphericalMixtureClusterer(ClusterMixin, BaseEstimator):
+class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
     r"""Means, weights and labels of a spherical mixture, by a test of pairs of rows.
 
     For :math:`\sum_i w_i N(\mu_i, \sigma^2 I)` with means at least a constant times

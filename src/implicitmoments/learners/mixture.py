@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.backends import Array, move_like, namespace_of
-from implicitmoments.fitting.spherical.em import VarianceModel, polish
+from implicitmoments.fitting.spectra import account_of_components
+from implicitmoments.fitting.spherical.em import Polished, VarianceModel, polish
 from implicitmoments.fitting.spherical.fit import Search
 from implicitmoments.fitting.spherical.likelihood import Mixture
 from implicitmoments.fitting.spherical.outliers import leave_out, take_census
@@ -236,6 +237,7 @@ class SphericalMixture(SphericalAnswers):
         start = self._mixture().moved(-center / rows.scale, 1 / rows.scale)
         kept, _ = self._without_outliers(rows)
         polished = polish(kept, start, self._model(rows.scale), self.max_iter, self.tol)
+        self._store_history(polished, rows)
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
         self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         return self._store(polished.mixture, rows)
@@ -259,6 +261,8 @@ class SphericalMixture(SphericalAnswers):
         if n_out:
             words = (*words, f"{n_out} rows lie far from all others and were left out of the fit")
         self.stats_ = {**found.stats, "outliers": n_out, "messages": words}
+        self.stats_ |= account_of_components(found.start.components)
+        self._store_history(polished, rows)
         if not polished.converged:
             warnings.warn(
                 f"EM did not converge in max_iter={self.max_iter} iterations; raise max_iter, or "
@@ -267,6 +271,11 @@ class SphericalMixture(SphericalAnswers):
                 stacklevel=3,
             )
         return mixture
+
+    def _store_history(self, polished: Polished, rows: Rows) -> None:
+        unit = rows.d * math.log(rows.scale)
+        levels = tuple(float(level) - unit for level in polished.history)
+        self.stats_["mean_log_likelihood_history"] = levels
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         """Count the rows, and leave out those that are far from all others."""
@@ -296,6 +305,7 @@ class SphericalMixture(SphericalAnswers):
         mean = stream.sums.log_likelihood / stream.sums.total
         self.lower_bound_ = float(mean) - rows.d * math.log(rows.scale)
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
+        self.stats_["mean_log_likelihood_history"] = ()  # pieces are taken in by few steps
 
     def _model(self, scale: float) -> VarianceModel:
         known = None if self.variance is None else self.variance / scale**2

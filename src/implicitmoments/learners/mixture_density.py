@@ -21,6 +21,7 @@ from implicitmoments.learners.checks import (
     check_whole,
 )
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import Progress, RandomState, as_seed
 
@@ -29,7 +30,7 @@ __all__ = ["SphericalMixtureDensity"]
 HIGHEST_DEGREE = 40
 
 
-class SphericalMixtureDensity(DensityMixin, BaseEstimator):
+class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few

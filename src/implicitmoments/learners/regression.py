@@ -29,6 +29,7 @@ from implicitmoments.fitting.regression.likelihood import (
     responsibilities,
 )
 from implicitmoments.fitting.regression.standard import Standard, standardise
+from implicitmoments.fitting.spectra import account_of_components
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.checks import check_whole
 from implicitmoments.learners.inputs import open_rows, probe_of
@@ -37,6 +38,7 @@ from implicitmoments.learners.regression_checks import (
     most_lines,
     words_for_user,
 )
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import (
     Block,
@@ -53,7 +55,7 @@ SCORED_ROWS = 16_384
 ABOUT = 12  # lines that n_components="auto" lays rows out for
 
 
-class RegressionMixture(BaseEstimator):
+class RegressionMixture(FittedSummary, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), i with probability
@@ -353,6 +355,7 @@ class RegressionMixture(BaseEstimator):
             "highest_peak_left": fitted.z,
             "noise_maximum": noise_maximum(space.waves.n_searched),
             "mean_log_likelihood_history": fitted.history,
+            **account_of_components(fitted.read),
         }
 
 

@@ -20,6 +20,7 @@ from implicitmoments.fitting.density.regression_regime import describe_design
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.checks import check_number, check_whole
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import Progress, RandomState, RowDraws, Source, Stream, as_seed
 
@@ -29,7 +30,7 @@ HIGHEST_DEGREE = 24
 METHODS = ("closed_form", "contracted", "paper")
 
 
-class RegressionMixtureDensity(DensityMixin, BaseEstimator):
+class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise

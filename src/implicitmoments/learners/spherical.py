@@ -26,6 +26,7 @@ from implicitmoments.fitting.spherical.likelihood import Mixture, log_densities,
 from implicitmoments.fitting.spherical.sample import rows_a_block
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.inputs import open_rows, probe_of
+from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.samples import Block, Sums, as_seed
 
 __all__ = ["SphericalAnswers"]
@@ -34,7 +35,7 @@ __all__ = ["SphericalAnswers"]
 Asked = Callable[[Array, Mixture], Array]
 
 
-class SphericalAnswers(DensityMixin, BaseEstimator):
+class SphericalAnswers(FittedSummary, DensityMixin, BaseEstimator):
     """Methods that read ``weights_``, ``means_`` and ``variance_`` of a fitted mixture.
 
     Answers are arrays of the library of the rows that are asked about, on their device.

@@ -27,6 +27,7 @@ from implicitmoments.fitting.clustering.pairwise_test import (
     usable_orders,
 )
 from implicitmoments.fitting.near_rows import check_enough, near_rows
+from implicitmoments.fitting.spectra import account_of_span, second_moment_floor
 from implicitmoments.fitting.spherical.span import SphericalSpan, find_span, flat_directions
 from implicitmoments.samples import Source
 
@@ -110,6 +111,8 @@ def fit_clusters(source: Source, how: ClusterOptions) -> ClusterFit:
             "merge_rate": test.merge_rate,
             "same_rate": test.same_rate,
         }
+    floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
+    stats |= account_of_span(span.spectrum - 1, span.p, floor)
     stats["warnings"] = _warnings(stats, span, found.k, how)
     return ClusterFit(found, test, stats)
 

@@ -21,6 +21,7 @@ from implicitmoments.fitting.density.degree import (
 )
 from implicitmoments.fitting.density.hermite_expansion import expand
 from implicitmoments.fitting.near_rows import check_enough, near_rows
+from implicitmoments.fitting.spectra import account_of_span, second_moment_floor
 from implicitmoments.fitting.spherical.span import SphericalSpan, find_span, flat_directions
 from implicitmoments.samples import Source
 
@@ -95,6 +96,8 @@ def fit_density(
         "outliers": found.n_far,
         "scores": scores,
     }
+    floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
+    stats |= account_of_span(span.spectrum - 1, span.p, floor)
     stats["warnings"] = _warnings(stats, span, how)
     return ClippedDensity(span, expansion, how.floor, clip, mass), stats
 

@@ -35,6 +35,7 @@ from implicitmoments.fitting.density.regression_frame import (
 )
 from implicitmoments.fitting.density.regression_regime import describe_fit
 from implicitmoments.fitting.near_rows import join_labels, near_rows
+from implicitmoments.fitting.spectra import account_of_span
 from implicitmoments.samples import Source, blocks
 
 __all__ = ["RegressionDensity", "RegressionOptions", "fit_regression_density", "tail_bound"]
@@ -197,6 +198,9 @@ def fit_regression_density(
         "outliers": near.n_far,
         "scores": scores,
     }
+    if frame.spectrum is not None:
+        floor = _floor(frame.spectrum, stats["rows_counted"])
+        stats |= account_of_span(frame.spectrum, len(frame.basis), floor)
     stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
@@ -209,6 +213,15 @@ def _check_enough(n: int, d: int, k: int) -> None:
             f"expected at least {max(d + 2, k)} rows, for a line and a spread about it; use "
             "more rows, or fewer columns or components"
         )
+
+
+def _floor(spectrum: Floats, n: float) -> float:
+    r"""Return the noise of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
+
+    The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or the
+    most negative eigenvalue, since the moment itself has none.
+    """
+    return max(2 * math.sqrt(len(spectrum) / (2 * n)), -float(spectrum[-1]))
 
 
 def _share(frame: RegressionFrame, share: float, how: RegressionOptions) -> float:

@@ -56,6 +56,8 @@ class RegressionFrame:
         The numbers c and s.
     basis : array of shape (p, d)
         Orthonormal rows B, which span the :math:`\beta_i'`.
+    spectrum : array of shape (d,) or None
+        Eigenvalues of the moment that B was read off, from the largest down.
     """
 
     mean: Floats
@@ -65,6 +67,7 @@ class RegressionFrame:
     intercept: float
     scale: float
     basis: Floats
+    spectrum: Floats | None = None
 
     @property
     def p(self) -> int:
@@ -151,7 +154,8 @@ def find_frame(
         plain, slope=line.slope, intercept=line.intercept, scale=label_scale * line.spread
     )
     p = min(k - 1, d)
-    return replace(frame, basis=_span(frame_rows(source, frame), d, p))
+    basis, spectrum = _span(frame_rows(source, frame), d, p)
+    return replace(frame, basis=basis, spectrum=spectrum)
 
 
 def frame_rows(source: Source, frame: RegressionFrame) -> LabelledRows:
@@ -243,14 +247,17 @@ def _total(values: Array) -> float:
     return float(xp.sum(values, dtype=xp.float64))
 
 
-def _span(rows: LabelledRows, d: int, p: int) -> Floats:
-    r"""Return the top p eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`."""
+def _span(rows: LabelledRows, d: int, p: int) -> tuple[Floats, Floats | None]:
+    r"""Return the top p eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
+
+    And its eigenvalues, where there was something to look for.
+    """
     if p == 0:
-        return np.zeros((0, d))
+        return np.zeros((0, d)), None
     sums = rows.fold(_second_moment, d, "span of the regressors")
     moment = to_numpy(sums["moment"]) - float(sums["trace"]) * np.eye(d)
-    _, vectors = np.linalg.eigh(moment / float(sums["mass"]))
-    return np.ascontiguousarray(vectors[:, ::-1][:, :p].T)
+    values, vectors = np.linalg.eigh(moment / float(sums["mass"]))
+    return np.ascontiguousarray(vectors[:, ::-1][:, :p].T), values[::-1]
 
 
 def _second_moment(rows: Rows) -> Sums:

@@ -14,6 +14,7 @@ from implicitmoments.fitting.regression.repair import Repaired, loud, repair
 from implicitmoments.fitting.regression.span import search_span
 from implicitmoments.fitting.regression.splits import looks_double
 from implicitmoments.fitting.regression.start import decoded_points, first_lines, random_lines
+from implicitmoments.moments.decode import Components
 
 __all__ = ["FittedLines", "Workspace", "fit_lines", "mend"]
 
@@ -70,6 +71,8 @@ class FittedLines:
         Repairs that raised the likelihood.
     z : float
         Height over the noise of the highest peak that the lines leave.
+    read : Components or None
+        What was read off the moments.
     """
 
     lines: Lines
@@ -80,6 +83,7 @@ class FittedLines:
     n_decoded: int
     accepted: int
     z: float
+    read: Components | None = None
 
 
 def fit_lines(
@@ -98,7 +102,7 @@ def fit_lines(
     """
     rng = np.random.default_rng(seed)
     # Starts: peaks of the characteristic function, what the moments read, random lines.
-    decoded = decoded_points(space.seen, k, seed)
+    decoded, read = decoded_points(space.seen, k, seed)
     start = first_lines(space.waves, k, model, rng, decoded)
     some = space.rows.about(max(FEWEST_ROWS, ROWS_PER_COEFFICIENT * k * space.rows.n_features))
     found = climb(some, start.lines, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
@@ -125,6 +129,7 @@ def fit_lines(
         n_decoded=len(decoded),
         accepted=fixed.accepted,
         z=fixed.z,
+        read=read,
     )
 
 

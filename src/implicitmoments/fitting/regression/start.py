@@ -20,7 +20,7 @@ from implicitmoments.fitting.regression.fourier import (
 )
 from implicitmoments.fitting.regression.likelihood import Lines
 from implicitmoments.models import RegressionMixtureProblem
-from implicitmoments.moments.decode import find_components
+from implicitmoments.moments.decode import Components, find_components
 from implicitmoments.moments.passes import whole_view
 
 __all__ = ["Start", "decoded_points", "first_lines", "random_lines"]
@@ -97,11 +97,11 @@ def random_lines(rows: WaveRows, k: int, rng: np.random.Generator) -> Lines:
     return Lines(np.full(k, 1 / k), random_points(rng, k, rows), np.full(k, WIDE))
 
 
-def decoded_points(rows: FeatureRows, k: int, seed: int) -> Floats:
+def decoded_points(rows: FeatureRows, k: int, seed: int) -> tuple[Floats, Components | None]:
     """Return what the moments with Fourier weights read, as points (m, q) without intercepts."""
     q = rows.n_features
     if not 1 < k <= min(MOST_DECODED, rows.n_rows) or q == 1:
-        return np.zeros((0, q))
+        return np.zeros((0, q)), None
     every = rows.gathered()
     x = namespace_of(every.u).matrix_transpose(every.u[1:-1, :])
     problem = RegressionMixtureProblem(
@@ -110,10 +110,11 @@ def decoded_points(rows: FeatureRows, k: int, seed: int) -> Floats:
         weights="fourier",
         sample_weight=every.counts,
     )
-    guesses = find_components(whole_view(problem), k, seed=seed).guesses
+    read = find_components(whole_view(problem), k, seed=seed)
+    guesses = read.guesses
     guesses = guesses[np.all(np.isfinite(guesses), axis=1)]
     guesses = guesses[np.linalg.norm(guesses, axis=1) < LONGEST]
-    return np.hstack([np.zeros((len(guesses), 1)), guesses])
+    return np.hstack([np.zeros((len(guesses), 1)), guesses]), read
 
 
 def unalias(waves: Waves, points: Floats, omega: float) -> Floats:

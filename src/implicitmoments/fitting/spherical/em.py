@@ -54,12 +54,15 @@ class Polished:
         Mean log-likelihood of a row.
     n_iter : int
     converged : bool
+    history : tuple of float
+        The level at each iteration.
     """
 
     mixture: Mixture
     level: float
     n_iter: int
     converged: bool
+    history: tuple[float, ...] = ()
 
 
 def maximise(sums: Sums, before: Mixture, model: VarianceModel) -> Mixture:
@@ -104,7 +107,7 @@ def polish(
         elif len(trail) == 3:
             leap = _extrapolate(trail, model)
             if rise < tol and leap is None:
-                return Polished(trail[-1], history[-1], len(history), True)
+                return Polished(trail[-1], history[-1], len(history), True, tuple(history))
             if leap is not None and len(history) < max_iter:
                 ahead = gather(rows, leap)
                 reached = ahead.log_likelihood / ahead.total
@@ -112,9 +115,9 @@ def polish(
                     history.append(reached)
                     trail.append(maximise(ahead, leap, model))
             if rise < tol and history[-1] - level < tol:
-                return Polished(trail[-1], history[-1], len(history), True)
+                return Polished(trail[-1], history[-1], len(history), True, tuple(history))
             trail = trail[-1:]
-    return Polished(trail[-1], history[-1], len(history), False)
+    return Polished(trail[-1], history[-1], len(history), False, tuple(history))
 
 
 def _extrapolate(trail: list[Mixture], model: VarianceModel) -> Mixture | None:

@@ -1,0 +1,88 @@
+"""Pictures as SVG inside a page, in colours that the page chooses."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from implicitmoments.plot.canvas import PALETTE, check_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["picture"]
+
+WIDTH, HEIGHT = 4.6, 3.5  # inches: text stays readable at the width of a phone
+# colours that stand for those of the page, which change with light and dark
+INK, PAPER = "#010203", "#fdfcfb"
+VARIABLES = {INK: "var(--ink)", PAPER: "var(--paper)"} | {
+    colour: f"var(--c{i})" for i, colour in enumerate(PALETTE)
+}
+
+
+def picture(draw: Callable[[Axes], Any], name: str, words: str) -> str:
+    """Return an ``svg`` element.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(ax)``.
+    name : str
+        Of letters; its ids begin with it, so that those of several pictures differ.
+    words : str
+        What the picture shows, for those who do not see it.
+    """
+    check_matplotlib()
+    import matplotlib as mpl  # noqa: PLC0415 (an extra: only pictures need it)
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    with mpl.rc_context(_style(name), fname=None):
+        figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        draw(figure.add_subplot())
+        written = io.StringIO()
+        figure.savefig(written, format="svg", transparent=False, facecolor="none")
+    return _inline(written.getvalue(), name, words)
+
+
+def _style(name: str) -> Any:
+    import matplotlib as mpl  # noqa: PLC0415
+
+    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor")
+    own = dict.fromkeys((*inked, "xtick.color", "ytick.color"), INK)
+    kept = {"backend", "interactive"}
+    default = {key: value for key, value in mpl.rcParamsDefault.items() if key not in kept}
+    return (
+        default
+        | own
+        | {
+            "axes.facecolor": PAPER,
+            "legend.facecolor": PAPER,
+            "font.family": "sans-serif",
+            "svg.fonttype": "none",
+            "svg.hashsalt": name,
+        }
+    )
+
+
+def _inline(svg: str, name: str, words: str) -> str:
+    """Make a file into an element: no prolog, no metadata, ids and colours of this page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    box = re.search(r'viewBox="([^"]*)"', svg)
+    if box is None:
+        raise ValueError("matplotlib wrote an SVG without a viewBox")
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box[1]}" role="img" '
+        f'aria-label="{escape(words)}">'
+    )
+    svg = opening + svg[svg.index(">") + 1 :]
+    svg = svg.replace("xlink:href=", "href=")
+    svg = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', svg)
+    svg = re.sub(r'href="#([^"]*)"', rf'href="#{name}-\1"', svg)
+    svg = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", svg)
+    return re.sub(
+        "|".join(VARIABLES), lambda found: VARIABLES[found[0].lower()], svg, flags=re.I
+    ).strip()

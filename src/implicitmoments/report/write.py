@@ -1,0 +1,75 @@
+"""Write the report of a model to a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import date as calendar
+from pathlib import Path
+from typing import Any
+
+from implicitmoments.plot.canvas import check_model
+from implicitmoments.plot.rows import some_rows
+from implicitmoments.report.page import page_of
+
+__all__ = ["write_report"]
+
+MOST_ROWS = 5_000
+
+
+def write_report(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    path: str | os.PathLike[str] = "report.html",
+    *,
+    title: str | None = None,
+    date: calendar | str | None = None,
+    max_rows: int = MOST_ROWS,
+) -> Path:
+    """Write one HTML page about a fitted model.
+
+    The page holds all it needs and asks no network for anything: a verdict in words, spectra with
+    the noise, components, the fit against the rows, convergence, parameters to be copied,
+    statistics and versions. It follows light and dark.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
+    y : array of shape (n_samples,), where the model has labels
+    path : path
+        Replaced at once when the page is complete.
+    title : str, optional
+        The name of the estimator by default.
+    date : datetime.date or str, optional
+        Today by default; with a date of your own the same model and rows give the same page.
+    max_rows : int
+        Rows that pictures look at at most, evenly taken.
+
+    Returns
+    -------
+    pathlib.Path
+        Where the page is.
+    """
+    check_model(model)
+    some = some_rows(model, X, y, max_rows)
+    day = calendar.today().isoformat() if date is None else str(date)
+    text = page_of(model, some, title=title, date=day)
+    return _replace(Path(path), text)
+
+
+def _replace(path: Path, text: str) -> Path:
+    """Write beside the file and rename, so that no reader sees half a page."""
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(beside, 0o666 & ~umask)  # a temporary file is its owner's alone
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,293 @@
+"""Every picture of every estimator: what is on it, and what it refuses."""
+
+import copy
+import subprocess
+import sys
+import warnings
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+
+import implicitmoments as im
+from implicitmoments.plot import canvas
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.figure import Figure
+
+NAMES = [
+    "SphericalMixture",
+    "SphericalMixtureClusterer",
+    "SphericalMixtureDensity",
+    "RegressionMixture",
+    "RegressionMixtureDensity",
+    "ActivationSumRegressor",
+]
+
+
+def new_axes():
+    return Figure(layout="constrained").add_subplot()
+
+
+def text_on(ax):
+    return " ".join([ax.get_title(loc="left"), *(text.get_text() for text in ax.texts)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("picture", ["spectra", "components", "fit", "convergence"])
+def test_every_picture_of_every_estimator(fitted, name, picture):
+    model, X, y = fitted[name]
+    given = new_axes()
+    rows = (X, y) if picture in ("components", "fit") else ()
+    if (name, picture) == ("SphericalMixtureClusterer", "convergence"):
+        with pytest.raises(ValueError, match=r"no steps to show.*use implicitmoments\.plot\.spec"):
+            im.plot.convergence(model, given)
+        return
+    ax = getattr(im.plot, picture)(model, *rows, ax=given)
+    assert ax is given
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    assert ax.get_title(loc="left")
+    assert ax.lines or ax.collections or ax.patches
+    given.figure.canvas.draw()  # labels, ticks and formulas can be typeset
+
+
+def test_a_new_figure_where_no_axes_are_given(fitted):
+    ax = im.plot.spectra(fitted["SphericalMixture"].model)
+    assert ax.figure.number in plt.get_fignums()
+    plt.close(ax.figure)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spectra_show_what_was_kept_and_the_noise(fitted, name):
+    model = fitted[name].model
+    ax, stats = im.plot.spectra(model, new_axes()), model.stats_
+    filled = [line for line in ax.lines if "kept" in line.get_label()]
+    assert [len(line.get_xdata()) for line in filled] == stats["ranks"]
+    for line, values, rank in zip(filled, stats["spectra"], stats["ranks"], strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), values[:rank])
+    assert len(ax.collections) == sum(floor > 0 for floor in stats["noise_floor"])
+    assert all(np.all(np.diff(values) <= 0) for values in stats["spectra"])
+
+
+def test_floors_lie_between_kept_and_dropped(fitted):
+    stats = fitted["SphericalMixture"].model.stats_
+    (values,), (floor,), (rank,) = (stats[n] for n in ("spectra", "noise_floor", "ranks"))
+    assert values[rank - 1] > 1.5 * floor > values[rank]
+
+
+def test_no_spectra_of_one_component(fitted):
+    alone = im.SphericalMixture(1, random_state=0).fit(fitted["SphericalMixture"].X)
+    with pytest.raises(ValueError, match=r"one component is nothing.*use implicitmoments\.plot"):
+        im.plot.spectra(alone, new_axes())
+
+
+@pytest.mark.parametrize("name", ["SphericalMixture", "SphericalMixtureClusterer"])
+def test_means_have_circles_of_one_deviation(fitted, name):
+    model, X, _ = fitted[name]
+    ax = im.plot.components(model, X, ax=new_axes(), max_rows=100)
+    rows = [line for line in ax.lines if line.get_label().startswith("component")]
+    assert len(rows) == 4
+    assert sum(len(line.get_xdata()) for line in rows) == 100
+    assert "100 of 1,500 rows" in text_on(ax)
+    rings = [line for line in ax.lines if len(line.get_xdata()) == 73]
+    assert len(rings) == 8  # an outline and a colour each
+    for ring in rings:
+        np.testing.assert_allclose(
+            np.ptp(ring.get_xdata()) / 2, np.sqrt(model.variance_), rtol=1e-6
+        )
+
+
+def test_rows_on_lines_lie_on_them():
+    """Less what other directions explain, rows without noise are on the lines drawn."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) @ np.array([[1, 0.5, 0], [0, 2, 0], [0, 0, 0.3]]) + 3.0
+    coef = np.array([[1.0, 2.0, -1.0], [-1.0, 0.5, 2.0]])
+    labels = rng.integers(2, size=400)
+    y = np.einsum("nd,nd->n", X, coef[labels]) + np.array([1.0, -2.0])[labels]
+    model = im.RegressionMixture(2, random_state=0).fit(X, y + 1e-3 * rng.normal(size=400))
+    ax = im.plot.components(model, X, y, ax=new_axes())
+    rows = [line for line in ax.lines if line.get_label().startswith("component")]
+    drawn = {line.get_color(): line.get_data() for line in ax.lines if len(line.get_xdata()) == 2}
+    assert sum(len(line.get_xdata()) for line in rows) == 400
+    for line in rows:
+        (x0, x1), (y0, y1) = drawn[line.get_color()]
+        expected = y0 + (line.get_xdata() - x0) * (y1 - y0) / (x1 - x0)
+        assert np.abs(line.get_ydata() - expected).max() < 0.02
+
+
+@pytest.mark.parametrize("name", ["SphericalMixtureDensity", "RegressionMixtureDensity"])
+def test_densities_show_rows_by_log_density(fitted, name):
+    model, X, y = fitted[name]
+    ax = im.plot.components(model, X, y, ax=new_axes(), max_rows=50)
+    (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    assert len(points.get_offsets()) == 50
+    chosen = np.linspace(0, 1499, 50).astype(int)
+    args = (X[chosen],) if y is None else (X[chosen], y[chosen])
+    np.testing.assert_allclose(points.get_array(), model.score_samples(*args))
+
+
+def test_directions_have_arrows(fitted):
+    model, X, y = fitted["ActivationSumRegressor"]
+    ax = im.plot.components(model, X, y, ax=new_axes())
+    assert sum(text.arrow_patch is not None for text in ax.texts if hasattr(text, "arrow_patch"))
+    plain = im.ActivationSumRegressor(n_components=3, refine=False).fit(X, y)
+    with pytest.raises(ValueError, match="refine=True"):
+        im.plot.components(plain, X, y, ax=new_axes())
+    assert im.plot.convergence(plain, new_axes()).get_xlabel() == "degree of the polynomial"
+
+
+def apart(ax):
+    """Half the sum of differences of the two histograms of a picture."""
+    rows = np.array([patch.get_height() for patch in ax.patches[:-1]])
+    outline = ax.patches[-1].get_xy()[1:-1, 1][::2]
+    width = ax.patches[0].get_width()
+    return 0.5 * width * np.abs(rows - outline[: len(rows)]).sum()
+
+
+def test_histograms_agree_for_the_right_model_and_not_for_a_wrong_one(fitted):
+    model, X, _ = fitted["SphericalMixture"]
+    wrong = copy.copy(model)
+    wrong.variance_ = 3 * model.variance_
+    # two histograms of 1,500 in 40 bins differ by about 0.1 by chance
+    assert apart(im.plot.fit(model, X, ax=new_axes())) < 0.15
+    assert apart(im.plot.fit(wrong, X, ax=new_axes())) > 0.3
+
+
+def test_residuals_agree_for_the_right_model_and_not_for_a_wrong_one(fitted):
+    model, X, y = fitted["RegressionMixture"]
+    wrong = copy.copy(model)
+    wrong.noise_ = 3 * model.noise_
+    assert apart(im.plot.fit(model, X, y, ax=new_axes())) < 0.15
+    assert apart(im.plot.fit(wrong, X, y, ax=new_axes())) > 0.3
+
+
+def test_predictions_are_counted(fitted):
+    model, X, y = fitted["ActivationSumRegressor"]
+    ax = im.plot.fit(model, X, y, ax=new_axes(), max_rows=300)
+    (cells,) = [c for c in ax.collections if isinstance(c, PolyCollection)]
+    assert cells.get_array().sum() == 300
+    assert "R² 1.0000" in text_on(ax)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_picture_repeats_and_changes_nothing(fitted, name):
+    model, X, y = fitted[name]
+    model = copy.copy(model)
+    model.random_state, before = None, dict(model.stats_)
+    heights = []
+    for _ in range(2):
+        ax = im.plot.fit(model, X, y, ax=new_axes(), max_rows=300)
+        heights.append([str(patch) for patch in ax.patches])
+    assert heights[0] == heights[1]
+    assert model.stats_ == before or list(model.stats_) == list(before)
+    assert model.random_state is None
+
+
+def test_convergence_shows_what_is_left_to_gain():
+    X, _ = im.datasets.make_spherical_mixture(1500, 3, 2, radius=2.0, random_state=0)
+    model = im.SphericalMixture(3, n_repairs=0, random_state=0, tol=1e-9).fit(X)
+    history = np.array(model.stats_["mean_log_likelihood_history"])
+    assert len(history) == model.n_iter_
+    assert history[-1] == pytest.approx(model.lower_bound_)
+    ax = im.plot.convergence(model, new_axes())
+    assert ax.get_yscale() == "log"
+    left = ax.lines[0].get_ydata()
+    seen = history.max() - history > 1e-12
+    np.testing.assert_allclose(left[seen], (history.max() - history)[seen])
+
+
+def test_pieces_have_no_steps_to_show(fitted):
+    X, _ = im.datasets.make_spherical_mixture(42_000, 2, 2, radius=5.0, random_state=0)
+    model = im.SphericalMixture(2, random_state=0).partial_fit(X[:21_000])
+    assert im.plot.convergence(model, new_axes()).lines
+    with pytest.raises(ValueError, match="came in pieces"):
+        im.plot.convergence(model.partial_fit(X[21_000:]), new_axes())
+
+
+def test_a_fit_that_stopped_early_says_so(fitted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X = np.random.default_rng(0).normal(size=(500, 2))
+        model = im.SphericalMixture(4, max_iter=2, random_state=0).fit(X)
+    assert not model.converged_
+    assert "not converged" in text_on(im.plot.convergence(model, new_axes()))
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("k", [1, 2])
+def test_one_feature(k):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-5, 1, (300, 1)), rng.normal(5, 1, (300, 1))])
+    model = im.SphericalMixture(k, random_state=0).fit(X)
+    ax = im.plot.components(model, X, ax=new_axes())
+    assert ax.get_ylabel() == "density"
+    area = sum(patch.get_width() * patch.get_height() for patch in ax.patches)
+    assert area == pytest.approx(1)
+    at, density = ax.lines[-1].get_data()
+    np.testing.assert_allclose(density, np.exp(model.score_samples(at[:, None])))
+    line = im.RegressionMixture(k, random_state=0).fit(X, X[:, 0] + rng.normal(size=600))
+    y = line.predict(X)
+    assert im.plot.components(line, X, y, ax=new_axes()).get_ylabel() == "y"
+
+
+def test_many_components_are_not_numbered(fitted):
+    model = copy.copy(fitted["SphericalMixture"].model)
+    rng = np.random.default_rng(0)
+    model.means_, model.weights_ = rng.normal(size=(40, 4)), np.full(40, 1 / 40)
+    ax = im.plot.components(model, fitted["SphericalMixture"].X, ax=new_axes())
+    assert len(ax.texts) == 1  # the note
+
+
+def test_names_of_columns_with_signs_of_formulas():
+    X, _ = im.datasets.make_spherical_mixture(800, 2, 2, radius=6.0, random_state=0)
+    X = X @ np.linalg.svd(X, full_matrices=False)[2].T  # means along the first column
+    frame = pd.DataFrame(X, columns=["price in $", r"\frac{$"])
+    model = im.SphericalMixture(2, random_state=0).fit(frame)
+    ax = im.plot.components(model, frame, ax=new_axes())
+    assert ax.get_xlabel() == r"price in \$"
+    ax.figure.canvas.draw()
+
+
+def test_rows_of_a_file(fitted, tmp_path):
+    model, X, _ = fitted["SphericalMixture"]
+    np.save(tmp_path / "rows.npy", X)
+    ours = im.plot.components(model, X, ax=new_axes(), max_rows=60)
+    theirs = im.plot.components(model, tmp_path / "rows.npy", ax=new_axes(), max_rows=60)
+    for one, other in zip(ours.lines, theirs.lines, strict=True):
+        np.testing.assert_array_equal(one.get_xydata(), other.get_xydata())
+
+
+def test_what_is_refused(fitted):
+    model, X, y = fitted["RegressionMixture"]
+    with pytest.raises(ValueError, match="give the picture y too"):
+        im.plot.fit(model, X, ax=new_axes())
+    with pytest.raises(ValueError, match="max_rows"):
+        im.plot.fit(model, X, y, ax=new_axes(), max_rows=0)
+    with pytest.raises(ValueError, match="3 features"):
+        im.plot.components(model, X[:, :3], y, ax=new_axes())
+    with pytest.raises(NotFittedError):
+        im.plot.spectra(im.SphericalMixture())
+    with pytest.raises(TypeError, match="got LinearRegression"):
+        im.plot.spectra(LinearRegression().fit(X, y))
+    pipeline = make_pipeline(im.RegressionMixture(2, random_state=0)).fit(X, y)
+    with pytest.raises(TypeError, match="give the step"):
+        im.plot.spectra(pipeline)
+
+
+def test_the_extra_is_named_where_it_is_missing(fitted, monkeypatch):
+    monkeypatch.setattr(canvas, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"implicitmoments\[plot\]"):
+        im.plot.spectra(fitted["SphericalMixture"].model)
+
+
+def test_importing_the_library_does_not_import_matplotlib():
+    code = "import sys, implicitmoments; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

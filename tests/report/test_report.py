@@ -1,0 +1,252 @@
+"""The page: what is on it, that it is whole, and that it asks nobody for anything."""
+
+import copy
+import datetime
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import implicitmoments as im
+from implicitmoments.learners.summary import words_of
+from implicitmoments.report import drawing, write_report
+from implicitmoments.report.tables import MOST_COLUMNS, MOST_ROWS, statistics_of
+from implicitmoments.report.verdict import verdict_of
+
+NAMES = [
+    "SphericalMixture",
+    "SphericalMixtureClusterer",
+    "SphericalMixtureDensity",
+    "RegressionMixture",
+    "RegressionMixtureDensity",
+    "ActivationSumRegressor",
+]
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+NAMESPACE = "http://www.w3.org/2000/svg"
+
+
+class Reader(HTMLParser):
+    """Elements of a page; an element that is not closed, or not open, is a fault."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.faults, self.elements, self.text = [], [], [], []
+        self.feed(text)
+        self.close()
+        self.faults += [f"{tag} is not closed" for tag in self.open]
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"{tag} closes something else")
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.text.append(data)
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def pages(fitted, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    texts = {}
+    for name, (model, X, y) in fitted.items():
+        path = write_report(model, X, y, folder / f"{name}.html", date="2026-01-31")
+        texts[name] = path.read_text("utf-8")
+    return texts
+
+
+def test_a_fault_is_noticed():
+    assert Reader("<p><b>x</p></b>").faults
+    assert Reader("<div>").faults
+    assert not Reader('<meta charset="utf-8"><p>x</p>').faults
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_whole(pages, name):
+    page = Reader(pages[name])
+    assert page.faults == []
+    ids = Counter(attrs["id"] for _, attrs in page.elements if "id" in attrs)
+    assert [each for each, n in ids.items() if n > 1] == []
+    for _, attrs in page.elements:  # what is pointed at is there
+        target = attrs.get("href", "#found")
+        assert target.startswith("data:") or target[1:] in ids
+        for pointed in re.findall(r"url\(#([^)]*)\)", " ".join(v or "" for v in attrs.values())):
+            assert pointed in ids
+    text = " ".join(page.text)
+    for heading in ("Pictures", "Parameters", "Numbers", "Statistics", "Settings", "2026-01-31"):
+        assert heading in text
+    assert "The fit found" in text
+    assert f"implicitmoments {im.__version__}" in text
+    assert page.all("html")[0]["lang"] == "en"
+    assert "width=device-width" in page.all("meta")[2]["content"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures_are_there_and_described(pages, name):
+    page = Reader(pages[name])
+    drawn = page.all("svg")
+    missing = name == "SphericalMixtureClusterer"  # a test of pairs has no steps
+    assert len(drawn) == 4 - missing
+    assert ("has no steps to show" in pages[name]) == missing
+    assert all(svg["role"] == "img" and len(svg["aria-label"]) > 30 for svg in drawn)
+    assert len(page.all("figcaption")) == 4
+    for sentinel in (drawing.INK, drawing.PAPER):
+        assert sentinel not in pages[name]
+    assert "var(--ink)" in pages[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_asked_of_the_network(pages, name):
+    text = pages[name]
+    assert set(re.findall(r"https?://[^\s\"'<)]*", text)) == {NAMESPACE}
+    policy = Reader(text).all("meta")[1]["content"]
+    assert "default-src 'none'" in policy
+    assert "connect-src" not in policy
+    script = policy.split("script-src")[1].split(";")[0]
+    assert script.strip().startswith("'sha256-")
+    assert "unsafe-inline" not in script
+    loading = ("link", "iframe", "object", "embed")
+    assert not [tag for tag, attrs in Reader(text).elements if "src" in attrs or tag in loading]
+
+
+def test_text_of_the_user_is_escaped(tmp_path):
+    bad = "<script>alert(1)</script>"
+    X, _ = im.datasets.make_spherical_mixture(800, 2, 2, radius=6.0, random_state=0)
+    X = X @ np.linalg.svd(X, full_matrices=False)[2].T
+    frame = pd.DataFrame(X, columns=[bad, 'a "$" & b'])
+    model = im.SphericalMixture(2, random_state=0).fit(frame)
+    model.stats_["messages"] = (f"look at {bad}",)
+    path = write_report(model, frame, path=tmp_path / "r.html", title=f"<b>{bad}", date="x<y")
+    page = Reader(path.read_text("utf-8"))
+    assert page.faults == []
+    assert len(page.all("script")) == 1
+    assert not page.all("b")
+    shown = " ".join(page.text)
+    assert f"<b>{bad}" in shown  # the title
+    assert f"look at {bad}" in shown
+    assert shown.count(bad) >= 5  # title twice, words, summary of the data, table
+
+
+def test_the_same_twice(fitted, tmp_path):
+    model, X, y = fitted["RegressionMixtureDensity"]
+    model = copy.copy(model)
+    model.random_state = None
+    paths = [
+        write_report(model, X, y, tmp_path / f"{i}.html", date=datetime.date(2026, 1, 31))
+        for i in range(2)
+    ]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    today = write_report(model, X, y, tmp_path / "today.html").read_text("utf-8")
+    assert re.search(r"<footer><p>\d{4}-\d\d-\d\d\.", today)
+
+
+def test_numbers_are_copied_with_all_digits(fitted, pages):
+    model = fitted["SphericalMixture"].model
+    table = pages["SphericalMixture"].split('id="parameters-0"')[1].split("</table>")[0]
+    exact = [float(value) for value in re.findall(r'data-v="([^"]*)"', table)]
+    expected = np.column_stack([model.weights_, np.full(4, model.variance_), model.means_])
+    np.testing.assert_array_equal(np.reshape(exact, (4, 6)), expected)
+    page = Reader(pages["SphericalMixture"])
+    targets = {button["data-copies"] for button in page.all("button")}
+    assert targets == {attrs["id"] for attrs in page.all("table")}
+
+
+def test_many_rows_and_columns_are_bounded(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 150))
+    model = im.SphericalMixture(2, n_repairs=0, max_iter=500, tol=1e-3, random_state=0).fit(X)
+    model.means_ = rng.normal(size=(400, 150))
+    model.weights_ = np.full(400, 1 / 400)
+    model.n_components_ = 400
+    path = write_report(model, X, path=tmp_path / "r.html", date="", max_rows=500)
+    text = path.read_text("utf-8")
+    assert "500 of 20,000 rows" in text
+    assert "The first 300 of 400 rows and 120 of 153 columns" in text
+    page = Reader(text)
+    assert page.all("details")
+    shown = text.split('id="parameters-0"')[1].split("</table>")[0]
+    assert shown.count("<tr>") == MOST_ROWS + 1
+    assert shown.count("<th ") == MOST_ROWS + MOST_COLUMNS
+    points = text.split('<figure id="components">')[1].split("</figure>")[0].count("<use")
+    assert points < 1_000
+
+
+def test_the_file_is_replaced_at_once(fitted, tmp_path, monkeypatch):
+    model, X, _ = fitted["SphericalMixture"]
+    path = tmp_path / "r.html"
+    path.write_text("before")
+    monkeypatch.setattr("implicitmoments.report.write.page_of", lambda *_, **__: "after")
+    with monkeypatch.context() as broken:
+        broken.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("no space")))
+        with pytest.raises(OSError, match="no space"):
+            write_report(model, X, path=path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+    assert write_report(model, X, path=path) == path
+    assert path.read_text() == "after"
+    assert path.stat().st_mode & 0o400
+    with pytest.raises(FileNotFoundError):
+        write_report(model, X, path=tmp_path / "none" / "r.html")
+
+
+def test_the_verdict_says_what_the_fit_said(fitted):
+    good = verdict_of(fitted["SphericalMixture"].model, 1500)
+    assert good.good
+    assert good.found == (
+        "The fit found a mixture of 4 spherical Gaussians in 1,500 rows of 4 columns."
+    )
+    assert any("times the noise" in fact for fact in good.facts)
+    model = copy.copy(fitted["SphericalMixture"].model)
+    model.stats_ = model.stats_ | {"messages": ("look here",), "noise_floor": [1e9]}
+    model.converged_ = False
+    bad = verdict_of(model, 1500)
+    assert not bad.good
+    assert bad.judgement == "There are 2 things to look at:"
+    assert bad.words[0] == "look here"
+    assert "did not converge" in bad.words[1]
+    assert any("not clear of it" in fact for fact in bad.facts)
+
+
+def test_words_come_from_every_place_and_once(fitted):
+    model = copy.copy(fitted["ActivationSumRegressor"].model)
+    model.stats_ = model.stats_ | {"reasons": ["a", "a"], "warnings": ["b"], "converged": False}
+    assert words_of(model)[:2] == ("b", "a")
+    assert len(words_of(model)) == 3
+    assert words_of(im.SphericalMixture()) == ()
+
+
+def test_inputs_that_are_not_gaussian_are_in_the_verdict():
+    rng = np.random.default_rng(0)
+    X = rng.exponential(size=(2_000, 3))
+    with pytest.warns(im.AssumptionWarning, match="not Gaussian"):
+        model = im.ActivationSumRegressor(n_components=1).fit(X, np.maximum(X[:, 0], 0))
+    assert any("not Gaussian" in words for words in verdict_of(model, 2_000).words)
+
+
+def test_statistics_are_numbers_and_words(fitted):
+    for model, _, _ in fitted.values():
+        table = statistics_of(model)
+        assert len(table.rows) > 5
+        assert all(len(str(value)) < 200 for _, value in table.rows)
+
+
+def test_what_is_refused(fitted, tmp_path):
+    model, X, y = fitted["RegressionMixture"]
+    with pytest.raises(ValueError, match="give the picture y too"):
+        write_report(model, X, path=tmp_path / "r.html")
+    with pytest.raises(ValueError, match="max_rows"):
+        write_report(model, X, y, tmp_path / "r.html", max_rows=-1)
+    assert list(tmp_path.iterdir()) == []
