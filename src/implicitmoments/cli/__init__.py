@@ -18,4 +18,4 @@ def main() -> None:
             f"implicitmoments: the command line needs {missing.name}; "
             "install it with: pip install 'implicitmoments[cli]'"
         )
-    app()
+    app(prog_name="implicitmoments")

@@ -1,0 +1,209 @@
+"""What a terminal is told: errors in one line, progress, and how a command ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import typer
+from numpy.linalg import LinAlgError
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from typer.core import TyperGroup
+
+__all__ = [
+    "BAD_INPUT",
+    "FAILED",
+    "INTERRUPTED",
+    "PassProgress",
+    "PlainGroup",
+    "complain",
+    "plain_errors",
+    "show",
+    "told_passes",
+]
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
+
+# what the library calls its arguments, and the option of the command line
+OPTIONS = (
+    (re.compile(r"columns=\[([^\]]*)\]"), lambda m: f"--columns {_listed(m[1])}"),
+    (re.compile(r"\bcolumns="), "--columns "),
+    (re.compile(r"\bcolumns (?=names column|is (?:a )?column)"), "--columns "),
+    (re.compile(r"\by (?=names column|is (?:a )?column|is \d|is ')"), "--target "),
+    (re.compile(r"\bsample_weight (?=names column|is (?:a )?column|is \d+,|is ')"), "--weight "),
+    (re.compile(r"name the column of labels, y='…'"), "name their column by --target"),
+    (re.compile(r"\bn_components(?==| is )"), "-k"),
+)
+
+
+class PlainGroup(TyperGroup):
+    """The commands, with words that were mistyped told in one line."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command and end the process with its exit code."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except (typer.Abort, KeyboardInterrupt):
+            complain("interrupted")
+            code = INTERRUPTED
+        except Exception as reason:
+            # typer has classes of its own for usage, or click's, by its version
+            if not hasattr(reason, "format_message"):
+                raise
+            code = _told_usage(reason)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told_usage(reason: Any) -> int:
+    context = getattr(reason, "ctx", None)
+    if type(reason).__name__ == "NoArgsIsHelpError" and context is not None:
+        typer.echo(context.get_help())
+        return 0
+    words = reason.format_message().strip().rstrip(".?")
+    path = getattr(context, "command_path", "implicitmoments")
+    complain(f"{words[:1].lower()}{words[1:]}; see {path} --help")
+    return int(reason.exit_code)
+
+
+def complain(words: str) -> None:
+    """Say in one line on standard error what is wrong."""
+    with contextlib.suppress(OSError):
+        typer.echo(f"implicitmoments: error: {' '.join(words.split())}", err=True)
+
+
+def show(*shown: Any) -> None:
+    """Print tables and text; a reader that is gone raises BrokenPipeError, as elsewhere."""
+    console = Console()
+    with console.capture() as captured:
+        for one in shown:
+            console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
+    sys.stdout.write(captured.get())
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def plain_errors(debug: bool, checkpoint: Path | None = None) -> Iterator[None]:
+    """End a command with one line and an exit code where something goes wrong.
+
+    Parameters
+    ----------
+    debug : bool
+        Print the traceback too.
+    checkpoint : path, optional
+        Where a fit that is interrupted has kept what was done.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except BrokenPipeError:
+        _drop_output()
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        kept = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        complain(f"interrupted{kept}")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as reason:
+        if debug:
+            traceback.print_exc()
+        complain(_words_of(reason))
+        raise typer.Exit(_code_of(reason)) from None
+
+
+def _code_of(reason: Exception) -> int:
+    if isinstance(reason, LinAlgError):
+        return FAILED
+    bad = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError)
+    return BAD_INPUT if isinstance(reason, (*bad, IsADirectoryError)) else FAILED
+
+
+def _words_of(reason: Exception) -> str:
+    if isinstance(reason, OSError) and reason.strerror:
+        name = f"{reason.filename}: " if reason.filename else ""
+        return f"{name}{reason.strerror}"
+    if isinstance(reason, MemoryError):
+        return "there is not enough memory"
+    known = isinstance(reason, ValueError | TypeError | ImportError | RuntimeError | OSError)
+    if isinstance(reason, LinAlgError) or not known:
+        return f"{type(reason).__name__}: {reason}; --debug shows where"
+    words = str(reason)
+    for pattern, option in OPTIONS:
+        words = pattern.sub(option, words)
+    return words
+
+
+def _listed(names: str) -> str:
+    return ",".join(name.strip().strip("'\"") for name in names.split(","))
+
+
+def _drop_output() -> None:
+    """Let what is still to be flushed go nowhere, so that the interpreter ends in peace."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+class PassProgress:
+    """Passes over the rows on a terminal: which one, rows done, and time left in it."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("rows,"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left, spent"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("reading", total=None)
+        self._number, self._last = 0, ("", 0)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        reason: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Take in how far a pass is: what it is for, rows done, rows in all."""
+        if what != self._last[0] or done <= self._last[1]:
+            self._number += 1
+            words = f"pass {self._number}: {what or 'rows'}"
+            self._bar.reset(self._task, total=total, description=words)
+        self._last = (what, done)
+        self._bar.update(self._task, completed=done)
+
+
+def told_passes(quiet: bool) -> contextlib.AbstractContextManager[PassProgress | None]:
+    """Return what is told of passes: nothing where nobody looks on."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        return contextlib.nullcontext()
+    return PassProgress(console)
