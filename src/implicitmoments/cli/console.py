@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -54,12 +55,21 @@ OPTIONS = (
 class PlainGroup(TyperGroup):
     """The commands, with words that were mistyped told in one line."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run a command and end the process with its exit code."""
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args)
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+            return run(**extra)
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = run(**extra)
         except (typer.Abort, KeyboardInterrupt):
             complain("interrupted")
             code = INTERRUPTED
