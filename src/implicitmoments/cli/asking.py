@@ -77,7 +77,7 @@ def predict(  # noqa: PLR0913 (options, each described)
     with plain_errors(debug):
         _check_written(output, file)
         fitted = implicitmoments.load(model)
-        chosen = columns_for(fitted, Columns.typed(columns, target), labelled=proba)
+        chosen = columns_for(fitted, file, Columns.typed(columns, target), labelled=proba)
         asked = _asked_chances(fitted) if proba else _asked_labels(fitted)
         _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)
 
@@ -111,7 +111,7 @@ def score(  # noqa: PLR0913 (options, each described)
             raise ValueError("-o is for --rows; without it the score is printed")
         _check_written(output, file)
         fitted = implicitmoments.load(model)
-        chosen = columns_for(fitted, Columns.typed(columns, target, weight), labelled=True)
+        chosen = columns_for(fitted, file, Columns.typed(columns, target, weight), labelled=True)
         if rows:
             asked = _asked_densities(fitted)
             _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)

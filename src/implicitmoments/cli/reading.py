@@ -45,19 +45,24 @@ def remembered(columns: Columns, source: FileSource) -> dict[str, Any]:
     return {name: words for name, words in kept.items() if words is not None}
 
 
-def columns_for(model: Any, columns: Columns, *, labelled: bool) -> Columns:
+def columns_for(model: Any, path: str, columns: Columns, *, labelled: bool) -> Columns:
     """Choose the columns that a model was fitted to, unless others are named.
+
+    Columns of arrays have no names; without numbers all are features.
 
     Parameters
     ----------
     model : fitted estimator
+    path : str
+        Of the rows.
     columns : Columns
         As they were typed.
     labelled : bool
         Whether labels are needed.
     """
-    kept = getattr(model, "columns_", {})
-    names = getattr(model, "feature_names_in_", None)
+    kept, names = getattr(model, "columns_", {}), getattr(model, "feature_names_in_", None)
+    if _is_array(path):
+        names, kept = None, {name: words for name, words in kept.items() if _is_number(words)}
     if columns.features is None and names is not None:
         columns = replace(columns, features=tuple(str(name) for name in names))
     elif columns.features is None and "features" in kept:
@@ -89,7 +94,7 @@ def open_table(path: str, columns: Columns) -> Iterator[FileSource]:
 
 
 def _open(path: str, columns: Columns) -> FileSource:
-    typed = _choice(columns, path.rstrip("/").endswith(ARRAYS))
+    typed = _choice(columns, _is_array(path))
     try:
         return open_file(path, **typed)
     except ValueError as reason:
@@ -105,10 +110,18 @@ def _open(path: str, columns: Columns) -> FileSource:
 
 def _choice(columns: Columns, numbered: bool) -> dict[str, Any]:
     def one(name: str | None) -> Any:
-        return int(name) if numbered and name is not None and name.isdecimal() else name
+        return int(name) if numbered and name is not None and _is_number(name) else name
 
     features = None if columns.features is None else [one(name) for name in columns.features]
     return {"columns": features, "y": one(columns.target), "sample_weight": one(columns.weight)}
+
+
+def _is_array(path: str) -> bool:
+    return path.rstrip("/").lower().endswith(ARRAYS)
+
+
+def _is_number(words: str) -> bool:
+    return all(word.isdecimal() for word in words.split(","))
 
 
 def blocks_of(source: FileSource) -> Iterator[Block]:

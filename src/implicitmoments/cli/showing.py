@@ -96,7 +96,7 @@ def report(  # noqa: PLR0913 (options, each described)
                 f"the report needs {missing.name}; pip install 'implicitmoments[plot]'"
             ) from missing
         fitted = implicitmoments.load(model)
-        chosen = columns_for(fitted, Columns.typed(columns, target), labelled=True)
+        chosen = columns_for(fitted, file, Columns.typed(columns, target), labelled=True)
         with open_table(file, chosen) as source:
             written = write_report(fitted, source, path=output, title=title)
         if as_json:
