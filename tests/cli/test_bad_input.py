@@ -43,13 +43,20 @@ BAD_FITS = {
         ["mixture", "DATA/rows.csv", "--target", "depth"],
         "mixture has no labels, so --target does not apply",
     ),
-    "a number too large": (["mixture", "DATA/rows.csv", "-k", "3000"], "3000"),
+    "a number too large": (
+        ["mixture", "DATA/rows.csv", "-k", "3000"],
+        "-k=3000 is more than the 2000 rows",
+    ),
+    "more clusters than features": (
+        ["clusters", "DATA/rows.csv", "-k", "5"],
+        "give --set variance=..., or -k of at most 3",
+    ),
     "no number": (["density", "DATA/rows.csv"], "takes the number of components; give -k N"),
     "auto where there is none": (
         ["clusters", "DATA/rows.csv", "-k", "auto"],
         "-k takes a whole number, got 'auto'",
     ),
-    "a number that is none": (["mixture", "DATA/rows.csv", "-k", "many"], "'many'"),
+    "a number that is none": (["mixture", "DATA/rows.csv", "-k", "many"], "-k is a whole"),
     "an option of another model": (
         ["mixture", "DATA/rows.csv", "--degree", "3"],
         "SphericalMixture has no parameter 'degree', given by --degree",

@@ -48,7 +48,8 @@ OPTIONS = (
     (re.compile(r"\by (?=names column|is (?:a )?column|is \d|is ')"), "--target "),
     (re.compile(r"\bsample_weight (?=names column|is (?:a )?column|is \d+,|is ')"), "--weight "),
     (re.compile(r"name the column of labels, y='…'"), "name their column by --target"),
-    (re.compile(r"\bn_components(?==| is )"), "-k"),
+    (re.compile(r"\bn_components\b"), "-k"),
+    (re.compile(r"\bgive (?=[a-z_]+=)"), "give --set "),
 )
 
 

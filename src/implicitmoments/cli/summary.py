@@ -16,7 +16,7 @@ from implicitmoments.learners.summary import findings_of, words_of
 
 __all__ = ["component_table", "document_of", "feature_names", "finding_table", "notes_of"]
 
-VECTORS = {"means_": "mean", "coef_": "coefficients", "directions_": "direction"}
+VECTORS = {"means_": "means", "coef_": "coefficients", "directions_": "directions"}
 FOUND = (
     *("n_components_", "weights_", "means_", "variance_", "coef_", "intercept_", "noise_"),
     *("coef_errors_", "intercept_errors_", "directions_", "direction_errors_", "weight_errors_"),
@@ -65,7 +65,7 @@ def component_table(model: Any) -> Table | None:
     scalars = _scalars(model)
     names = feature_names(model)
     shown = len(names) if len(names) <= MOST_FEATURES else MOST_FEATURES - 1
-    table = Table(box=SIMPLE_HEAD, title=f"weight and {VECTORS[found]} of each component")
+    table = Table(box=SIMPLE_HEAD, title=f"weights and {VECTORS[found]}")
     heads = ["", *scalars, *names[:shown], *(["…"] if shown < len(names) else [])]
     for head in heads:
         table.add_column(head, justify="right")

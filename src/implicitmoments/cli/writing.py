@@ -86,9 +86,9 @@ def open_output(path: Path | None, n_rows: int, *, as_json: bool = False) -> Ite
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         with open(beside, "xb") as file:
-            sink = _sink_of(target, file, n_rows)
-            yield sink
-            sink.close()
+            # what was left unfinished is closed as well, and deleted
+            with contextlib.closing(_sink_of(target, file, n_rows)) as sink:
+                yield sink
         os.replace(beside, target)
     except BaseException:
         beside.unlink(missing_ok=True)
