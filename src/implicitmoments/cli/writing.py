@@ -85,10 +85,12 @@ def open_output(path: Path | None, n_rows: int, *, as_json: bool = False) -> Ite
     target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
-        with open(beside, "xb") as file:
-            # what was left unfinished is closed as well, and deleted
-            with contextlib.closing(_sink_of(target, file, n_rows)) as sink:
-                yield sink
+        # what was left unfinished is closed as well, and deleted
+        with (
+            open(beside, "xb") as file,
+            contextlib.closing(_sink_of(target, file, n_rows)) as sink,
+        ):
+            yield sink
         os.replace(beside, target)
     except BaseException:
         beside.unlink(missing_ok=True)
