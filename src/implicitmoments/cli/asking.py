@@ -14,7 +14,7 @@ import typer
 
 import implicitmoments
 from implicitmoments.backends import to_numpy
-from implicitmoments.cli.console import plain_errors, told_passes
+from implicitmoments.cli.console import plain_errors
 from implicitmoments.cli.options import (
     AsJson,
     Debug,
@@ -25,6 +25,7 @@ from implicitmoments.cli.options import (
     Target,
     WriteTo,
 )
+from implicitmoments.cli.progress import told_passes
 from implicitmoments.cli.reading import Columns, blocks_of, columns_for, open_table
 from implicitmoments.cli.summary import feature_names
 from implicitmoments.cli.writing import KINDS, Piece, check_output, open_output, plain

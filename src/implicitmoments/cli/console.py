@@ -1,4 +1,4 @@
-"""What a terminal is told: errors in one line, progress, and how a command ends."""
+"""What a terminal is told: tables, errors in one line, and how a command ends."""
 
 from __future__ import annotations
 
@@ -10,32 +10,21 @@ import traceback
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import typer
 from numpy.linalg import LinAlgError
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from typer.core import TyperGroup
 
 __all__ = [
     "BAD_INPUT",
     "FAILED",
     "INTERRUPTED",
-    "PassProgress",
     "PlainGroup",
     "complain",
     "plain_errors",
     "show",
-    "told_passes",
 ]
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
@@ -170,51 +159,3 @@ def _drop_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-class PassProgress:
-    """Passes over the rows on a terminal: which one, rows done, and time left in it."""
-
-    def __init__(self, console: Console) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("rows,"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left, spent"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-        )
-        self._task = self._bar.add_task("reading", total=None)
-        self._number, self._last = 0, ("", 0)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        reason: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Take in how far a pass is: what it is for, rows done, rows in all."""
-        if what != self._last[0] or done <= self._last[1]:
-            self._number += 1
-            words = f"pass {self._number}: {what or 'rows'}"
-            self._bar.reset(self._task, total=total, description=words)
-        self._last = (what, done)
-        self._bar.update(self._task, completed=done)
-
-
-def told_passes(quiet: bool) -> contextlib.AbstractContextManager[PassProgress | None]:
-    """Return what is told of passes: nothing where nobody looks on."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        return contextlib.nullcontext()
-    return PassProgress(console)

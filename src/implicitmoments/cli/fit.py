@@ -13,8 +13,9 @@ import typer
 
 import implicitmoments
 from implicitmoments.cli.building import LABELLED, MODELS, build, find_model
-from implicitmoments.cli.console import plain_errors, show, told_passes
+from implicitmoments.cli.console import plain_errors, show
 from implicitmoments.cli.options import AsJson, Debug, FeatureNames, Quiet, Rows, Target
+from implicitmoments.cli.progress import told_passes
 from implicitmoments.cli.reading import Columns, open_table, remembered
 from implicitmoments.cli.summary import component_table, document_of, finding_table, notes_of
 from implicitmoments.cli.writing import check_output
