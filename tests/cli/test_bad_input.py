@@ -135,9 +135,12 @@ def test_output_that_cannot_be_written_is_said_before_any_work(refused, data, mo
     assert "is no plain file" in refused(*fit, "/dev/null")
     told = refused("fit", "mixture", data / "rows.csv", "-k", "3", "-o", data / "rows.csv")
     assert "is the file that is read" in told
+    both = ("--checkpoint", "m.im", "-o", "m.im")
+    assert "is the checkpoint as well" in refused("fit", "mixture", data / "rows.csv", *both)
     ask = (models["mixture"], data / "rows.csv", "-o")
     assert "expected one of .csv, .tsv" in refused("predict", *ask, "labels.xlsx")
     assert "there is no folder" in refused("report", *ask, here / "none" / "page.html")
+    assert "expected one of .html" in refused("report", *ask, "model.im")
     assert "there is no folder" in refused("sample", models["mixture"], "-o", "none/out.csv")
     assert left(here) == ["folder"]
 

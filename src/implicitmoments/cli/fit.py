@@ -98,6 +98,8 @@ def fit(  # noqa: PLR0913 (options, each described)
         check_output(output, read=file)
         if checkpoint is not None:
             check_output(checkpoint, read=file)
+            if checkpoint.resolve() == output.resolve():
+                raise ValueError(f"{output} is the checkpoint as well; give -o another name")
         chosen = Columns.typed(columns, target, weight)
         _check_target(fitted, chosen, model)
         clock = perf_counter()

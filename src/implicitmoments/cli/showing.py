@@ -88,7 +88,7 @@ def report(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Write one HTML page about a model and the rows: verdict, pictures, numbers."""
     with plain_errors(debug):
-        check_output(output, read=file)
+        check_output(output, kinds=(".html", ".htm"), read=file)
         try:
             from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
         except ModuleNotFoundError as missing:
