@@ -62,7 +62,14 @@ app.command(epilog=REPORT)(report)
 app.command(epilog=DESCRIBE)(describe)
 
 
-@app.command()
+DEMO = """\b
+Examples:
+  implicitmoments demo
+  implicitmoments demo --seed 1 -o elsewhere
+"""
+
+
+@app.command(epilog=DEMO)
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder to write to; made if need be.")
