@@ -115,7 +115,7 @@ def read_and_multiply(path: str) -> None:
         return {"sum": block["x"][0, 0] * len(rows)}
 
     def multiply(block: Any, rows: range) -> dict[str, Any]:
-        x = np.column_stack([block["x"], np.empty(len(rows))])
+        x = np.column_stack([block["x"], np.zeros(len(rows))])
         return {"sum": (x @ slopes).T @ x}
 
     with open_file(path) as source:

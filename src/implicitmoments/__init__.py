@@ -1,8 +1,9 @@
 """Learn latent-variable models from implicit high-order moment tensors.
 
 The folders are the data flow: ``samples`` → ``circuits`` → ``projections`` → ``moments`` →
-``models`` → ``fitting`` → ``learners`` → ``plot`` → ``report``. After Diakonikolas and Kane,
-*Implicit High-Order Moment Tensor Estimation and Learning Latent Variable Models*.
+``models`` → ``fitting`` → ``learners`` → ``plot``, ``saving`` → ``report``. After
+Diakonikolas and Kane, *Implicit High-Order Moment Tensor Estimation and Learning Latent Variable
+Models*.
 """
 
 from importlib.metadata import version

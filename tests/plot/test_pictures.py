@@ -5,15 +5,18 @@ import subprocess
 import sys
 import warnings
 
+import array_api_strict
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 import implicitmoments as im
+from implicitmoments.learners.summary import findings_of
 from implicitmoments.plot import canvas
 
 mpl.use("Agg")
@@ -264,10 +267,31 @@ def test_rows_of_a_file(fitted, tmp_path):
         np.testing.assert_array_equal(one.get_xydata(), other.get_xydata())
 
 
+def test_labelled_rows_of_a_file(fitted, tmp_path):
+    _, X, y = fitted["RegressionMixture"]
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(label=y)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    model = im.RegressionMixture(3, random_state=0).fit(frame[list("abcd")], y)
+    ax = im.plot.fit(model, tmp_path / "rows.parquet", "label", ax=new_axes(), max_rows=70)
+    assert "70 of 1,500 rows" in text_on(ax)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_and_models_of_another_library(fitted, name):
+    model, X, y = fitted[name]
+    A, b = (None if a is None else array_api_strict.asarray(a[:900]) for a in (X, y))
+    other = clone(model).fit(A, b)
+    for picture in (im.plot.components, im.plot.fit):
+        assert "100 of 900 rows" in text_on(picture(other, A, b, ax=new_axes(), max_rows=100))
+    assert findings_of(other)
+
+
 def test_what_is_refused(fitted):
     model, X, y = fitted["RegressionMixture"]
     with pytest.raises(ValueError, match="give the picture y too"):
-        im.plot.fit(model, X, ax=new_axes())
+        im.plot.fit(model, X)
+    assert plt.get_fignums() == []  # no empty figure is left
     with pytest.raises(ValueError, match="max_rows"):
         im.plot.fit(model, X, y, ax=new_axes(), max_rows=0)
     with pytest.raises(ValueError, match="3 features"):

@@ -220,6 +220,24 @@ def test_the_verdict_says_what_the_fit_said(fitted):
     assert any("not clear of it" in fact for fact in bad.facts)
 
 
+def test_a_model_of_an_older_version_has_a_page(fitted, tmp_path):
+    model, X, y = fitted["ActivationSumRegressor"]
+    model = copy.copy(model)
+    model.stats_ = {k: v for k, v in model.stats_.items() if k not in ("ranks", "moment_orders")}
+    text = write_report(model, X, y, tmp_path / "r.html").read_text("utf-8")
+    assert "fitted by an older version" in text
+
+
+def test_a_saved_model_has_the_same_page(fitted, tmp_path):
+    model, X, y = fitted["RegressionMixture"]
+    im.save(model, tmp_path / "model")
+    texts = [
+        write_report(each, X, y, tmp_path / "r.html", date="").read_bytes()
+        for each in (model, im.load(tmp_path / "model"))
+    ]
+    assert texts[0] == texts[1]
+
+
 def test_words_come_from_every_place_and_once(fitted):
     model = copy.copy(fitted["ActivationSumRegressor"].model)
     model.stats_ = model.stats_ | {"reasons": ["a", "a"], "warnings": ["b"], "converged": False}

@@ -153,6 +153,16 @@ def library():
     return {"fitted": fitted, "answers": answers, "rows": rows, "points": points, "told": told}
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
+
+
+@pytest.fixture
+def model(library):
+    return library["fitted"]("mixture shared")
+
+
 def points(model):
     """Rows, and labels, that depend on no generator of the library."""
     grid = np.linspace(-1.5, 1.5, 4 * model.n_features_in_).reshape(4, -1)

@@ -83,8 +83,7 @@ def test_bytes_of_no_kind(attempt, data):
 def test_files_with_other_bytes(attempt, data, seed, sealed):
     rng = np.random.default_rng(seed)
     if not sealed:
-        mutated = fuzz().mutate_bytes(data, rng)
-        assert not attempt(mutated) or mutated == data
+        assert not attempt(fuzz().mutate_bytes(data, rng))
     else:
         attempt(fuzz().seal(fuzz().mutate_bytes(fuzz().unseal(data), rng)))
 

@@ -69,7 +69,7 @@ def findings_of(model: Any) -> dict[str, str]:
         words: _told(getattr(model, name)) for name, words in FOUND.items() if hasattr(model, name)
     }
     if "components" not in found and hasattr(model, "means_"):
-        found = {"components": str(len(model.means_)), **found}
+        found = {"components": str(model.means_.shape[0]), **found}
     stats = getattr(model, "stats_", {})
     return found | {words: _told(stats[name]) for name, words in MEASURED.items() if name in stats}
 

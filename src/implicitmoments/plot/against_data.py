@@ -68,8 +68,8 @@ def fit(
     matplotlib.axes.Axes
     """
     check_model(model)
-    ax = axes_for(ax)
     some = some_rows(model, X, y, max_rows)
+    ax = axes_for(ax)
     _draw(asked(model), ax, some)
     return ax
 

@@ -47,7 +47,7 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     """
     name = check_model(model)
     stats = model.stats_
-    if not stats.get("spectra"):
+    if not stats.get("spectra") or "ranks" not in stats:
         raise NoPictureError(
             f"this {name} has no spectra: {_why(model)}; use implicitmoments.plot.fit"
         )
@@ -97,6 +97,8 @@ def _scale(ax: Axes, values: list[Floats]) -> None:
 
 
 def _why(model: Any) -> str:
+    if "spectra" in model.stats_:
+        return "it was fitted by an older version, which kept less of them"
     if getattr(model, "method", None) == "paper":
         return "method='paper' keeps none"
     if model.stats_.get("groups", 1) > 1:

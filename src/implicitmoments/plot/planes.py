@@ -76,8 +76,8 @@ def components(
             "refine=False gives this ActivationSumRegressor no directions; fit with refine=True, "
             "or use implicitmoments.plot.fit"
         )
-    ax = axes_for(ax)
     some = some_rows(model, X, y, max_rows)
+    ax = axes_for(ax)
     _draw(asked(model), ax, some)
     return ax
 

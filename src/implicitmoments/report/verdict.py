@@ -65,7 +65,7 @@ def verdict_of(model: Any, n_rows: int) -> Verdict:
 
 def _facts(model: Any) -> tuple[str, ...]:
     stats, said = model.stats_, []
-    if stats.get("spectra"):
+    if stats.get("spectra") and "ranks" in stats:
         said.append(_standing(stats["spectra"][-1], stats["noise_floor"][-1], stats["ranks"][-1]))
     if stats.get("start") == "moments":
         said.append("EM started from what the moments told, and no start was better.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -24,7 +25,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise IsADirectoryError(21, "it is a folder")
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         with open(beside, "xb") as file:

@@ -31,7 +31,7 @@ from implicitmoments.fitting.density.regression_frame import RegressionFrame
 from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.standard import Standard
 from implicitmoments.fitting.spherical.likelihood import Mixture, Sums
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.fitting.spherical.sample import Sample
 from implicitmoments.fitting.spherical.span import SphericalSpan
 from implicitmoments.fitting.spherical.stream import Stream
 from implicitmoments.fitting.spherical.stream_moments import MomentSums
@@ -101,7 +101,7 @@ RECORDS: dict[str, type[Any]] = {
         Range,
         RegressionDensity,
         RegressionFrame,
-        Rows,
+        Sample,
         Run,
         SphericalSpan,
         Standard,

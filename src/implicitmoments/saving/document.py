@@ -7,9 +7,6 @@ import re
 from importlib.metadata import version
 from typing import Any
 
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
-
 from implicitmoments.saving.annotations import matches
 from implicitmoments.saving.classes import ESTIMATORS, REQUIRED
 from implicitmoments.saving.decode import Decoder
@@ -38,11 +35,9 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
             f"save takes a fitted {', '.join(ESTIMATORS)}, got {name}; of a pipeline or a search "
             "save the step that is one of these"
         )
-    try:
-        check_is_fitted(model)
-    except NotFittedError as reason:
-        raise ModelFileError(f"{name} is not fitted; call fit before save") from reason
     held = dict(vars(model))
+    if not REQUIRED[name].keys() <= held.keys():  # also after a fit that was interrupted
+        raise ModelFileError(f"{name} is not fitted; call fit before save")
     parameters = {key: held.pop(key) for key in _parameters(type(model))}
     statistics = held.pop("stats_")
     encoder = Encoder()

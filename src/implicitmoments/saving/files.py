@@ -113,9 +113,8 @@ def _read(file: BinaryIO, size: int) -> Any:
     """Read a model; what is small and tells other files comes first."""
     header = header_size(file.read(BEGINNING), size)
     file.seek(0)
-    data = file.read(header)
-    tensors, document = read_header(data)
+    tensors, document = read_header(file.read(header))
     check_schema(document)
     check_sizes(tensors, header, size)
-    data += file.read()
-    return from_document(*migrate(document, unpack(data, document["checksum"])))
+    file.seek(0)
+    return from_document(*migrate(document, unpack(file.read(), document["checksum"])))

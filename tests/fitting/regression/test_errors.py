@@ -66,3 +66,18 @@ def test_lines_that_coincide_have_no_errors(rng):
     rows = FeatureRows.of(ArraySource(X, y=X[:, 0]))
     same = Lines(np.full(2, 0.5), np.zeros((2, 3)), np.full(2, 1e-12))
     assert np.all(np.isnan(covariances(rows, same, Model())))
+
+
+def test_more_rows_are_asked_where_few_leave_the_information_indefinite(rng, monkeypatch):
+    monkeypatch.setattr("implicitmoments.fitting.regression.errors.MOST_NUMBERS", 0)
+    monkeypatch.setattr("implicitmoments.fitting.regression.errors.ROWS_A_PARAMETER", 0.2)
+    X, labels = rng.normal(size=(4_000, 3)), rng.integers(2, size=4_000)
+    coef = np.array([[0.0, 1.0, 0.5, 0.0], [0.0, -1.0, 0.0, 0.5]])
+    y = np.sum(X * coef[labels, 1:], axis=1) + 0.5 * rng.normal(size=4_000)
+    rows, lines = (
+        FeatureRows.of(ArraySource(X, y=y)),
+        Lines(np.full(2, 0.5), coef, np.full(2, 0.25)),
+    )
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(information(rows.about(2), lines, Model()))
+    assert np.all(np.isfinite(covariances(rows, lines, Model())))

@@ -169,7 +169,7 @@ def fit_regression_density(
     near = near_rows(source, reach=REACH, labelled=True)
     _check_enough(near.n_rows + near.n_far, source.n_features, how.k)
     rows = near.rows
-    frame = _frame(rows, how)
+    frame, spectrum = _frame(rows, how)
     share, squared = _noise(rows, frame, how)
     bound = partial(tail_bound, squared, share)
     degree, scores = _choose_degree(rows, bound, how)
@@ -198,9 +198,9 @@ def fit_regression_density(
         "outliers": near.n_far,
         "scores": scores,
     }
-    if frame.spectrum is not None:
-        floor = _floor(frame.spectrum, stats["rows_counted"])
-        stats |= account_of_span(frame.spectrum, len(frame.basis), floor)
+    if spectrum is not None:
+        floor = _floor(spectrum, stats["rows_counted"])
+        stats |= account_of_span(spectrum, len(frame.basis), floor)
     stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
@@ -232,7 +232,7 @@ def _share(frame: RegressionFrame, share: float, how: RegressionOptions) -> floa
     return (how.noise * scale / frame.scale) ** 2
 
 
-def _frame(rows: Source, how: RegressionOptions) -> RegressionFrame:
+def _frame(rows: Source, how: RegressionOptions) -> tuple[RegressionFrame, Floats | None]:
     return find_frame(
         rows,
         how.k,
@@ -275,7 +275,7 @@ def _choose_degree(
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
 
     def fit(kept: Source) -> Scorer:
-        frame = _frame(kept, how)
+        frame, _ = _frame(kept, how)
         share, _ = _noise(kept, frame, how)
         loss = CLIP_LOSS * how.epsilon
 

@@ -56,8 +56,6 @@ class RegressionFrame:
         The numbers c and s.
     basis : array of shape (p, d)
         Orthonormal rows B, which span the :math:`\beta_i'`.
-    spectrum : array of shape (d,) or None
-        Eigenvalues of the moment that B was read off, from the largest down.
     """
 
     mean: Floats
@@ -67,7 +65,6 @@ class RegressionFrame:
     intercept: float
     scale: float
     basis: Floats
-    spectrum: Floats | None = None
 
     @property
     def p(self) -> int:
@@ -122,7 +119,7 @@ class RegressionFrame:
 
 def find_frame(
     source: Source, k: int, *, whiten: bool, centred: bool, label_scale: float
-) -> RegressionFrame:
+) -> tuple[RegressionFrame, Floats | None]:
     """Standardise rows, and reduce to the span of the regressors, in four passes.
 
     Parameters
@@ -137,6 +134,12 @@ def find_frame(
         Take the mean of y for 0 where x is not whitened: the setting of the paper.
     label_scale : float
         The unit of z over the spread of the labels about their line.
+
+    Returns
+    -------
+    frame : RegressionFrame
+    spectrum : array of shape (d,) or None
+        Eigenvalues of the moment that the span was read off, from the largest down.
     """
     d = source.n_features
     mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
@@ -155,7 +158,7 @@ def find_frame(
     )
     p = min(k - 1, d)
     basis, spectrum = _span(frame_rows(source, frame), d, p)
-    return replace(frame, basis=basis, spectrum=spectrum)
+    return replace(frame, basis=basis), spectrum
 
 
 def frame_rows(source: Source, frame: RegressionFrame) -> LabelledRows:

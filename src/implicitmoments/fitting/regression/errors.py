@@ -14,6 +14,7 @@ from implicitmoments.samples import Sums
 
 __all__ = ["covariances", "information"]
 
+ROWS_A_PARAMETER = 20
 MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, fewer rows tell
 
 
@@ -26,21 +27,38 @@ def covariances(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
     k, q = lines.coef.shape
     first = 0 if model.intercept else 1
     side = k * (q - first + 2)
-    n = max(20 * side, MOST_NUMBERS // side**2)
-    some = rows if rows.n_rows < 2 * n else rows.about(n)
-    matrix = information(some, lines, model) * (rows.mass / some.mass)
     found = np.zeros((k, q, q))
     found[:, first:, first:] = np.nan
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
+    inverse = _inverse_information(
+        rows, lines, model, max(int(ROWS_A_PARAMETER * side), MOST_NUMBERS // side**2)
+    )
+    if inverse is None:
         return found
-    inverse = np.linalg.inv(matrix)
     p = q - first
     for i in range(k):
         part = slice(i * p, (i + 1) * p)
         found[i, first:, first:] = inverse[part, part]
     return found
+
+
+def _inverse_information(rows: FeatureRows, lines: Lines, model: Model, n: int) -> Floats | None:
+    """Invert the information of about n rows, or of more where so few leave it indefinite.
+
+    The lines are those of all rows, at which the information of some need not be positive. None
+    where all rows, or as many as a sample holds, do not do either.
+    """
+    told = 0
+    while True:
+        some = rows if rows.n_rows < 2 * n else rows.about(n)
+        matrix = information(some, lines, model) * (rows.mass / some.mass)
+        try:
+            np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            if some is rows or some.n_rows <= told:
+                return None
+            told, n = some.n_rows, 2 * n
+        else:
+            return np.asarray(np.linalg.inv(matrix))
 
 
 def information(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
