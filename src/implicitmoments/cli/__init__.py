@@ -18,4 +18,6 @@ def main() -> None:
             f"implicitmoments: the command line needs {missing.name}; "
             "install it with: pip install 'implicitmoments[cli]'"
         )
-    app()
+    except KeyboardInterrupt:  # while typer, rich and others are imported
+        sys.exit(130)
+    app(prog_name="implicitmoments")

@@ -9,17 +9,34 @@ import typer
 from rich.console import Console
 
 import implicitmoments
+from implicitmoments.cli.asking import PREDICT, SAMPLE, SCORE, predict, sample, score
+from implicitmoments.cli.console import BAD_INPUT, FAILED, PlainGroup, complain
 from implicitmoments.cli.demo import run_components, run_demo, table_of, write_files
+from implicitmoments.cli.fit import EXAMPLES as FIT
+from implicitmoments.cli.fit import fit
+from implicitmoments.cli.showing import DESCRIBE, REPORT, describe, report
 
 __all__ = ["app"]
 
 app = typer.Typer(
     name="implicitmoments",
+    cls=PlainGroup,
     help="Learn latent-variable models from implicit high-order moment tensors.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help that a pipe and a narrow window can show
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+ENDING = """\b
+Examples:
+  implicitmoments fit mixture rows.csv -k 3 -o model.im
+  implicitmoments report model.im rows.csv -o report.html --open
+
+\b
+Exit codes: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.
+"""
 
 
 def _show_version(asked: bool) -> None:
@@ -28,7 +45,7 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(epilog=ENDING)
 def entry(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
@@ -37,7 +54,22 @@ def entry(
     """Learn latent-variable models from implicit high-order moment tensors."""
 
 
-@app.command()
+app.command(epilog=FIT)(fit)
+app.command(epilog=PREDICT)(predict)
+app.command(epilog=SCORE)(score)
+app.command(epilog=SAMPLE)(sample)
+app.command(epilog=REPORT)(report)
+app.command(epilog=DESCRIBE)(describe)
+
+
+DEMO = """\b
+Examples:
+  implicitmoments demo
+  implicitmoments demo --seed 1 -o elsewhere
+"""
+
+
+@app.command(epilog=DEMO)
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder to write to; made if need be.")
@@ -47,15 +79,15 @@ def demo(
     """Estimate moments of the four problems, and thirty means, beside the truth."""
     console = Console()
     if output.exists() and not output.is_dir():
-        typer.echo(f"implicitmoments: {output} is a file, expected a folder to write to", err=True)
-        raise typer.Exit(2)
+        complain(f"{output} is a file, expected a folder to write to")
+        raise typer.Exit(BAD_INPUT)
     with console.status("estimating …"):
         rows, found = run_demo(random_state), run_components(random_state)
     try:
         paths = write_files(rows, found, output)
     except OSError as reason:
-        typer.echo(f"implicitmoments: cannot write to {output}: {reason.strerror}", err=True)
-        raise typer.Exit(1) from None
+        complain(f"cannot write to {output}: {reason.strerror}")
+        raise typer.Exit(FAILED) from None
     console.print(table_of(rows))
     console.print(str(found), soft_wrap=True)
     console.print(f"wrote {', '.join(str(path) for path in paths)}", soft_wrap=True)

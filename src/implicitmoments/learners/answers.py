@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from implicitmoments.backends import Array, namespace_of
 from implicitmoments.learners.inputs import open_rows
-from implicitmoments.samples import RowDraws, Stream, is_dask, map_rows
+from implicitmoments.samples import Block, RowDraws, Stream, Sums, is_dask, map_rows
 from implicitmoments.samples.cluster.columns import dask_module
 
-__all__ = ["answer"]
+__all__ = ["answer", "mean_answer"]
 
 ANSWERED_ROWS = 16_384
 
@@ -51,6 +52,44 @@ def answer(
             block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
             parts.append(function(*(block[name] for name in names)))
     return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
+
+
+def mean_answer(
+    estimator: Any,
+    X: Any,
+    function: Callable[..., Array],
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    labelled: bool = False,
+) -> float:
+    """Return the mean of an answer over rows, weighted where they have weights.
+
+    One pass, and nothing is held for a row; the parameters are those of :func:`answer`.
+    """
+    with open_rows(estimator, X, y, sample_weight, labelled=labelled, reset=False) as (source, _):
+        rows, measure = range(source.n_rows or 0), _Total(function, labelled)
+        sums = source.fold(measure, rows, ANSWERED_ROWS, what="score")
+    return float(sums["total"]) / float(sums["mass"])
+
+
+@dataclass(frozen=True, eq=False)
+class _Total:
+    """Sums of an answer and of weights over a block."""
+
+    function: Callable[..., Array]
+    labelled: bool
+
+    def __call__(self, block: Block, rows: range) -> Sums:
+        names = ("x", "y") if self.labelled else ("x",)
+        found, counts = self.function(*(block[name] for name in names)), block.get("counts")
+        xp = namespace_of(found)
+        if counts is None:
+            return {"total": xp.sum(found, dtype=xp.float64), "mass": float(len(rows))}
+        return {
+            "total": xp.sum(found * counts, dtype=xp.float64),
+            "mass": xp.sum(counts, dtype=xp.float64),
+        }
 
 
 def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: Any) -> Array:

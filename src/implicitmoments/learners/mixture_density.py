@@ -9,11 +9,11 @@ from typing import Any
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.backends import Array, move_like, namespace_of
+from implicitmoments.backends import Array, move_like
 from implicitmoments.fitting.density.clipped_density import ClippedDensity
 from implicitmoments.fitting.density.mixture_density import DensityOptions, fit_density
 from implicitmoments.fitting.spherical.span import SphericalSpan
-from implicitmoments.learners.answers import answer
+from implicitmoments.learners.answers import answer, mean_answer
 from implicitmoments.learners.checks import (
     check_method,
     check_number,
@@ -179,8 +179,8 @@ class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn passes it)
         """Return the mean logarithm of the density over rows."""
-        logs = self.score_samples(X)
-        return float(namespace_of(logs).mean(logs))
+        check_is_fitted(self)
+        return mean_answer(self, X, self.hypothesis_.log_density)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draw rows from the density by rejection.

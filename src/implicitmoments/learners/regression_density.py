@@ -10,14 +10,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
+from implicitmoments.backends import Array, move_like
 from implicitmoments.fitting.density.regression_density import (
     RegressionDensity,
     RegressionOptions,
     fit_regression_density,
 )
 from implicitmoments.fitting.density.regression_regime import describe_design
-from implicitmoments.learners.answers import answer
+from implicitmoments.learners.answers import answer, mean_answer
 from implicitmoments.learners.checks import check_number, check_whole
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
@@ -225,10 +225,11 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean logarithm of the density over rows."""
-        logs = self.score_samples(X, y)
-        if sample_weight is None:
-            return float(namespace_of(logs).mean(logs))
-        return float(np.average(to_numpy(logs), weights=to_numpy(sample_weight)))
+        check_is_fitted(self)
+        if y is None and not _has_labels(X):
+            return mean_answer(self, X, self.hypothesis_.log_marginal, None, sample_weight)
+        density = self.hypothesis_.log_density
+        return mean_answer(self, X, density, y, sample_weight, labelled=True)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
         """Draw rows and labels from the density by rejection.

@@ -1,0 +1,130 @@
+"""Models by the words of the command line, and their parameters from text."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from implicitmoments.learners import (
+    ActivationSumRegressor,
+    RegressionMixture,
+    RegressionMixtureDensity,
+    SphericalMixture,
+    SphericalMixtureClusterer,
+    SphericalMixtureDensity,
+)
+
+__all__ = ["LABELLED", "MODELS", "build", "find_model", "word_of"]
+
+Estimator: TypeAlias = type[Any]
+
+MODELS: Mapping[str, Estimator] = {
+    "mixture": SphericalMixture,
+    "density": SphericalMixtureDensity,
+    "clusters": SphericalMixtureClusterer,
+    "regressions": RegressionMixture,
+    "regression-density": RegressionMixtureDensity,
+    "activations": ActivationSumRegressor,
+}
+LABELLED = (RegressionMixture, RegressionMixtureDensity, ActivationSumRegressor)
+SPOKEN = {"n_components": "-k", "activation": "--activation", "degree": "--degree"}
+TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def find_model(word: str) -> Estimator:
+    """Return the estimator of a word of the command line, or of its own name."""
+    known = {**MODELS, **{estimator.__name__: estimator for estimator in MODELS.values()}}
+    if word not in known:
+        raise ValueError(f"there is no model {word!r}, expected one of {', '.join(MODELS)}")
+    return known[word]
+
+
+def word_of(model: Any) -> str:
+    """Return the word of a model's class."""
+    return next(word for word, estimator in MODELS.items() if estimator is type(model))
+
+
+def build(
+    estimator: Estimator, given: Mapping[str, str | None], settings: Sequence[str], seed: int
+) -> Any:
+    """Make an estimator of parameters in text.
+
+    Parameters
+    ----------
+    estimator : class
+    given : mapping of str to str or None
+        Parameters that have options of their own; None where they were not given.
+    settings : sequence of str
+        ``name=value`` for any other.
+    seed : int
+    """
+    texts = {name: text for name, text in given.items() if text is not None}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set takes name=value, got {setting!r}")
+        if name in texts:
+            raise ValueError(f"{name} was given twice, by {_option(name)} too")
+        texts[name] = text
+    hints = typing.get_type_hints(estimator.__init__)
+    names = [name for name in inspect.signature(estimator).parameters if name != "random_state"]
+    values: dict[str, Any] = {"random_state": seed}
+    for name, text in texts.items():
+        if name not in names:
+            known = [each for each in names if each not in given]
+            raise ValueError(
+                f"{estimator.__name__} has no parameter {name!r}, given by {_option(name)}; "
+                f"by --set it takes {', '.join(known)}"
+            )
+        values[name] = parse(text, hints[name], _option(name))
+    if "n_components" not in values:
+        if str not in _kinds(hints["n_components"]):
+            raise ValueError(f"{estimator.__name__} takes the number of components; give -k N")
+        values["n_components"] = "auto"
+    return estimator(**values)
+
+
+def parse(text: str, hint: Any, option: str) -> Any:
+    """Read a value as the annotation of its parameter has it.
+
+    Examples
+    --------
+    >>> parse("8", int | str, "-k"), parse("auto", int | str, "-k")
+    (8, 'auto')
+    """
+    kinds, plain = _kinds(hint), text.strip()
+    if types.NoneType in kinds and plain.lower() == "none":
+        return None
+    if bool in kinds and plain.lower() in TRUTH:
+        return TRUTH[plain.lower()]
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(plain)
+            except ValueError:
+                continue
+    if str in kinds:
+        return plain
+    expected = " or ".join(words for kind, words in NAMED.items() if kind in kinds)
+    raise ValueError(f"{option} takes {expected}, got {text!r}")
+
+
+NAMED = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    types.NoneType: "none",
+}
+
+
+def _kinds(hint: Any) -> set[Any]:
+    if hint is Any:
+        return {int, float, bool, str, types.NoneType}
+    return set(typing.get_args(hint)) or {hint}
+
+
+def _option(name: str) -> str:
+    return SPOKEN.get(name, f"--set {name}=…")

@@ -1,0 +1,161 @@
+"""What a terminal is told: tables, errors in one line, and how a command ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+from numpy.linalg import LinAlgError
+from rich.console import Console
+from typer.core import TyperGroup
+
+__all__ = [
+    "BAD_INPUT",
+    "FAILED",
+    "INTERRUPTED",
+    "PlainGroup",
+    "complain",
+    "plain_errors",
+    "show",
+]
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
+
+# what the library calls its arguments, and the option of the command line
+OPTIONS = (
+    (re.compile(r"columns=\[([^\]]*)\]"), lambda m: f"--columns {_listed(m[1])}"),
+    (re.compile(r"\bcolumns="), "--columns "),
+    (re.compile(r"\bcolumns (?=names column|is (?:a )?column)"), "--columns "),
+    (re.compile(r"\by (?=names column|is (?:a )?column|is \d|is ')"), "--target "),
+    (re.compile(r"\bsample_weight (?=names column|is (?:a )?column|is \d+,|is ')"), "--weight "),
+    (re.compile(r"name the column of labels, y='…'"), "name their column by --target"),
+    (re.compile(r"\bn_components\b"), "-k"),
+    (re.compile(r"\bgive (?=[a-z_]+=)"), "give --set "),
+)
+
+
+class PlainGroup(TyperGroup):
+    """The commands, with words that were mistyped told in one line."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and end the process with its exit code."""
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args)
+        if not standalone_mode:
+            return run(**extra)
+        try:
+            code = run(**extra)
+        except (typer.Abort, KeyboardInterrupt):
+            complain("interrupted")
+            code = INTERRUPTED
+        except Exception as reason:
+            # typer has classes of its own for usage, or click's, by its version
+            if not hasattr(reason, "format_message"):
+                raise
+            code = _told_usage(reason)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told_usage(reason: Any) -> int:
+    context = getattr(reason, "ctx", None)
+    if type(reason).__name__ == "NoArgsIsHelpError" and context is not None:
+        typer.echo(context.get_help())
+        return 0
+    words = reason.format_message().strip().rstrip(".?")
+    path = getattr(context, "command_path", "implicitmoments")
+    complain(f"{words[:1].lower()}{words[1:]}; see {path} --help")
+    return int(reason.exit_code)
+
+
+def complain(words: str) -> None:
+    """Say in one line on standard error what is wrong."""
+    with contextlib.suppress(OSError):
+        typer.echo(f"implicitmoments: error: {' '.join(words.split())}", err=True)
+
+
+def show(*shown: Any) -> None:
+    """Print tables and text; a reader that is gone raises BrokenPipeError, as elsewhere."""
+    console = Console()
+    with console.capture() as captured:
+        for one in shown:
+            console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
+    sys.stdout.write(captured.get())
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def plain_errors(debug: bool, checkpoint: Path | None = None) -> Iterator[None]:
+    """End a command with one line and an exit code where something goes wrong.
+
+    Parameters
+    ----------
+    debug : bool
+        Print the traceback too.
+    checkpoint : path, optional
+        Where a fit that is interrupted has kept what was done.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except BrokenPipeError:
+        _drop_output()
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        kept = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        complain(f"interrupted{kept}")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as reason:
+        if debug:
+            traceback.print_exc()
+        complain(_words_of(reason))
+        raise typer.Exit(_code_of(reason)) from None
+
+
+def _code_of(reason: Exception) -> int:
+    if isinstance(reason, LinAlgError):
+        return FAILED
+    bad = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError)
+    return BAD_INPUT if isinstance(reason, (*bad, IsADirectoryError)) else FAILED
+
+
+def _words_of(reason: Exception) -> str:
+    if isinstance(reason, OSError) and reason.strerror:
+        name = f"{reason.filename}: " if reason.filename else ""
+        return f"{name}{reason.strerror}"
+    if isinstance(reason, MemoryError):
+        return "there is not enough memory"
+    known = isinstance(reason, ValueError | TypeError | ImportError | RuntimeError | OSError)
+    if isinstance(reason, LinAlgError) or not known:
+        return f"{type(reason).__name__}: {reason}; --debug shows where"
+    words = str(reason)
+    for pattern, option in OPTIONS:
+        words = pattern.sub(option, words)
+    return words
+
+
+def _listed(names: str) -> str:
+    return ",".join(name.strip().strip("'\"") for name in names.split(","))
+
+
+def _drop_output() -> None:
+    """Let what is still to be flushed go nowhere, so that the interpreter ends in peace."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

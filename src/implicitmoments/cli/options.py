@@ -1,0 +1,52 @@
+"""Options and arguments that commands share, each described once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+__all__ = ["AsJson", "Debug", "FeatureNames", "ModelFile", "Quiet", "Rows", "Target", "WriteTo"]
+
+ModelFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that fit has written.", show_default=False)
+]
+Rows: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="Rows: .csv, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard input.",
+        show_default=False,
+    ),
+]
+FeatureNames: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="A,B,C",
+        help="The features, by name or number. By default those the model was fitted to; in fit "
+        "all columns but those of --target and --weight.",
+    ),
+]
+Target: TypeAlias = Annotated[
+    str | None, typer.Option("--target", metavar="NAME", help="The column of the labels.")
+]
+WriteTo: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Where to: .csv, .tsv, .json, .npy, .parquet or .arrow. By default CSV on standard "
+        "output.",
+    ),
+]
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON on standard output.")
+]
+Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors and what was asked for.")
+]
+Debug: TypeAlias = Annotated[
+    bool, typer.Option("--debug", help="Print a traceback where something goes wrong.")
+]

@@ -1,0 +1,131 @@
+"""Rows of the file that a command names, or of standard input."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from implicitmoments.cli.building import LABELLED
+from implicitmoments.samples import Block, RowDraws, open_file
+from implicitmoments.samples.files import FileSource
+
+__all__ = ["Columns", "blocks_of", "columns_for", "open_table", "remembered"]
+
+READ_ROWS = 16_384
+ARRAYS = (".npy", ".zarr")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are features, labels and weights, as they were typed; None for not at all."""
+
+    features: tuple[str, ...] | None = None
+    target: str | None = None
+    weight: str | None = None
+
+    @classmethod
+    def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
+        """Take names apart at commas."""
+        if columns is None:
+            return cls(None, target, weight)
+        return cls(tuple(name.strip() for name in columns.split(",")), target, weight)
+
+
+def remembered(columns: Columns, source: FileSource) -> dict[str, Any]:
+    """Return what a model keeps of the columns it was fitted to, beside its features' names."""
+    kept = {"target": columns.target, "weight": columns.weight}
+    if source.feature_names is None and columns.features is not None:
+        kept["features"] = ",".join(columns.features)
+    return {name: words for name, words in kept.items() if words is not None}
+
+
+def columns_for(model: Any, path: str, columns: Columns, *, labelled: bool) -> Columns:
+    """Choose the columns that a model was fitted to, unless others are named.
+
+    Columns of arrays have no names; without numbers all are features.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    path : str
+        Of the rows.
+    columns : Columns
+        As they were typed.
+    labelled : bool
+        Whether labels are needed.
+    """
+    kept, names = getattr(model, "columns_", {}), getattr(model, "feature_names_in_", None)
+    if _is_array(path):
+        names, kept = None, {name: words for name, words in kept.items() if _is_number(words)}
+    if columns.features is None and names is not None:
+        columns = replace(columns, features=tuple(str(name) for name in names))
+    elif columns.features is None and "features" in kept:
+        columns = replace(columns, features=tuple(kept["features"].split(",")))
+    if labelled and isinstance(model, LABELLED) and columns.target is None:
+        if "target" not in kept:
+            raise ValueError(f"{type(model).__name__} has labels; name their column by --target")
+        columns = replace(columns, target=kept["target"])
+    return columns
+
+
+@contextmanager
+def open_table(path: str, columns: Columns) -> Iterator[FileSource]:
+    """Open a file of rows; ``-`` is CSV from standard input."""
+    if path != "-":
+        with _open(path, columns) as source:
+            yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="implicitmoments-") as folder:
+        copy = Path(folder) / "rows.csv"
+        with open(copy, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            source = _open(str(copy), columns)
+        except (ValueError, TypeError) as reason:
+            raise type(reason)(str(reason).replace(str(copy), "standard input")) from reason
+    with source:  # it was parsed, and its copy is gone
+        yield source
+
+
+def _open(path: str, columns: Columns) -> FileSource:
+    typed = _choice(columns, _is_array(path))
+    try:
+        return open_file(path, **typed)
+    except ValueError as reason:
+        by_number = _choice(columns, True)
+        if "names column" not in str(reason) or by_number == typed:
+            raise
+        # no column has that name: a file without names counts its columns
+        try:
+            return open_file(path, **by_number)
+        except ValueError:
+            raise reason from None
+
+
+def _choice(columns: Columns, numbered: bool) -> dict[str, Any]:
+    def one(name: str | None) -> Any:
+        return int(name) if numbered and name is not None and _is_number(name) else name
+
+    features = None if columns.features is None else [one(name) for name in columns.features]
+    return {"columns": features, "y": one(columns.target), "sample_weight": one(columns.weight)}
+
+
+def _is_array(path: str) -> bool:
+    return path.rstrip("/").lower().endswith(ARRAYS)
+
+
+def _is_number(words: str) -> bool:
+    return all(word.isdecimal() for word in words.split(","))
+
+
+def blocks_of(source: FileSource) -> Iterator[Block]:
+    """Yield the rows in blocks, as a model may be asked about them."""
+    for start in range(0, source.n_rows, READ_ROWS):
+        rows = range(start, min(start + READ_ROWS, source.n_rows))
+        yield source.read(rows, RowDraws(0, rows))

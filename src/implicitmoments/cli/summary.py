@@ -1,0 +1,113 @@
+"""A fitted model in a short table, and as a document of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from implicitmoments.backends import Floats, to_numpy
+from implicitmoments.cli.building import word_of
+from implicitmoments.cli.writing import plain
+from implicitmoments.learners.summary import findings_of, words_of
+
+__all__ = ["component_table", "document_of", "feature_names", "finding_table", "notes_of"]
+
+VECTORS = {"means_": "means", "coef_": "coefficients", "directions_": "directions"}
+FOUND = (
+    *("n_components_", "weights_", "means_", "variance_", "coef_", "intercept_", "noise_"),
+    *("coef_errors_", "intercept_errors_", "directions_", "direction_errors_", "weight_errors_"),
+    *("center_", "slope_", "degree_", "order_", "acceptance_rate_", "lower_bound_"),
+    *("log_likelihood_", "converged_", "n_iter_"),
+)
+# told by the score, or in the table of components
+ELSEWHERE = ("weights", "components", "mean log-likelihood", "log-likelihood")
+MOST_COMPONENTS, MOST_FEATURES = 12, 6
+
+
+def feature_names(model: Any) -> list[str]:
+    """Return the names of the features, or x0, x1, … where they have none."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"x{j}" for j in range(model.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def document_of(model: Any) -> dict[str, Any]:
+    """Return a fitted model as JSON has it; null where a number is undefined."""
+    found = {
+        name.rstrip("_"): getattr(model, name)
+        for name in FOUND
+        if getattr(model, name, None) is not None
+    }
+    document = {
+        "model": word_of(model),
+        "estimator": type(model).__name__,
+        "features": feature_names(model),
+        "columns": getattr(model, "columns_", {}),
+        "parameters": model.get_params(deep=False),
+        "found": {name: to_numpy(v) if hasattr(v, "shape") else v for name, v in found.items()},
+        "notes": list(words_of(model)),
+    }
+    told: dict[str, Any] = plain(document)
+    return told
+
+
+def component_table(model: Any) -> Table | None:
+    """Lay out weights and vectors of the components, some of many; None where it has none."""
+    found = next((name for name in VECTORS if hasattr(model, name)), None)
+    if found is None:
+        return None
+    vectors: Floats = to_numpy(getattr(model, found))
+    scalars = _scalars(model)
+    names = feature_names(model)
+    shown = len(names) if len(names) <= MOST_FEATURES else MOST_FEATURES - 1
+    table = Table(box=SIMPLE_HEAD, title=f"weights and {VECTORS[found]}")
+    heads = ["", *scalars, *names[:shown], *(["…"] if shown < len(names) else [])]
+    for head in heads:
+        table.add_column(head, justify="right")
+    for i in range(min(len(vectors), MOST_COMPONENTS)):
+        numbers = [column[i] for column in scalars.values()] + list(vectors[i, :shown])
+        table.add_row(str(i), *map(_number, numbers), *["…"] * (shown < len(names)))
+    if len(vectors) > MOST_COMPONENTS:
+        table.caption = f"{len(vectors) - MOST_COMPONENTS} more; --json has all of them"
+    return table
+
+
+def _scalars(model: Any) -> dict[str, Floats]:
+    """Return what is one number a component."""
+    scalars = {"weight": to_numpy(model.weights_)}
+    if hasattr(model, "coef_"):
+        scalars["intercept"] = to_numpy(model.intercept_)
+    for name, words in (("noise_", "noise"), ("variance_", "variance")):
+        column = to_numpy(np.asarray(getattr(model, name, 0.0)))
+        if column.ndim and np.ptp(column) > 0:
+            scalars[words] = column
+    return scalars
+
+
+def finding_table(model: Any, rows: Sequence[tuple[str, str]] = ()) -> Table:
+    """Lay out what was found beside components, after some rows of the caller's."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    told = getattr(model, "weights_", None) is not None
+    left_out = ELSEWHERE if told else ELSEWHERE[2:]
+    for name, value in rows:
+        table.add_row(name, value)
+    if told:
+        table.add_row("components", str(len(model.weights_)))
+    for name, value in findings_of(model).items():
+        if name not in left_out:
+            table.add_row(name, value)
+    return table
+
+
+def notes_of(model: Any) -> list[str]:
+    """Return what the fit has to say, a line each."""
+    return [f"note: {words}" for words in words_of(model)]
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.4g}"

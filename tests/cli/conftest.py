@@ -1,0 +1,78 @@
+"""Files of rows and of fitted models that the commands are tried on."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from implicitmoments.cli.app import app
+
+MEANS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 2.0], [0.0, 7.0, -3.0]])
+
+
+def write_csv(path, names, rows):
+    lines = [",".join(names), *(",".join(f"{v:.6f}" for v in row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """A folder with rows.csv (three clusters) and lines.csv (two lines), and their arrays."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    X = MEANS[rng.integers(0, 3, 2_000)] + rng.normal(size=(2_000, 3))
+    write_csv(folder / "rows.csv", ["height", "width", "depth"], X)
+    np.save(folder / "rows.npy", X)
+    x, side = rng.normal(size=(2_000, 2)), rng.integers(0, 2, 2_000) == 0
+    y = np.where(side, 1 + x @ [2.0, -1.0], -1 + x @ [-1.0, 3.0]) + 0.2 * rng.normal(size=2_000)
+    write_csv(folder / "lines.csv", ["a", "b", "price"], np.column_stack([x, y]))
+    np.save(folder / "lines.npy", np.column_stack([x, y]))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models(data):
+    """Fitted models in files, by their word."""
+    folder = data / "models"
+    folder.mkdir()
+    rows, lines = str(data / "rows.csv"), [str(data / "lines.csv"), "--target", "price"]
+    given = {
+        "mixture": [rows, "-k", "3"],
+        "clusters": [rows, "-k", "3"],
+        "density": [rows, "-k", "3", "--degree", "2"],
+        "regressions": [*lines, "-k", "2"],
+        "regression-density": [*lines, "-k", "2", "--degree", "2"],
+        "activations": [*lines, "-k", "2", "--activation", "relu"],
+    }
+    paths = {}
+    for word, arguments in given.items():
+        paths[word] = folder / f"{word}.im"
+        result = call("fit", word, *arguments, "-o", paths[word])
+        assert result.exit_code == 0, result.stderr
+        assert f"wrote {paths[word]}" in result.stdout
+    return paths
+
+
+def call(*arguments, **how):
+    """Run a command in this process."""
+    return CliRunner().invoke(app, [str(each) for each in arguments], **how)
+
+
+@pytest.fixture(name="call")
+def _call():
+    return call
+
+
+@pytest.fixture
+def refused(call):
+    """Run a command that must end with one line on standard error; return the line."""
+
+    def run(*arguments, code=2, **how):
+        result = call(*arguments, **how)
+        assert result.exit_code == code, (result.output, result.exception)
+        lines = result.stderr.splitlines()
+        assert len(lines) == 1, result.stderr
+        assert lines[0].startswith("implicitmoments: error: ")
+        assert "Traceback" not in result.output
+        return lines[0].removeprefix("implicitmoments: error: ")
+
+    return run

@@ -1,0 +1,101 @@
+"""Pipes, signals and exit codes, in processes of their own."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+COMMAND = [sys.executable, "-m", "implicitmoments"]
+# a fit that says on standard error when it has begun, and never ends by itself
+ENDLESS = """
+import sys, time
+import implicitmoments
+from implicitmoments.cli import main
+
+def fit(self, X, **how):
+    sys.stderr.write("begun\\n")
+    sys.stderr.flush()
+    time.sleep(60)
+
+implicitmoments.SphericalMixture.fit = fit
+sys.argv = ["implicitmoments", *sys.argv[1:]]
+main()
+"""
+
+
+def run(*arguments, **how):
+    command = [*COMMAND, *map(str, arguments)]
+    how |= {"capture_output": True, "text": True, "timeout": 60}
+    return subprocess.run(command, check=False, **how)
+
+
+def test_a_pipe_from_rows_to_labels(data, models):
+    with open(data / "rows.csv") as rows:
+        done = run("predict", models["mixture"], "-", stdin=rows)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2_001
+    assert done.stderr == ""
+
+
+def test_a_reader_that_leaves_is_no_error(models):
+    command = [*COMMAND, "sample", str(models["mixture"]), "-n", "300000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"height,width,depth,component\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_an_interrupted_fit_leaves_nothing(data, tmp_path, checkpoint):
+    kept = ["--checkpoint", "fit.journal"] if checkpoint else []
+    command = [sys.executable, "-c", ENDLESS, "fit", "mixture", str(data / "rows.csv"), *kept]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(60) == 130
+    goes_on = "; the same command goes on from fit.journal" if checkpoint else ""
+    assert said == f"implicitmoments: error: interrupted{goes_on}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_exit_codes_of_the_process(data, tmp_path):
+    assert run("fit", "mixture", "nowhere.csv", cwd=tmp_path).returncode == 2
+    mistyped = run("fti")
+    assert mistyped.returncode == 2
+    assert mistyped.stderr == (
+        "implicitmoments: error: no such command 'fti'. Did you mean 'fit'; "
+        "see implicitmoments --help\n"
+    )
+
+
+def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30_000, 3)))
+    how = ["fit", "mixture", "rows.npy", "-k", "2", "-o", "m.im"]
+    seen, shown = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *how], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=shown
+    ) as process:
+        os.close(shown)
+        told = b""
+        while True:
+            try:
+                part = os.read(seen, 4096)
+            except OSError:  # Linux ends a terminal whose other side is closed so
+                break
+            if not part:
+                break
+            told += part
+        assert process.wait(60) == 0
+    os.close(seen)
+    assert b"pass 1" in told
+    assert b"rows" in told
+    silent = run(*how, cwd=tmp_path)
+    assert (silent.returncode, silent.stderr) == (0, "")
