@@ -5,7 +5,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from implicitmoments import __version__
+from implicitmoments import __version__, load
 from implicitmoments.cli import main
 from implicitmoments.cli.app import app
 
@@ -25,8 +25,20 @@ def test_demo_prints_a_table_and_writes_its_files(tmp_path):
     found = json.loads((folder / "components.json").read_text())
     assert found["resolved"] == 30
     assert found["largest_error"] < 0.5
+    learned = json.loads((folder / "learned.json").read_text())
+    assert len(learned) == 4
+    assert all(row["error"] < row["usual_error"] for row in learned)
+    assert (folder / "report.html").read_text().startswith("<!")
+    assert load(folder / "mixture.im").n_components_ == 60
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["components.json", "spectra.csv", "table.json"]
+    assert names == [
+        "components.json",
+        "learned.json",
+        "mixture.im",
+        "report.html",
+        "spectra.csv",
+        "table.json",
+    ]
 
 
 def test_a_file_in_the_way_is_said_before_any_work(tmp_path):

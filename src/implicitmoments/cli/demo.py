@@ -37,6 +37,7 @@ __all__ = [
     "run_demo",
     "table_of",
     "write_files",
+    "write_whole",
 ]
 
 N_QUERIES = 400
@@ -215,13 +216,14 @@ def write_files(rows: list[DemoRow], found: DemoComponents, folder: Path) -> lis
             for r, spectrum in enumerate(row.spectra, start=1):
                 out.writerows([row.problem, 2 * r, i, v] for i, v in enumerate(spectrum, start=1))
 
-    _write_whole(table, write_table)
-    _write_whole(spectra, write_spectra)
-    _write_whole(components, lambda file: json.dump(asdict(found), file, indent=2))
+    write_whole(table, write_table)
+    write_whole(spectra, write_spectra)
+    write_whole(components, lambda file: json.dump(asdict(found), file, indent=2))
     return [table, spectra, components]
 
 
-def _write_whole(path: Path, write: Callable[[IO[str]], None]) -> None:
+def write_whole(path: Path, write: Callable[[IO[str]], None]) -> None:
+    """Write a file that appears whole or not at all."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +20,7 @@ from sklearn.neural_network import MLPRegressor
 
 from implicitmoments import datasets
 from implicitmoments.backends import Floats
+from implicitmoments.cli.demo import write_whole
 from implicitmoments.fitting.regression.em import Model, climb
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines
@@ -27,9 +30,11 @@ from implicitmoments.learners import (
     SphericalMixture,
     SphericalMixtureDensity,
 )
+from implicitmoments.report import write_report
 from implicitmoments.samples import ArraySource
+from implicitmoments.saving import save
 
-__all__ = ["Learned", "LearnedRow", "run_learned", "table_of_learned"]
+__all__ = ["Learned", "LearnedRow", "run_learned", "table_of_learned", "write_learned"]
 
 TITLE = "The four problems learned, beside the usual tool"
 
@@ -71,6 +76,16 @@ def run_learned(seed: int) -> Learned:
     return Learned(rows, fitted, X)
 
 
+def write_learned(learned: Learned, folder: Path) -> list[Path]:
+    """Write the table, the mixture as a model file, and its report."""
+    table, model, page = (folder / n for n in ("learned.json", "mixture.im", "report.html"))
+    lines = [asdict(row) for row in learned.rows]
+    write_whole(table, lambda file: json.dump(lines, file, indent=2))
+    save(learned.mixture, model)
+    write_report(learned.mixture, learned.X, path=page)
+    return [table, model, page]
+
+
 def _means(seed: int) -> tuple[LearnedRow, SphericalMixture, Floats]:
     k, d = 60, 30
     X, truth = datasets.make_spherical_mixture(
@@ -80,7 +95,7 @@ def _means(seed: int) -> tuple[LearnedRow, SphericalMixture, Floats]:
     usual = GaussianMixture(k, covariance_type="spherical", random_state=seed)
     usual, usual_seconds = _timed(lambda: usual.fit(X))
     row = LearnedRow(
-        f"{k} Gaussians in {d} features",
+        f"{k} means, d = {d}",
         "farthest mean",
         "SphericalMixture",
         _farthest(truth.vectors, ours.means_),
@@ -99,7 +114,7 @@ def _density(seed: int) -> LearnedRow:
     ours, seconds = _timed(lambda: SphericalMixtureDensity(3, degree=4, random_state=seed).fit(X))
     usual, usual_seconds = _timed(lambda: KernelDensity(bandwidth="scott").fit(X))
     return LearnedRow(
-        "their density, 3 in 8 features",
+        "density, d = 8",
         "total variation",
         "SphericalMixtureDensity",
         _total_variation(exact, ours.score_samples(new)),
@@ -118,12 +133,12 @@ def _regressions(seed: int) -> LearnedRow:
     ours, seconds = _timed(lambda: RegressionMixture(k, random_state=seed).fit(X, y))
     coef, usual_seconds = _timed(lambda: _random_em(X, y, k, seed))
     return LearnedRow(
-        f"{k} linear regressions in {d} features",
-        "farthest coefficients",
+        f"{k} lines, d = {d}",
+        "farthest line",
         "RegressionMixture",
         _farthest(truth.vectors, ours.coef_),
         seconds,
-        "EM from a random start",
+        "EM, random start",
         _farthest(truth.vectors, coef),
         usual_seconds,
     )
@@ -138,8 +153,8 @@ def _activations(seed: int) -> LearnedRow:
     network = MLPRegressor(random_state=seed)
     usual, usual_seconds = _timed(lambda: network.fit(X, y))
     return LearnedRow(
-        f"a sum of {k} ReLUs of {d} inputs",
-        "1 − R² of the sum itself",
+        f"{k} ReLUs, d = {d}",
+        "1 − R²",
         "ActivationSumRegressor",
         1 - float(ours.score(new, exact)),
         seconds,
@@ -185,10 +200,11 @@ def _log_density(x: Floats, weights: Floats, means: Floats) -> Floats:
 def table_of_learned(rows: list[LearnedRow]) -> Table:
     """Lay the rows out for a terminal."""
     table = Table(box=SIMPLE_HEAD, title=TITLE)
-    table.add_column("problem")
-    table.add_column("error")
-    for head in ("ours", "seconds", "usual tool", "its error", "seconds"):
-        table.add_column(head, justify="left" if head == "usual tool" else "right")
+    table.add_column("problem", no_wrap=True)
+    table.add_column("error", no_wrap=True)
+    for head in ("ours", "s", "usual tool", "its", "s"):
+        justify = "left" if head == "usual tool" else "right"
+        table.add_column(head, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for row in rows:
         table.add_row(
             row.problem,
