@@ -96,7 +96,7 @@ def _means(seed: int) -> tuple[LearnedRow, SphericalMixture, Floats]:
     usual, usual_seconds = _timed(lambda: usual.fit(X))
     row = LearnedRow(
         f"{k} means, d = {d}",
-        "farthest mean",
+        "mean",
         "SphericalMixture",
         _farthest(truth.vectors, ours.means_),
         seconds,
@@ -115,7 +115,7 @@ def _density(seed: int) -> LearnedRow:
     usual, usual_seconds = _timed(lambda: KernelDensity(bandwidth="scott").fit(X))
     return LearnedRow(
         "density, d = 8",
-        "total variation",
+        "distance",
         "SphericalMixtureDensity",
         _total_variation(exact, ours.score_samples(new)),
         seconds,
@@ -134,11 +134,11 @@ def _regressions(seed: int) -> LearnedRow:
     coef, usual_seconds = _timed(lambda: _random_em(X, y, k, seed))
     return LearnedRow(
         f"{k} lines, d = {d}",
-        "farthest line",
+        "line",
         "RegressionMixture",
         _farthest(truth.vectors, ours.coef_),
         seconds,
-        "EM, random start",
+        "random EM",
         _farthest(truth.vectors, coef),
         usual_seconds,
     )
