@@ -19,13 +19,14 @@ from implicitmoments.datasets import make_spherical_mixture
 
 K, D = 12, 20
 X, truth = make_spherical_mixture(6_000, K, D, radius=7.0, separation=7.0, random_state=0)
+labels = np.asarray(truth.labels)
 
 seeds = range(8)
 pairs = SphericalMixtureClusterer(K, random_state=0).fit(X)
 means = [KMeans(K, n_init=1, random_state=seed).fit(X) for seed in seeds]
 scores = {
-    "test of pairs": [adjusted_rand_score(truth.labels, pairs.labels_)],
-    "k-means, one start": [adjusted_rand_score(truth.labels, model.labels_) for model in means],
+    "test of pairs": [adjusted_rand_score(labels, pairs.labels_)],
+    "k-means, one start": [adjusted_rand_score(labels, model.labels_) for model in means],
 }
 for name, values in scores.items():
     print(f"{name}: adjusted Rand index", *(f"{value:.2f}" for value in values))
@@ -45,7 +46,8 @@ print(f"split rate {stats['split_rate']:.3f}, merge rate {stats['merge_rate']:.3
 
 worst = int(np.argmin(scores["k-means, one start"]))
 table = np.zeros((K, K))
-np.add.at(table, (truth.labels, means[worst].labels_), 1)
+for component, cluster in zip(labels, means[worst].labels_, strict=True):
+    table[component, cluster] += 1
 order = np.argsort(table.argmax(axis=0))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")

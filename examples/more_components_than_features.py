@@ -48,9 +48,7 @@ for name, means in fits.items():
 # components, and a red cross is a component that was lost.
 
 plane = np.linalg.svd(truth.vectors - truth.vectors.mean(axis=0), full_matrices=False)[2][:2]
-figure, panels = plt.subplots(
-    1, 2, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained"
-)
+figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for panel, (name, means) in zip(panels, fits.items(), strict=True):
     lost = distances(means) >= 0.5
     panel.scatter(*(X[::12] @ plane.T).T, s=2, color="0.88", linewidths=0)

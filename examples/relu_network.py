@@ -57,9 +57,7 @@ print(network.stats_["reasons"] or "every direction is identified")
 # Predictions against the truth. The network lies on the line; the polynomial bends away from it at
 # the ends, where rows are rare, and the perceptron is wide everywhere: it has learned noise.
 
-figure, panels = plt.subplots(
-    1, 3, figsize=(10, 3.5), sharex=True, sharey=True, layout="constrained"
-)
+figure, panels = plt.subplots(1, 3, figsize=(10, 3.5), sharey=True, layout="constrained")
 for panel, (name, values) in zip(panels, predicted.items(), strict=True):
     panel.plot(y_new, values, ".", markersize=2, alpha=0.4)
     panel.axline((0, 0), slope=1, color="black", linewidth=0.8)

@@ -38,9 +38,9 @@ N_FEATURES = 6
 N_ROWS = 60_000
 
 # %%
-# **The problem.** ``circuit`` says which tensor of one row has the mean M_t, and ``draw`` gives the
-# numbers that it reads. Beside it stands a mistake, to see that the checks below can fail: with the
-# same reading in every slot the noise is multiplied with itself.
+# **The problem.** ``circuit`` says which tensor of one row has the mean M_t, and ``draw`` gives
+# the numbers that it reads. Beside it stands a mistake, to see that the checks below can fail:
+# with the same reading in every slot the noise is multiplied with itself.
 
 
 class RepeatedReadings(MomentProblem):
