@@ -2,9 +2,10 @@
 A density without components, and draws from it
 ===============================================
 
-Three Gaussians in the plane, so close that their means cannot be told apart.
-:class:`~implicitmoments.SphericalMixtureDensity` does not try to: it estimates the density as a
-Hermite expansion around one Gaussian, cut off and clipped, and draws from it by rejection.
+Three Gaussians in the plane, two of them nearly on one another.
+:class:`~implicitmoments.SphericalMixtureDensity` does not look for their means: it estimates the
+density as a Hermite expansion around one Gaussian, cut off and clipped, and draws from it by
+rejection.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ best = {name.split("__")[1]: value for name, value in search.best_params_.items(
 print(f"best: {best}, R² {search.best_score_:.3f} on rows held out")
 
 # %%
-# A line explains part of the labels and degree 2 most of them; order 4 adds the rest, and more
-# only noise. Two directions are too few for three ReLUs, five cost little.
+# A line explains part of the labels and degree 2 most of them; each even order after that adds
+# less. Two directions are too few for three ReLUs, and five cost little.
 
 scores = search.cv_results_["mean_test_score"].reshape(len(degrees), len(sizes))
 spread = search.cv_results_["std_test_score"].reshape(len(degrees), len(sizes))

@@ -51,7 +51,7 @@ plane = np.linalg.svd(truth.vectors - truth.vectors.mean(axis=0), full_matrices=
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for panel, (name, means) in zip(panels, fits.items(), strict=True):
     lost = distances(means) >= 0.5
-    panel.scatter(*(X[::12] @ plane.T).T, s=2, color="0.88", linewidths=0)
+    panel.scatter(*(X[::40] @ plane.T).T, s=2, color="0.88", linewidths=0)
     panel.scatter(*(means @ plane.T).T, s=42, facecolors="none", edgecolors="C0", label="found")
     true = truth.vectors @ plane.T
     panel.scatter(*true[~lost].T, s=26, marker="x", color="black", linewidths=1, label="true")

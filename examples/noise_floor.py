@@ -37,11 +37,11 @@ figure, panels = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="cons
 for panel, (n, moments) in zip(panels, results.items(), strict=True):
     step = moments.steps[-1]
     values = [float(v) for v in step.spectrum]
-    panel.semilogy(range(1, len(values) + 1), [max(v, 0.05) for v in values], "o-", markersize=4)
+    panel.semilogy(range(1, len(values) + 1), [max(v, 0.01) for v in values], "o-", markersize=4)
     panel.axhline(float(step.floor), color="C3", linestyle="--", label="noise floor")
     panel.axvline(K + 0.5, color="0.7", linewidth=0.8)
     panel.set_title(f"{n:,} rows: {clear[n]} clear")
     panel.set_xlabel("eigenvalue of M_4")
-panels[0].set_ylabel("size")
+panels[0].set(ylabel="size", ylim=(0.1, 8))
 panels[0].legend()
 plt.show()

@@ -54,8 +54,8 @@ for i, j in zip(found, true, strict=True):
 print(network.stats_["reasons"] or "every direction is identified")
 
 # %%
-# Predictions against the truth. The network lies on the line; the polynomial bends away from it at
-# the ends, where rows are rare, and the perceptron is wide everywhere: it has learned noise.
+# Predictions against the truth. The network lies on the line. The polynomial has a few points far
+# off, in places where rows are rare, and the perceptron is wide everywhere: it has learned noise.
 
 figure, panels = plt.subplots(1, 3, figsize=(10, 3.5), sharey=True, layout="constrained")
 for panel, (name, values) in zip(panels, predicted.items(), strict=True):

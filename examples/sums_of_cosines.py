@@ -39,19 +39,19 @@ curve = np.cos(2.0 * path @ truth.vectors.T) @ truth.weights
 
 # %%
 # The fitted sum follows the wave also where rows are rare, beyond two standard deviations. The
-# network has learned an average. On the right, cosines between found and true directions: one of
-# each row is 1 or −1, and the sign is free because the cosine is even.
+# network misses the height of the wave and how it goes on. On the right, cosines between found and
+# true directions: one of each row is 1 or −1, and the sign is free because the cosine is even.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.plot(steps, curve, color="black", linewidth=3, alpha=0.4, label="truth")
 left.plot(steps, model.predict(path), label="sum of cosines")
 left.plot(steps, plain.predict(path), label="network of 64 ReLUs")
 left.set_xlabel("along the first direction")
-left.legend()
+left.legend(loc="upper right", fontsize=8)
 table = model.directions_ @ truth.vectors.T
 shown = right.imshow(table, cmap="RdBu", vmin=-1, vmax=1)
 for (i, j), value in np.ndenumerate(table):
-    right.text(j, i, f"{value:.2f}", ha="center", va="center")
+    right.text(j, i, f"{value:.2f}", ha="center", va="center", backgroundcolor="white")
 right.set(xlabel="true direction", ylabel="found direction", xticks=range(K), yticks=range(K))
 figure.colorbar(shown)
 plt.show()
