@@ -206,7 +206,7 @@ class RegressionMixture(BaseEstimator):
         return answer(self, X, predicted)
 
     def predict_proba(self, X: Any, y: Any = None) -> Array:
-        """Return the chance of each line given (x, y), of shape (n_samples, n_components_).
+        """Return the chance of each line given (x, y), of shape (n_samples, k).
 
         Without y it is the weight of the line, whatever x is.
         """
