@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import implicitmoments
@@ -59,3 +60,13 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
 }
+
+
+def lead_to_gallery(_app: Any, _page: str, source: list[str]) -> None:
+    """Let links to scripts, as GitHub has them, lead to their pages in the gallery."""
+    source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", source[0])
+
+
+def setup(app: Any) -> None:
+    """Register the above."""
+    app.connect("source-read", lead_to_gallery)
