@@ -22,9 +22,8 @@ import numpy as np
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 
-table = np.loadtxt(
-    Path(__file__).with_name("data") / "tone_perception.csv", delimiter=",", skiprows=1
-)
+DATA = Path(sys.argv[0]).with_name("data") / "tone_perception.csv"  # beside this script
+table = np.loadtxt(DATA, delimiter=",", skiprows=1)
 X, y = table[:, :1], table[:, 1]
 with warnings.catch_warnings():  # stretch ratios are nearly uniform, and it says so
     warnings.simplefilter("ignore", AssumptionWarning)
