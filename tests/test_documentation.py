@@ -175,6 +175,18 @@ def test_a_link_that_leads_nowhere_is_noticed():
     assert list(broken_links(text, ROOT)) == ["none.md", "#none"]
 
 
+ROOMS = ["circuits", "projections", "moments", "models", "samples", "datasets", "testing"]
+
+
+@pytest.mark.parametrize("room", ["", *ROOMS])
+def test_the_reference_has_every_public_name(room):
+    module = importlib.import_module(f"implicitmoments.{room}".rstrip("."))
+    reference = (ROOT / "docs/api.md").read_text()
+    for name in module.__all__:
+        if callable(getattr(module, name)) and not hasattr(getattr(module, name), "__args__"):
+            assert re.search(rf"^   ([a-z.]+\.)?{name}$", reference, re.M), name
+
+
 def test_every_page_and_every_example_has_its_place():
     listed = (ROOT / "docs/index.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):
