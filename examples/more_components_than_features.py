@@ -57,7 +57,7 @@ for panel, (name, means) in zip(panels, fits.items(), strict=True):
     panel.scatter(*true[~lost].T, s=26, marker="x", color="black", linewidths=1, label="true")
     panel.scatter(*true[lost].T, s=46, marker="x", color="C3", linewidths=2, label="true, lost")
     panel.set_title(f"{name}: {K - lost.sum()} of {K}")
-    panel.set(xticks=[], yticks=[], xlim=(-6, 6), ylim=(-5, 5))
+    panel.set(xticks=[], yticks=[], xlim=(-4, 4), ylim=(-3.5, 3.5))
 panels[0].legend(loc="lower left")
 if len(sys.argv) > 1:  # the picture on the first page of the documentation
     figure.savefig(sys.argv[1])
