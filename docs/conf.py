@@ -55,6 +55,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"implicitmoments {release}"
 html_static_path: list[str] = []
 html_show_sourcelink = False
+html_sidebars: dict[str, list[str]] = {"comparison": [], "tutorial": []}  # nothing below them
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
