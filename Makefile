@@ -7,13 +7,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # BLAS threads fight with pytest's two workers; one thread each is faster on small matrices.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q
 
-.PHONY: demo test test-slow lint types layers unit format clean
+.PHONY: demo test test-slow lint types layers unit docs gallery linkcheck format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/implicitmoments demo
 
-test: lint types layers unit
+test: lint types layers unit docs
 
 test-slow: $(VENV)/.dev
 	$(PYTEST) -m slow
@@ -31,6 +32,18 @@ layers: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(PYTEST) -m "not slow"
 
+# The pages, without running the examples; a warning, such as a link that leads nowhere, is an error.
+docs: $(VENV)/.dev
+	$(SPHINX) -b html docs docs/_build/html
+
+# The same with every example run, and its pictures.
+gallery: $(VENV)/.dev
+	GALLERY=1 $(SPHINX) -b html docs docs/_build/html
+
+# Links to other sites too, for which the network is needed.
+linkcheck: $(VENV)/.dev
+	$(SPHINX) -b linkcheck docs docs/_build/linkcheck
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -47,4 +60,5 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 clean:
+	rm -rf docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,6 +1,6 @@
-"""Two lines in the tone perception data of Cohen (1980).
-
-Run: python examples/tone_perception.py [--plot docs/figures/tone_perception.svg]
+"""
+Two lines in tone perception
+============================
 
 A musician heard a tone with overtones stretched by a ratio and tuned another to the octave above
 it. In some trials the answer was the octave whatever the overtones (tuned = 2), in others it
@@ -13,61 +13,44 @@ De Veaux, R. D. (1989). Mixtures of linear regressions. Comput. Stat. Data Anal.
 
 from __future__ import annotations
 
-import argparse
+import sys
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 
-DATA = Path(__file__).with_name("data") / "tone_perception.csv"
+DATA = Path(sys.argv[0]).with_name("data") / "tone_perception.csv"  # beside this script
+table = np.loadtxt(DATA, delimiter=",", skiprows=1)
+X, y = table[:, :1], table[:, 1]
+with warnings.catch_warnings():  # stretch ratios are nearly uniform, and it says so
+    warnings.simplefilter("ignore", AssumptionWarning)
+    model = RegressionMixture(2, noise="separate", random_state=0).fit(X, y)
 
+for i in range(2):
+    print(
+        f"line {i}: tuned = {model.intercept_[i]:.2f} (± {model.intercept_errors_[i]:.2f}) + "
+        f"{model.coef_[i, 0]:.2f} (± {model.coef_errors_[i, 0]:.2f}) · stretch, "
+        f"noise {model.noise_[i]:.3f}, weight {model.weights_[i]:.2f}"
+    )
+print(f"log-likelihood {model.log_likelihood_:.1f}, BIC {model.bic(X, y):.1f}")
+trials = np.bincount(model.predict_component(X, y))
+print(f"{trials[0]} trials are of the octave, {trials[1]} follow the overtones")
 
-def fit(X: np.ndarray, y: np.ndarray) -> RegressionMixture:
-    with warnings.catch_warnings():  # stretch ratios are nearly uniform, and it says so
-        warnings.simplefilter("ignore", AssumptionWarning)
-        return RegressionMixture(2, noise="separate", random_state=0).fit(X, y)
+# %%
+# Colours are the chance that a trial is of the first line. Where the lines cross nobody can tell.
 
-
-def draw(model: RegressionMixture, X: np.ndarray, y: np.ndarray, path: Path) -> None:
-    import matplotlib as mpl  # noqa: PLC0415 (an extra)
-
-    mpl.use("svg")
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-
-    chances = model.predict_proba(X, y)[:, 0]
-    figure, panel = plt.subplots(figsize=(6, 4.2))
-    dots = panel.scatter(X[:, 0], y, c=chances, cmap="coolwarm", s=18, edgecolors="none")
-    ends = np.array([X.min(), X.max()])
-    for i, colour in enumerate(("C3", "C0")):
-        panel.plot(ends, model.intercept_[i] + model.coef_[i, 0] * ends, color=colour)
-    panel.set_xlabel("stretch ratio")
-    panel.set_ylabel("tuned ratio")
-    figure.colorbar(dots, label="chance of the first line")
-    figure.tight_layout()
-    figure.savefig(path)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plot", type=Path)
-    arguments = parser.parse_args()
-    table = np.loadtxt(DATA, delimiter=",", skiprows=1)
-    X, y = table[:, :1], table[:, 1]
-    model = fit(X, y)
-    for i in range(2):
-        print(
-            f"line {i}: tuned = {model.intercept_[i]:.2f} (± {model.intercept_errors_[i]:.2f}) + "
-            f"{model.coef_[i, 0]:.2f} (± {model.coef_errors_[i, 0]:.2f}) · stretch, "
-            f"noise {model.noise_[i]:.3f}, weight {model.weights_[i]:.2f}"
-        )
-    print(f"log-likelihood {model.log_likelihood_:.1f}, BIC {model.bic(X, y):.1f}")
-    trials = np.bincount(model.predict_component(X, y))
-    print(f"{trials[0]} trials are of the octave, {trials[1]} follow the overtones")
-    if arguments.plot is not None:
-        draw(model, X, y, arguments.plot)
-
-
-if __name__ == "__main__":
-    main()
+chances = model.predict_proba(X, y)[:, 0]
+figure, panel = plt.subplots(figsize=(6, 4.2), layout="constrained")
+dots = panel.scatter(X[:, 0], y, c=chances, cmap="coolwarm", s=18, edgecolors="none")
+ends = np.array([X.min(), X.max()])
+for i, colour in enumerate(("C3", "C0")):
+    panel.plot(ends, model.intercept_[i] + model.coef_[i, 0] * ends, color=colour)
+panel.set_xlabel("stretch ratio")
+panel.set_ylabel("tuned ratio")
+figure.colorbar(dots, label="chance of the first line")
+if len(sys.argv) > 1:  # docs/figures/tone_perception.svg
+    figure.savefig(sys.argv[1])
+plt.show()

@@ -4,6 +4,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import os
 import pkgutil
 import re
 import subprocess
@@ -132,7 +133,67 @@ def test_every_block_of_code_is_run(page):
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.name for path in EXAMPLES])
 def test_examples_run(path):
     done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "MPLBACKEND": "agg"},  # pictures are drawn and not shown
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def broken_links(text, folder):
+    """Return the links of a page to files that are not there, or to headings that are not."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.S)):
+        place, _, heading = target.partition("#")
+        if re.match(r"https?:", target):
+            continue
+        file = folder / place if place else None
+        if file is not None and not file.is_file():
+            yield target
+        elif heading:
+            page = text if file is None else file.read_text()
+            words = [
+                re.sub(r"[^\w\- ]", "", h).strip() for h in re.findall(r"^#+ (.*)$", page, re.M)
+            ]
+            if heading not in {w.lower().replace(" ", "-") for w in words}:
+                yield target
+
+
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("page", LINKED, ids=[page.name for page in LINKED])
+def test_links_between_pages_lead_somewhere(page):
+    assert list(broken_links(page.read_text(), page.parent)) == []
+
+
+def test_a_link_that_leads_nowhere_is_noticed():
+    text = "# A title\n[a](README.md) [b](none.md) [c](#a-title) [d](#none) [e](https://e.org)"
+    assert list(broken_links(text, ROOT)) == ["none.md", "#none"]
+
+
+ROOMS = ["circuits", "projections", "moments", "models", "samples", "datasets", "testing"]
+
+
+@pytest.mark.parametrize("room", ["", *ROOMS])
+def test_the_reference_has_every_public_name(room):
+    module = importlib.import_module(f"implicitmoments.{room}".rstrip("."))
+    reference = (ROOT / "docs/api.md").read_text()
+    for name in module.__all__:
+        if callable(getattr(module, name)) and not hasattr(getattr(module, name), "__args__"):
+            assert re.search(rf"^   ([a-z.]+\.)?{name}$", reference, re.M), name
+
+
+def test_every_page_and_every_example_has_its_place():
+    listed = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.stem == "index" or re.search(rf"^{page.stem}$", listed, re.M), page.name
+    for path in EXAMPLES:  # what the gallery needs: a title, and pictures
+        text = path.read_text()
+        title, line = text.split("\n")[1:3]
+        assert len(title) == len(line), path.name
+        assert set(line) == {"="}, path.name
+        assert "plt.show()" in text, path.name

@@ -97,11 +97,11 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    directions_ : array of shape (n_components_, n_features)
+    directions_ : array of shape (k, n_features)
         Directions that act on x, or on x less its mean where inputs were whitened; the heaviest
         first. Only after refinement.
-    weights_ : array of shape (n_components_,)
-    direction_errors_, weight_errors_ : array of shape (n_components_,)
+    weights_ : array of shape (k,)
+    direction_errors_, weight_errors_ : array of shape (k,)
         Standard errors: of directions as angles in radians, in standardised coordinates. NaN
         for a direction that is not identified.
     network_ : Network

@@ -87,11 +87,11 @@ class RegressionMixture(FittedSummary, BaseEstimator):
 
     Attributes
     ----------
-    coef_ : array of shape (n_components_, n_features)
+    coef_ : array of shape (k, n_features)
         The heaviest line first.
-    intercept_ : array of shape (n_components_,)
-    weights_ : array of shape (n_components_,)
-    noise_ : array of shape (n_components_,)
+    intercept_ : array of shape (k,)
+    weights_ : array of shape (k,)
+    noise_ : array of shape (k,)
         Standard deviations; equal where they are shared.
     coef_errors_, intercept_errors_ : arrays of the shapes of ``coef_`` and ``intercept_``
         Standard errors, from the observed information; NaN where it is singular.
@@ -204,7 +204,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         return answer(self, X, predicted)
 
     def predict_proba(self, X: Any, y: Any = None) -> Array:
-        """Return the chance of each line given (x, y), of shape (n_samples, n_components_).
+        """Return the chance of each line given (x, y), of shape (n_samples, k).
 
         Without y it is the weight of the line, whatever x is.
         """

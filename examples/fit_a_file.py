@@ -1,0 +1,71 @@
+"""
+Fit a file, stop, and go on
+===========================
+
+Rows that do not fit into memory stay in their file. A fit reads them block by block, and with
+``checkpoint=`` it keeps the sums of its passes: stopped at any moment, it goes on from there and
+ends with the same bits as a fit that was never stopped.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from implicitmoments import SphericalMixture
+from implicitmoments.datasets import make_spherical_mixture
+
+folder = tempfile.TemporaryDirectory()
+here = Path(folder.name)
+X, truth = make_spherical_mixture(60_000, 15, 10, radius=4.0, separation=4.0, random_state=0)
+np.save(here / "rows.npy", X)
+
+# %%
+# ``progress`` is called after every block with the name of the pass and the rows done. Here it
+# also plays the part of a lost machine, once some blocks were read.
+
+
+class Log:
+    """Remember every block, and stop the fit at one of them."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.stop_at, self.done = stop_at, [0]
+        self.passed = 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:  # noqa: ARG002
+        self.done.append(done)
+        if self.stop_at is not None and len(self.done) > self.stop_at:
+            raise KeyboardInterrupt
+
+
+def fit(log: Log, checkpoint: Path | None) -> SphericalMixture:
+    model = SphericalMixture(15, block_rows=6_000, random_state=0)
+    return model.fit(here / "rows.npy", checkpoint=checkpoint, progress=log)
+
+
+whole = Log()
+reference = fit(whole, None)
+first, second = Log(stop_at=len(whole.done) // 2), Log()
+try:
+    fit(first, here / "fit.journal")
+except KeyboardInterrupt:
+    print(f"stopped after {len(first.done) - 1} blocks of {len(whole.done) - 1}")
+resumed = fit(second, here / "fit.journal")
+print("same bits:", np.array_equal(resumed.means_, reference.means_))
+
+# %%
+# Each tooth is a pass over the file, block by block. The second run answers the finished passes
+# from the checkpoint at once, and reads rows only from where the first one stopped.
+
+figure, panels = plt.subplots(3, 1, figsize=(8, 5), sharex=True, layout="constrained")
+runs = {"without interruption": whole, "stopped": first, "goes on": second}
+for panel, (name, log) in zip(panels, runs.items(), strict=True):
+    panel.plot(log.done, drawstyle="steps-post", color="C0")
+    panel.set_title(f"{name}: {len(log.done) - 1} calls")
+    panel.set_ylabel("rows done")
+panels[-1].set_xlabel("call of progress")
+folder.cleanup()
+plt.show()
