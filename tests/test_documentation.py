@@ -175,7 +175,17 @@ def test_a_link_that_leads_nowhere_is_noticed():
     assert list(broken_links(text, ROOT)) == ["none.md", "#none"]
 
 
-ROOMS = ["circuits", "projections", "moments", "models", "samples", "datasets", "testing"]
+ROOMS = [
+    "circuits",
+    "projections",
+    "moments",
+    "models",
+    "samples",
+    "datasets",
+    "plot",
+    "report",
+    "testing",
+]
 
 
 @pytest.mark.parametrize("room", ["", *ROOMS])
