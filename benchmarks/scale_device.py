@@ -47,8 +47,9 @@ from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view
-from implicitmoments.moments.windows import ChainWindow, Window, open_window
+from implicitmoments.moments.windows import open_window
 from implicitmoments.testing import chain_of_powers
+from throughput import operations
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -102,18 +103,6 @@ class Card:
             taken = self.seconds(lambda A=A, B=B: A @ B)  # type: ignore[misc]
             best = max(best, 2 * rows * columns**2 / taken)
         return best
-
-
-def operations(chain: SymmetricChain, window: Window, n: int) -> float:
-    """Count the products of one pass: images along the chain, the window, the Gram matrices."""
-    p, r = chain.p, chain.order
-    total = 0.0
-    for s in range(2, r + 1):
-        total += 2 * chain.dim(s) * chain.dim(s - 1) * p + 2 * chain.dim(s) * chain.dim(s - 2)
-    if isinstance(window, ChainWindow):
-        total += 2 * chain.dim(r) * p * (window.dim + chain.dim(r - 1))
-    sides = [*(chain.dim(s) for s in range(r + 1)), window.dim]
-    return n * (total + sum(side**2 for side in sides))
 
 
 def passes(arguments: argparse.Namespace) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from implicitmoments.models import (
 )
 from implicitmoments.moments import HermiteProblem, ImplicitMoments, implicit_moments
 from implicitmoments.samples import Truth
+from implicitmoments.saving.atomic import write_whole
 
 __all__ = [
     "DemoComponents",
@@ -37,7 +37,7 @@ __all__ = [
     "run_demo",
     "table_of",
     "write_files",
-    "write_whole",
+    "write_text",
 ]
 
 N_QUERIES = 400
@@ -216,19 +216,14 @@ def write_files(rows: list[DemoRow], found: DemoComponents, folder: Path) -> lis
             for r, spectrum in enumerate(row.spectra, start=1):
                 out.writerows([row.problem, 2 * r, i, v] for i, v in enumerate(spectrum, start=1))
 
-    write_whole(table, write_table)
-    write_whole(spectra, write_spectra)
-    write_whole(components, lambda file: json.dump(asdict(found), file, indent=2))
+    write_text(table, write_table)
+    write_text(spectra, write_spectra)
+    write_text(components, lambda file: json.dump(asdict(found), file, indent=2))
     return [table, spectra, components]
 
 
-def write_whole(path: Path, write: Callable[[IO[str]], None]) -> None:
+def write_text(path: Path, write: Callable[[IO[str]], None]) -> None:
     """Write a file that appears whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            write(file)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    text = io.StringIO(newline="")
+    write(text)
+    write_whole(path, text.getvalue().encode())

@@ -20,7 +20,7 @@ from sklearn.neural_network import MLPRegressor
 
 from implicitmoments import datasets
 from implicitmoments.backends import Floats
-from implicitmoments.cli.demo import write_whole
+from implicitmoments.cli.demo import write_text
 from implicitmoments.fitting.regression.em import Model, climb
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines
@@ -80,7 +80,7 @@ def write_learned(learned: Learned, folder: Path) -> list[Path]:
     """Write the table, the mixture as a model file, and its report."""
     table, model, page = (folder / n for n in ("learned.json", "mixture.im", "report.html"))
     lines = [asdict(row) for row in learned.rows]
-    write_whole(table, lambda file: json.dump(lines, file, indent=2))
+    write_text(table, lambda file: json.dump(lines, file, indent=2))
     save(learned.mixture, model)
     write_report(learned.mixture, learned.X, path=page)
     return [table, model, page]

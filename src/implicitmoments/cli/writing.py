@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import os
-import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import IO, Any, Protocol, TypeAlias
 import numpy as np
 
 from implicitmoments.samples.files.optional import require
+from implicitmoments.saving.atomic import whole_file
 
 __all__ = ["KINDS", "Piece", "Sink", "check_output", "open_output", "plain"]
 
@@ -82,19 +82,12 @@ def open_output(path: Path | None, n_rows: int, *, as_json: bool = False) -> Ite
         text.close()
         sys.stdout.flush()
         return
-    target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
-    try:
+    with (
+        whole_file(path) as file,
         # what was left unfinished is closed as well, and deleted
-        with (
-            open(beside, "xb") as file,
-            contextlib.closing(_sink_of(target, file, n_rows)) as sink,
-        ):
-            yield sink
-        os.replace(beside, target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+        contextlib.closing(_sink_of(path, file, n_rows)) as sink,
+    ):
+        yield sink
 
 
 def _sink_of(path: Path, file: IO[bytes], n_rows: int) -> Sink:

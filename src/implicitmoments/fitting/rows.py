@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from implicitmoments.backends import Array, namespace_of, on_host, share_rows
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.samples import ArraySource, Block, Measure, RowDraws, Stream, Sums, blocks
+from implicitmoments.samples import ArraySource, Block, Measure, RowDraws, Stream, Sums
 
 __all__ = ["LabelledRows", "Rows"]
 
@@ -101,12 +101,6 @@ class LabelledRows:
         first = range(1)
         block = self.problem.source.read(first, RowDraws(0, first, (Stream.ROWS,)))
         return not on_host(block["x"])
-
-    def blocks(self, width: int) -> Iterator[Rows]:
-        """Yield blocks, small enough that ``width`` numbers of each row fit."""
-        size = self.block_rows or self._rows_for(width)
-        for rows in blocks(range(self.n_rows), size):
-            yield _rows_of(self.problem.source.read(rows, RowDraws(0, rows, (Stream.ROWS,))))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from implicitmoments.fitting.regression.standard import Standard, standardise
 from implicitmoments.fitting.spectra import account_of_components
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.checks import check_whole
-from implicitmoments.learners.inputs import open_rows, probe_of
+from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.regression_checks import (
     check_parameters,
     most_lines,
@@ -42,6 +42,7 @@ from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.samples import (
     Block,
+    Progress,
     RandomState,
     Source,
     Sums,
@@ -142,8 +143,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         y: Any = None,
         sample_weight: Any = None,
         *,
-        checkpoint: Any = None,
-        progress: Any = None,
+        checkpoint: Checkpoint = None,
+        progress: Progress | None = None,
     ) -> RegressionMixture:
         """Fit the lines.
 
@@ -155,9 +156,9 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         sample_weight : array of shape (n_samples,), optional
             How often each row counts.
         checkpoint : path, optional
-            Where passes that are done are kept, so that a fit that was ended goes on.
+            Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional
-            Told of each pass.
+            Called as ``progress(what, rows_done, rows_total)``.
         """
         k, self._model = check_parameters(self)
         with open_rows(

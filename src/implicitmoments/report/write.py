@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from datetime import date as calendar
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from implicitmoments.plot.canvas import check_model
 from implicitmoments.plot.rows import some_rows
 from implicitmoments.report.page import page_of
+from implicitmoments.saving.atomic import write_whole
 
 __all__ = ["write_report"]
 
@@ -56,20 +56,5 @@ def write_report(
     some = some_rows(model, X, y, max_rows)
     day = calendar.today().isoformat() if date is None else str(date)
     text = page_of(model, some, title=title, date=day)
-    return _replace(Path(path), text)
-
-
-def _replace(path: Path, text: str) -> Path:
-    """Write beside the file and rename, so that no reader sees half a page."""
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(beside, 0o666 & ~umask)  # a temporary file is its owner's alone
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
-    return path
+    write_whole(Path(path), text.encode())
+    return Path(path)

@@ -24,6 +24,7 @@ __all__ = [
     "MappedSource",
     "Source",
     "as_source",
+    "sum_counts",
 ]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -114,10 +115,11 @@ class Source(ABC):
         n = self.n_rows or 0
         if not n or "counts" not in self.read(range(1), RowDraws(0, range(1), (Stream.ROWS,))):
             return float(n)
-        return float(self.fold(_count, range(n), PICKED_ROWS, what="counting rows")["mass"])
+        return float(self.fold(sum_counts, range(n), PICKED_ROWS, what="counting rows")["mass"])
 
 
-def _count(block: Block, rows: range) -> Sums:  # noqa: ARG001
+def sum_counts(block: Block, rows: range) -> Sums:  # noqa: ARG001
+    """Count the rows of a block, each as often as it counts."""
     return {"mass": namespace_of(block["counts"]).sum(block["counts"])}
 
 

@@ -6,16 +6,19 @@ import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-__all__ = ["write_whole"]
+__all__ = ["whole_file", "write_whole"]
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Put bytes into a file in one step.
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that takes its place in one step, when all of it is written.
 
-    They are written beside it, brought to the disk, and renamed. A reader sees the old file or
-    the new one; what fails or is interrupted leaves the old file and nothing else. A link is
+    It is written beside the place, brought to the disk, and renamed. A reader sees the old file
+    or the new one; what fails or is interrupted leaves the old file and nothing else. A link is
     followed.
 
     Raises
@@ -29,7 +32,7 @@ def write_whole(path: Path, data: bytes) -> None:
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         with open(beside, "xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, target)
@@ -38,6 +41,12 @@ def write_whole(path: Path, data: bytes) -> None:
             beside.unlink(missing_ok=True)
         raise
     _settle(target.parent)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put bytes into a file in one step."""
+    with whole_file(path) as file:
+        file.write(data)
 
 
 def _settle(folder: Path) -> None:

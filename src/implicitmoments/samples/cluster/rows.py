@@ -34,7 +34,7 @@ from implicitmoments.samples.cluster.tasks import (
 )
 from implicitmoments.samples.draws import RowDraws
 from implicitmoments.samples.fold import After, Block, Measure, Sums, add_sums
-from implicitmoments.samples.sources import Source
+from implicitmoments.samples.sources import Source, sum_counts
 from implicitmoments.samples.wrapped import ElsewhereSource
 
 __all__ = ["DaskSource"]
@@ -141,7 +141,7 @@ class DaskSource(Source):
         if "counts" not in self._columns:
             return float(self.n_rows)
         rows = range(self.n_rows)
-        return float(self.fold(_count, rows, COUNTED_ROWS, what="counting rows")["mass"])
+        return float(self.fold(sum_counts, rows, COUNTED_ROWS, what="counting rows")["mass"])
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Compute these rows and no others, and bring them here."""
@@ -270,10 +270,6 @@ class DaskSource(Source):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DaskSource:
         return self
-
-
-def _count(block: Block, rows: range) -> Sums:  # noqa: ARG001
-    return {"mass": namespace_of(block["counts"]).sum(block["counts"])}
 
 
 def _keys(column: DaskArray) -> list[Any]:
