@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from implicitmoments.learners.checks import (
 )
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.learners.warnings import AssumptionWarning
+from implicitmoments.learners.warnings import tell
 from implicitmoments.samples import Progress, RandomState, as_seed
 
 __all__ = ["SphericalMixtureDensity"]
@@ -88,7 +87,7 @@ class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         ``truncation_error``, the bound at the degree used; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared; ``warnings``; and after ``sample``
+        left out; ``scores`` of degrees that were compared; ``notes``; and after ``sample``
         ``proposals`` and ``acceptance_rate`` of the last call.
 
     Notes
@@ -168,8 +167,7 @@ class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         self.clip_, self.normalizer_ = hypothesis.clip, hypothesis.mass
         self.acceptance_rate_ = hypothesis.mass / hypothesis.clip
         self.stats_ = stats
-        for sentence in stats["warnings"]:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        tell(stats["notes"])
         return self
 
     def score_samples(self, X: Any) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,7 @@ from implicitmoments.learners.answers import answer, mean_answer
 from implicitmoments.learners.checks import check_number, check_whole
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.learners.warnings import AssumptionWarning
+from implicitmoments.learners.warnings import tell
 from implicitmoments.samples import Progress, RandomState, RowDraws, Source, Stream, as_seed
 
 __all__ = ["RegressionMixtureDensity"]
@@ -104,7 +103,7 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         degree that the bound asks for, or None above 200; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``warnings``; and
+        left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``notes``; and
         after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
 
     Notes
@@ -204,9 +203,8 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         self.clip_, self.normalizer_ = density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
         self.stats_ = stats
-        stats["warnings"] = said + stats["warnings"]
-        for sentence in stats["warnings"]:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        stats["notes"] = said + stats["notes"]
+        tell(stats["notes"])
         return self
 
     def score_samples(self, X: Any, y: Any = None) -> Array:

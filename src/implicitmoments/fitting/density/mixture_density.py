@@ -68,7 +68,7 @@ def fit_density(
 ) -> tuple[ClippedDensity[SphericalSpan], dict[str, Any]]:
     """Return the hypothesis, and what was measured on the way.
 
-    ``stats["warnings"]`` holds sentences about what does not look like the assumptions.
+    ``stats["notes"]`` holds sentences about what does not look like the assumptions.
     """
     found = near_rows(source)
     check_enough(found, how.k)
@@ -98,7 +98,7 @@ def fit_density(
     }
     floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
     stats |= account_of_span(span.spectrum - 1, span.p, floor)
-    stats["warnings"] = _warnings(stats, span, how)
+    stats["notes"] = _warnings(stats, span, how)
     return ClippedDensity(span, expansion, how.floor, clip, mass), stats
 
 

@@ -201,7 +201,7 @@ def fit_regression_density(
     if spectrum is not None:
         floor = _floor(spectrum, stats["rows_counted"])
         stats |= account_of_span(spectrum, len(frame.basis), floor)
-    stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
+    stats["notes"] = describe_fit(stats, how.noise, how.epsilon)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
 
