@@ -16,10 +16,10 @@ class AssumptionWarning(UserWarning):
     """The data do not look like what the model assumes of them; the message says what to do."""
 
 
-def tell(notes: Iterable[str]) -> None:
-    """Warn the caller of ``fit``, from which this is called, of each sentence."""
+def tell(notes: Iterable[str], *, stacklevel: int = 3) -> None:
+    """Warn of each sentence: by default the caller of ``fit``, from which this is called."""
     for sentence in notes:
-        warnings.warn(sentence, AssumptionWarning, stacklevel=3)
+        warnings.warn(sentence, AssumptionWarning, stacklevel=stacklevel)
 
 
 def tell_unfinished(notes: list[str], max_iter: int, *, stacklevel: int = 3) -> None:
