@@ -295,7 +295,7 @@ def test_missing_and_infinite_entries_are_refused(bad):
         ({"max_degree": 1}, ValueError, "max_degree"),
         ({"clip": "none"}, ValueError, "clip is a number or 'auto'"),
         ({"floor": 1.0}, ValueError, "floor"),
-        ({"method": "exact"}, ValueError, "'contracted', 'paper', got 'exact'"),
+        ({"method": "exact"}, ValueError, "'contracted' or 'paper', got 'exact'"),
         ({"method": "paper"}, ValueError, "give fit_intercept=False"),
         ({"n_draws": 0}, ValueError, "n_draws"),
         ({"random_state": -1}, ValueError, "random_state"),
