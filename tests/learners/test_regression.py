@@ -304,6 +304,14 @@ def test_bad_rows_are_refused(rng):
         RegressionMixture().fit(X, y, sample_weight=np.eye(400)[0])
 
 
+def test_a_missing_line_is_noted(data):
+    X, y, _ = data
+    assert RegressionMixture(4, random_state=0).fit(X, y).stats_["notes"] == []
+    for k in (1, 2):
+        said = RegressionMixture(k, random_state=0).fit(X, y).stats_["notes"]
+        assert any("a line may be missing" in each for each in said)
+
+
 def test_em_that_is_cut_short_is_said(rng):
     X, y = two_lines(rng, 1.0)
     with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=1 "):

@@ -17,9 +17,11 @@ from implicitmoments.fitting.spherical.placing import count_rows, place_rows
 from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.scales import fit_by_scale
 from implicitmoments.fitting.spherical.stream import Stream, begin_stream, continue_stream
+from implicitmoments.fitting.spherical.within import look_within
 from implicitmoments.learners.inputs import Checkpoint, open_rows
 from implicitmoments.learners.spherical import SphericalAnswers
 from implicitmoments.learners.spherical_checks import check_enough, check_parameters, in_one_unit
+from implicitmoments.learners.spherical_notes import notes_on
 from implicitmoments.learners.warnings import UNFINISHED, tell_unfinished
 from implicitmoments.samples import ArraySource, Progress, RandomState, Source, as_seed
 
@@ -257,13 +259,16 @@ class SphericalMixture(SphericalAnswers):
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
         self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         self.components_read_ = found.start.components
-        notes = list(found.start.words)
-        if n_out:
-            far = "1 row lies far from all others and was"
-            if n_out > 1:
-                far = f"{n_out:,} rows lie far from all others and were"
-            notes.append(f"{far} left out of the fit")
-        self.stats_ = {**found.stats, "outliers": n_out, "notes": notes}
+        within = look_within(rows, mixture, rng)
+        self.stats_ = {
+            **found.stats,
+            "outliers": n_out,
+            "spread_by_column": within.spreads * rows.scale,
+            "width_by_component": within.widths,
+            "doubt": within.doubt,
+            "moments_say": list(found.start.words),
+            "notes": notes_on(self, within, found.start, rows.scale, rows.total, n_out),
+        }
         self.stats_ |= account_of_components(found.start.components)
         self._store_history(polished, rows)
         self._note_convergence(stacklevel=5)

@@ -34,6 +34,7 @@ from implicitmoments.learners.checks import check_whole
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.regression_checks import (
     check_parameters,
+    missing_line,
     most_lines,
     words_for_user,
 )
@@ -172,6 +173,9 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         ) as (source, seed):
             self._fit(source, k, seed)
         tell(self.stats_["notes"])
+        self.stats_["notes"] += missing_line(
+            self.stats_, float(np.max(to_numpy(self.noise_))) / self._standard.scale
+        )
         if not self.converged_:
             tell_unfinished(self.stats_["notes"], self.max_iter)
         return self

@@ -10,8 +10,10 @@ from implicitmoments.fitting.regression.standard import Standard
 from implicitmoments.learners.checks import check_number, check_whole
 from implicitmoments.samples import Source, Whitening
 
-__all__ = ["check_parameters", "most_lines", "words_for_user"]
+__all__ = ["check_parameters", "missing_line", "most_lines", "words_for_user"]
 
+HIGH = 1.2  # times what noise makes, from which a peak is one of a line
+EXACT = 1e-6  # of the scale of labels: noise below it is rounding, and so are its peaks
 ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
 
 
@@ -67,3 +69,17 @@ def words_for_user(estimator: Any, source: Source, standard: Standard, model: Mo
             "random_state"
         )
     return said
+
+
+def missing_line(stats: dict[str, Any], noise: float) -> list[str]:
+    """Say where what the lines leave shows another one; noise is relative to the labels.
+
+    No warning: a search through numbers of lines tries too few on purpose.
+    """
+    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
+    if noise < EXACT or not left > HIGH * usual:
+        return []
+    return [
+        f"what the lines leave still peaks at {left:.1f} standard errors, where noise makes at "
+        f"most {usual:.1f}: a line may be missing, or y is not linear; try more components"
+    ]
