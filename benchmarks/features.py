@@ -5,7 +5,7 @@ Run: python benchmarks/features.py                              the tables
      python benchmarks/features.py --check docs/comparison.md   fail where the page says otherwise
 
 Needs: pip install "implicitmoments[cli,dask,peers]" tensorly array-api-strict pandas, and
-R with flexmix and mixtools (Debian: r-cran-flexmix r-cran-mixtools r-cran-lme4 r-cran-glmnet).
+R with flexmix, mixtools, mvtnorm, lme4 and glmnet (Debian: r-cran-flexmix and so on).
 A package that is missing has no column and is not checked.
 """
 
@@ -19,8 +19,6 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
-
-os.environ["SCIPY_ARRAY_API"] = "1"  # scikit-learn takes torch tensors only with it
 
 from feature_probes import Cell
 
@@ -190,7 +188,9 @@ def cells_of(lines: list[str]) -> list[tuple[tuple[str, str], str]]:
         if line.startswith("| |"):
             columns = words[1:]
         else:
-            cells += [((words[0], column), w) for column, w in zip(columns, words[1:], strict=True)]
+            cells += [
+                ((words[0], column), w) for column, w in zip(columns, words[1:], strict=True)
+            ]
     return cells
 
 
@@ -201,13 +201,15 @@ def main() -> int:
     parser.add_argument("--check", type=Path, metavar="PAGE", help="fail if this page differs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    os.environ["SCIPY_ARRAY_API"] = "1"  # scikit-learn takes torch tensors only with it
     every = {row for _, rows in TABLES.values() for row in rows}
     found = {**probe_python(set(options.saw or every)), **probe_r()}
     if options.saw is not None:
         for row in options.saw or sorted(every):
             print(f"\n{row}")
             for package in (p for p in EVERYONE if row in found.get(p, {})):
-                print("  {}: {}: {}".format(package, *found[package][row]))
+                cell, saw = found[package][row]
+                print(f"  {package}: {cell}: {' '.join(saw.split())}")
         return 0
     if options.check is None:
         for title, lines in tables(found).items():

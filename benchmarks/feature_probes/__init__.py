@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import numpy as np
 
+LICENCE = ("License-Expression", "License")  # the newer field first
 Cell = tuple[str, str]
 Probes = dict[str, Callable[[], Cell]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -31,9 +32,7 @@ WILD = np.concatenate([X, [[1e6, 1e6]]])
 LIGHT = np.concatenate([_rng.normal(size=(970, 2)), _rng.normal(size=(30, 2)) + 10])  # 3 %
 
 
-def tries(
-    attempt: Callable[[], Any], refused: str = "", yes: str = "yes", no: str = "no"
-) -> Cell:
+def tries(attempt: Callable[[], Any], refused: str = "", yes: str = "yes", no: str = "no") -> Cell:
     """Return ``yes`` if an attempt succeeds and ``no`` if its error has the words ``refused``."""
     try:
         seen = attempt()
@@ -91,11 +90,11 @@ def project(name: str) -> Probes:
     says = found.metadata
     classes = says.get_all("Classifier") or []
     state = [c.split(" - ")[-1] for c in classes if c.startswith("Development Status")]
-    licence = says.get("License-Expression") or says.get("License") or "not said"
+    licences = [text for key in LICENCE for text in says.get_all(key) or []]
     commands = [e.name for e in found.entry_points if e.group == "console_scripts"]
     return {
         "version tried": lambda: (found.version, f"metadata of {name}"),
-        "licence": lambda: (licence, f"metadata of {name}"),
+        "licence": lambda: (licences[0] if licences else "not said", f"{licences}"),
         "state, in its own words": lambda: (state[0] if state else "not said", f"{state}"),
         "known since": lambda: since(name),
         "command line": lambda: (

@@ -64,7 +64,9 @@ def overcomplete() -> Cell:
     means = np.asarray(found.components().vectors)
     cosines = means @ truth.vectors.T / np.linalg.norm(means, axis=1)[:, None]
     least = float((cosines / np.linalg.norm(truth.vectors, axis=1)).max(axis=0).min())
-    return ("from rows" if least > 0.9 else "no"), f"8 means in 6 features, least cosine {least:.3f}"
+    return (
+        "from rows" if least > 0.9 else "no"
+    ), f"8 means in 6 features, least cosine {least:.3f}"
 
 
 def network() -> Cell:
@@ -152,7 +154,9 @@ def floor() -> Cell:
     """Fit a component whose rows are all the same."""
     rows = np.concatenate([X[:300], np.full((100, 2), 9.0)])
     least = float(np.min(fit(rows, variance_type="separate").variance_))
-    return ("fixed, no argument" if least > 0 else "no"), f"least variance of equal rows {least:.1e}"
+    return (
+        "fixed, no argument" if least > 0 else "no"
+    ), f"least variance of equal rows {least:.1e}"
 
 
 def models() -> Probes:
@@ -200,12 +204,14 @@ def fitting() -> Probes:
         ),
         "several starts": lambda: (
             "activations, `n_starts`",
-            f"mixtures: {absent(MIXTURES, 'n_init|n_starts')[1]}; ActivationSumRegressor: {starts}",
+            f"activations {starts}; mixtures: {absent(MIXTURES, 'n_init|n_starts')[1]}",
         ),
         "a start of your own": lambda: absent(ESTIMATORS, "init|warm|start_|guess"),
         "EM": lambda: tries(
-            lambda: f"{len(fit().stats_['mean_log_likelihood_history'])} steps,"
-            f" {fit().stats_['repairs_tried']} repairs tried",
+            lambda: (
+                f"{len(fit().stats_['mean_log_likelihood_history'])} steps,"
+                f" {fit().stats_['repairs_tried']} repairs tried"
+            ),
             yes="yes, with repairs",
         ),
         "stochastic or hard EM": lambda: absent(MIXTURES, "stochastic|hard|classif|batch"),
@@ -219,7 +225,7 @@ def fitting() -> Probes:
         "criteria": lambda: tries(lambda: (fit().aic(X), fit().bic(X)), yes="AIC, BIC"),
         "bootstrap test of the number": lambda: absent(NAMES, "boot"),
         "standard errors": lambda: tries(
-            lambda: lines().coef_errors_.ravel(), yes="coefficients of regressions"
+            lambda: lines().coef_errors_, yes="coefficients of regressions"
         ),
         "far rows": lambda: (
             "left out and counted, spherical mixtures" if outliers == 1 else "no",

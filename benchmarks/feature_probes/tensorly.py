@@ -16,7 +16,6 @@ NAMES = public_names(
     methods,
     *(import_module(f"tensorly.{room}") for room in ("regression", "tenalg", "metrics", "random")),
 )
-RNG = np.random.default_rng(0)
 
 
 def tensor(vectors: Floats, order: int) -> Any:
@@ -28,7 +27,7 @@ def tensor(vectors: Floats, order: int) -> Any:
 
 def unit(k: int, d: int) -> Floats:
     """Return random directions."""
-    vectors = RNG.normal(size=(k, d))
+    vectors = np.random.default_rng(0).normal(size=(k, d))
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
@@ -49,7 +48,7 @@ def overcomplete() -> Cell:
         cosines.append(least_cosine(vectors, found.factors[0]))
     power = least_cosine(vectors, methods.symmetric_parafac_power_iteration(given, 8)[1])
     good = sum(cosine > 0.999 for cosine in cosines)
-    words = "some starts of `parafac`, tensor given" if 0 < good else "no"
+    words = "some starts of `parafac`, tensor given" if good else "no"
     return words, f"least cosines {np.round(cosines, 3)}; by power iteration {power:.3f}"
 
 
@@ -57,7 +56,10 @@ def decomposed() -> Cell:
     """Decompose a tensor."""
     vectors = np.eye(5)[:3]
     found = methods.symmetric_parafac_power_iteration(tensor(vectors, 3), 3)[1]
-    return "yes", f"least cosine, three vectors in five features: {least_cosine(vectors, found):.3f}"
+    return (
+        "yes",
+        f"least cosine, three vectors in five features: {least_cosine(vectors, found):.3f}",
+    )
 
 
 def others() -> Cell:
@@ -66,7 +68,8 @@ def others() -> Cell:
     core = methods.tucker(given, [2, 2, 2])[0].shape
     train = [f.shape for f in methods.tensor_train(given, [1, 2, 2, 1]).factors]
     regression: Any = import_module("tensorly.regression").CPRegressor
-    regression(2, n_iter_max=2, verbose=0).fit(RNG.normal(size=(20, 3, 3)), RNG.normal(size=20))
+    matrices = np.random.default_rng(0).normal(size=(20, 3, 3))
+    regression(2, n_iter_max=2, verbose=0).fit(matrices, matrices[:, 0, 0])
     return "yes", f"Tucker core {core}, train {train}, CPRegressor fitted"
 
 
