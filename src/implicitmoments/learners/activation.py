@@ -128,6 +128,8 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     >>> model = ActivationSumRegressor("relu", n_components=3).fit(X, y)
     >>> round(model.score(X, y), 6)
     1.0
+    >>> model.directions_.shape, model.weights_.round(2).tolist()
+    ((3, 6), [0.33, 0.33, 0.33])
     """
 
     def __init__(  # noqa: PLR0913 (one keyword a choice, as scikit-learn has it)

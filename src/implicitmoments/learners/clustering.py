@@ -83,11 +83,14 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
 
     Examples
     --------
+    >>> from implicitmoments import SphericalMixtureClusterer
     >>> from implicitmoments.datasets import make_spherical_mixture
     >>> X, truth = make_spherical_mixture(5_000, 4, 8, radius=8.0, separation=8.0, random_state=0)
     >>> model = SphericalMixtureClusterer(n_components=4, random_state=0).fit(X)
-    >>> model.means_.shape
-    (4, 8)
+    >>> model.means_.shape, model.labels_.shape
+    ((4, 8), (5000,))
+    >>> model.predict(truth.vectors).shape, model.stats_["split_rate"] < 0.05
+    ((4,), True)
     """
 
     def __init__(

@@ -116,6 +116,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     (3, 4)
     >>> round(float(model.noise_[0]), 2)
     0.2
+    >>> model.predict(X[:2]).shape, model.predict_component(X[:2], y[:2]).shape
+    ((2,), (2,))
     """
 
     def __init__(

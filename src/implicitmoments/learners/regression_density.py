@@ -114,6 +114,7 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
 
     Examples
     --------
+    >>> from implicitmoments import RegressionMixtureDensity
     >>> from implicitmoments.datasets import make_regression_mixture
     >>> X, y, _ = make_regression_mixture(20_000, 3, 5, noise=1.0, random_state=0)
     >>> model = RegressionMixtureDensity(n_components=3, degree=6, random_state=0).fit(X, y)

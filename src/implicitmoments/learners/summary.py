@@ -51,6 +51,14 @@ def words_of(model: Any) -> tuple[str, ...]:
     Parameters
     ----------
     model : fitted estimator
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
+    >>> X[0] = 1e6
+    >>> im.report.words_of(im.SphericalMixture(3, random_state=0).fit(X))
+    ('1 rows lie far from all others and were left out of the fit',)
     """
     stats = getattr(model, "stats_", {})
     said: list[str] = [str(words) for name in WORDS for words in stats.get(name, ())]
