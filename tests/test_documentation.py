@@ -198,6 +198,59 @@ def test_the_reference_has_every_public_name(room):
             assert re.search(rf"^   ([a-z.]+\.)?{name}$", reference, re.M), name
 
 
+LEARNERS = [
+    "spherical_mixture",
+    "mixture_density",
+    "clustering",
+    "activations",
+    "regression_mixture",
+    "regression_density",
+]
+LEARNER_HEADINGS = [
+    "What it learns",
+    "Example",
+    "Parameters that matter",
+    "What it reports",
+    "When it wins",
+    "When it fails",
+    "Cost",
+    "Rows beyond memory",
+    "See also",
+]
+ALGORITHMS = [
+    "em_and_repairs",
+    "density_expansion",
+    "pair_test",
+    "activation_polynomial",
+    "lines_from_peaks",
+    "regression_expansion",
+]
+ALGORITHM_HEADINGS = ["Steps", "Cost", "When it fails", "In the code"]
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [(page, LEARNER_HEADINGS) for page in LEARNERS]
+    + [(page, ALGORITHM_HEADINGS) for page in ALGORITHMS],
+)
+def test_pages_of_a_kind_have_the_same_headings_in_the_same_order(page, expected):
+    text = (ROOT / f"docs/{page}.md").read_text()
+    headings = re.findall(r"^## (.*)$", text, re.M)
+    assert [heading for heading in headings if heading in expected] == expected
+
+
+FILES = [str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_scripts_and_modules_that_a_page_names_are_there(page):
+    named = re.findall(r"`(?:python )?([\w/]+\.py)\b", page.read_text())
+    missing = [
+        name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)
+    ]
+    assert missing == []
+
+
 # one line says all of the first two; doctest does not look into what contextlib wraps
 WITHOUT_EXAMPLE = {"absolute", "square", "threads_for_folds"}
 LISTED = re.findall(r"^   ([A-Za-z_][\w.]*)$", (ROOT / "docs/api.md").read_text(), re.M)
