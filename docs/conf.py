@@ -29,6 +29,7 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json"]
 nitpicky = False
+smartquotes = False  # "auto" is typed with these
 
 # Markdown, as GitHub shows it too: formulas are Unicode or indented blocks, and $...$ where used
 myst_enable_extensions = ["dollarmath"]
@@ -71,7 +72,7 @@ html_theme_options = {
     "logo": {"text": "implicitmoments"},
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in ["index", *WIDE]}},
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
 }

@@ -263,6 +263,8 @@ def test_every_name_in_the_reference_has_an_example(name):
 
 
 def test_every_page_and_every_example_has_its_place():
+    order = (ROOT / "docs/_ext/gallery_order.py").read_text()
+    assert {path.stem for path in EXAMPLES} == set(re.findall(r'^    "(\w+)",$', order, re.M))
     listed = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for page in (ROOT / "docs").glob("*.md"):
         assert page.stem == "index" or re.search(rf"^{page.stem}$", listed, re.M), page.name
