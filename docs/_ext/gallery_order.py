@@ -12,6 +12,7 @@ ORDER = [
     "density_by_rejection",
     "regressions_beside_em",
     "tone_perception",
+    "density_of_regressions",
     "relu_network",
     "sums_of_cosines",
     "grid_search",
