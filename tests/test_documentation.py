@@ -1,5 +1,6 @@
 """Documents that name code are checked against it, and the code they show is run."""
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -198,14 +199,14 @@ def test_the_reference_has_every_public_name(room):
             assert re.search(rf"^   ([a-z.]+\.)?{name}$", reference, re.M), name
 
 
-LEARNERS = [
-    "spherical_mixture",
-    "mixture_density",
-    "clustering",
-    "activations",
-    "regression_mixture",
-    "regression_density",
-]
+ESTIMATORS = {
+    "spherical_mixture": implicitmoments.SphericalMixture,
+    "mixture_density": implicitmoments.SphericalMixtureDensity,
+    "clustering": implicitmoments.SphericalMixtureClusterer,
+    "activations": implicitmoments.ActivationSumRegressor,
+    "regression_mixture": implicitmoments.RegressionMixture,
+    "regression_density": implicitmoments.RegressionMixtureDensity,
+}
 LEARNER_HEADINGS = [
     "What it learns",
     "Example",
@@ -230,13 +231,26 @@ ALGORITHM_HEADINGS = ["Steps", "Cost", "When it fails", "In the code"]
 
 @pytest.mark.parametrize(
     ("page", "expected"),
-    [(page, LEARNER_HEADINGS) for page in LEARNERS]
+    [(page, LEARNER_HEADINGS) for page in ESTIMATORS]
     + [(page, ALGORITHM_HEADINGS) for page in ALGORITHMS],
 )
 def test_pages_of_a_kind_have_the_same_headings_in_the_same_order(page, expected):
     text = (ROOT / f"docs/{page}.md").read_text()
     headings = re.findall(r"^## (.*)$", text, re.M)
     assert [heading for heading in headings if heading in expected] == expected
+
+
+@pytest.mark.parametrize("page", ESTIMATORS)
+def test_parameters_on_a_page_have_the_defaults_of_the_estimator(page):
+    text = (ROOT / f"docs/{page}.md").read_text().split("## Parameters that matter")[1]
+    table = text.split("\n## ")[0]
+    said = {}
+    for names, cell in re.findall(r"^\| (`.*?`) \| (.*?) \|", table, re.M):
+        values = ast.literal_eval(f"[{re.sub(r'(?<=[0-9]),(?=[0-9]{3})', '', cell)}]")
+        said |= dict(zip(re.findall(r"`(\w+)`", names), values, strict=True))
+    defaults = ESTIMATORS[page]().get_params()
+    assert said == {name: defaults[name] for name in said}
+    assert len(said) >= 5
 
 
 FILES = [str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")]
