@@ -174,7 +174,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array, data frame or Source of shape (n_samples, n_features)
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
             Rows of a Source have a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional

@@ -125,7 +125,7 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional

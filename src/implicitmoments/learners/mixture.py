@@ -150,7 +150,7 @@ class SphericalMixture(SphericalAnswers):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts. Weights with a mean below 1 are scaled to a mean of 1.

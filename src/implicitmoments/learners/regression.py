@@ -152,7 +152,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
             A source has labels of its own, in a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional

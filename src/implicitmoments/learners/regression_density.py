@@ -170,7 +170,7 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : array of shape (n_samples,)
             Not of a source, which has labels of its own.
         sample_weight : array of shape (n_samples,), optional
