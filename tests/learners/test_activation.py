@@ -195,12 +195,12 @@ def test_squares_of_directions_are_not_identified():
     model = ActivationSumRegressor("square", K, random_state=0).fit(X, y)
     assert 1 - model.score(X, y) < 1e-9
     assert np.isnan(model.direction_errors_).all()
-    assert any("not identified" in reason for reason in model.stats_["reasons"])
+    assert any("not identified" in reason for reason in model.stats_["notes"])
     # the control: directions of an absolute value are
     X, y, _ = make_activation_sum(4_000, K, D, activation=np.abs, random_state=0)
     model = ActivationSumRegressor("abs", K, random_state=0).fit(X, y)
     assert np.isfinite(model.direction_errors_).all()
-    assert any("up to sign" in reason for reason in model.stats_["reasons"])
+    assert any("up to sign" in reason for reason in model.stats_["notes"])
 
 
 def test_labels_of_another_activation_keep_the_polynomial():
@@ -208,7 +208,7 @@ def test_labels_of_another_activation_keep_the_polynomial():
     X, y, _, _ = _data(8_000, cosine(2.5), k=2)
     model = ActivationSumRegressor("abs", 2, random_state=0).fit(X, -y)
     assert model.stats_["hypothesis"] == "polynomial"
-    assert any("may not be a positive sum" in reason for reason in model.stats_["reasons"])
+    assert any("may not be a positive sum" in reason for reason in model.stats_["notes"])
 
 
 def test_degree_by_the_tail_bound():
@@ -362,19 +362,20 @@ def test_labels_that_no_positive_sum_makes(labels):
     X, y, fresh, _ = _data(3_000)
     model = ActivationSumRegressor("relu", K, random_state=0).fit(X, labels(y))
     assert np.isfinite(model.predict(fresh[0])).all()
-    assert model.stats_["reasons"]
+    assert model.stats_["notes"]
 
 
 def test_steps_cannot_be_turned_and_a_reason_says_so():
     X, y, _, _ = _data(2_000)
     model = ActivationSumRegressor(lambda u: (u > 0.3) * 1.0, K, random_state=0).fit(X, y)
-    assert any("constant but for jumps" in reason for reason in model.stats_["reasons"])
+    assert any("constant but for jumps" in reason for reason in model.stats_["notes"])
 
 
 def test_a_polish_cut_short_is_told():
     X, y, _, _ = _data(2_000, noise=0.3)
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        ActivationSumRegressor("relu", K, max_iter=1, tol=0.0, random_state=0).fit(X, y)
+        model = ActivationSumRegressor("relu", K, max_iter=1, tol=0.0, random_state=0).fit(X, y)
+    assert "did not converge" in model.stats_["notes"][-1]
 
 
 def test_a_factory_stands_for_what_it_makes():

@@ -36,7 +36,7 @@ def test_it_finds_means_weights_and_labels():
     assert model.order_ in (2, 4, 6)
     assert model.stats_["separation"] == pytest.approx(8.0, abs=2.0)
     assert model.stats_["split_rate"] + model.stats_["merge_rate"] < 0.05
-    assert model.stats_["warnings"] == []
+    assert model.stats_["notes"] == []
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     np.testing.assert_array_equal(model.predict(truth.vectors), order)
 
@@ -134,7 +134,7 @@ def test_columns_without_noise_do_no_harm():
     for spoiled in (np.column_stack([X, np.ones(len(X))]), np.column_stack([X, X[:, 0]])):
         model = SphericalMixtureClusterer(4, random_state=0).fit(spoiled)
         assert adjusted_rand_score(truth.labels, model.labels_) > 0.999
-        assert "constant or dependent columns" in model.stats_["warnings"][0]
+        assert "constant or dependent columns" in model.stats_["notes"][0]
 
 
 def test_repeated_rows_and_equal_rows():

@@ -33,7 +33,7 @@ def test_it_fits_scores_and_samples():
     assert model.variance_ == pytest.approx(1.0, abs=0.1)
     assert model.degree_ in (2, 4, 6, 8)
     assert set(model.stats_["scores"]) >= {2, 4}
-    assert model.stats_["warnings"] == []
+    assert model.stats_["notes"] == []
     logs = model.score_samples(X[:10])
     assert logs.shape == (10,)
     assert model.score(X[:10]) == pytest.approx(logs.mean())
@@ -145,7 +145,7 @@ def test_columns_without_noise_are_said(spoil):
     else:
         X = np.column_stack([X, X[:, 0]])
     model = SphericalMixtureDensity(3, degree=2, random_state=0).fit(X)
-    assert "constant or dependent columns" in model.stats_["warnings"][0]
+    assert "constant or dependent columns" in model.stats_["notes"][0]
 
 
 def test_repeated_rows_change_nothing():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
@@ -102,3 +103,18 @@ def test_fit_forgets_and_bad_pieces_are_refused(data):
     np.testing.assert_array_equal(model.means_, again.means_)
     with pytest.raises(ValueError, match="more than the 3 rows"):
         im.SphericalMixture(K).partial_fit(X[:3])
+
+
+def test_a_note_of_an_unfinished_polish_goes_with_it(data):
+    X, _ = data
+    model = im.SphericalMixture(K, max_iter=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
+        model.partial_fit(X[:2_000])
+    assert len(model.stats_["notes"]) == 1
+    # held rows grow by less than half, so that EM alone goes on
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
+        model.partial_fit(X[2_000:2_500])
+    assert len(model.stats_["notes"]) == 1
+    model.set_params(max_iter=500).partial_fit(X[2_500:2_600])
+    assert model.converged_
+    assert model.stats_["notes"] == []

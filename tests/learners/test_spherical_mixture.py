@@ -51,7 +51,7 @@ def test_it_finds_the_mixture(data, fitted):
     np.testing.assert_allclose(fitted.weights_, 1 / K, atol=0.03)
     assert fitted.variance_ == pytest.approx(1, abs=0.03)
     assert fitted.stats_["start"] == "moments"
-    assert fitted.stats_["messages"] == ()
+    assert fitted.stats_["notes"] == []
     assert fitted.components_read_.identified
     assert fitted.converged_
 
@@ -163,7 +163,7 @@ def test_it_falls_back_and_says_so():
     X, _ = make_spherical_mixture(400, 8, 1, radius=20.0, separation=0.0, random_state=0)
     model = im.SphericalMixture(8, random_state=0).fit(X)
     assert model.stats_["start"] == "scattered"
-    assert any("scattered rows" in words for words in model.stats_["messages"])
+    assert any("scattered rows" in words for words in model.stats_["notes"])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -220,7 +220,7 @@ def test_one_far_row_is_left_out_and_counted(data):
     X[7] = 1e6
     model = im.SphericalMixture(K, random_state=0).fit(X)
     assert model.stats_["outliers"] == 1
-    assert "left out" in model.stats_["messages"][-1]
+    assert "left out" in model.stats_["notes"][-1]
     assert farthest(model.means_, truth.vectors) < 0.2
     # with it, the likelihood spends a component on one row
     kept = im.SphericalMixture(K, drop_outliers=False, random_state=0).fit(X)
@@ -306,4 +306,5 @@ def test_rows_that_cannot_be(data):
 
 def test_too_few_iterations_are_told(data):
     with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
-        im.SphericalMixture(K, max_iter=1, random_state=0).fit(data[0])
+        model = im.SphericalMixture(K, max_iter=1, random_state=0).fit(data[0])
+    assert "did not converge" in model.stats_["notes"][-1]

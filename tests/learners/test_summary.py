@@ -38,7 +38,7 @@ def test_a_table_after_a_fit_and_none_before(fitted, name):
 
 def test_words_of_the_fit_are_in_the_table_and_escaped(fitted):
     model = copy.copy(fitted["SphericalMixture"].model)
-    model.stats_ = model.stats_ | {"messages": ("a <script>",)}
+    model.stats_ = model.stats_ | {"notes": ["a <script>"]}
     shown = model._repr_html_()
     assert "a &lt;script&gt;" in shown
     assert "a <script>" not in shown

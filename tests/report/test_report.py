@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import implicitmoments as im
-from implicitmoments.learners.summary import words_of
 from implicitmoments.report import drawing, write_report
 from implicitmoments.report.tables import MOST_COLUMNS, MOST_ROWS, statistics_of
 from implicitmoments.report.verdict import verdict_of
@@ -128,7 +127,7 @@ def test_text_of_the_user_is_escaped(tmp_path):
     X = X @ np.linalg.svd(X, full_matrices=False)[2].T
     frame = pd.DataFrame(X, columns=[bad, 'a "$" & b'])
     model = im.SphericalMixture(2, random_state=0).fit(frame)
-    model.stats_["messages"] = (f"look at {bad}",)
+    model.stats_["notes"] = (f"look at {bad}",)
     path = write_report(model, frame, path=tmp_path / "r.html", title=f"<b>{bad}", date="x<y")
     page = Reader(path.read_text("utf-8"))
     assert page.faults == []
@@ -210,8 +209,10 @@ def test_the_verdict_says_what_the_fit_said(fitted):
     )
     assert any("times the noise" in fact for fact in good.facts)
     model = copy.copy(fitted["SphericalMixture"].model)
-    model.stats_ = model.stats_ | {"messages": ("look here",), "noise_floor": [1e9]}
-    model.converged_ = False
+    model.stats_ = model.stats_ | {
+        "notes": ["look here", "the polish did not converge"],
+        "noise_floor": [1e9],
+    }
     bad = verdict_of(model, 1500)
     assert not bad.good
     assert bad.judgement == "There are 2 things to look at:"
@@ -236,14 +237,6 @@ def test_a_saved_model_has_the_same_page(fitted, tmp_path):
         for each in (model, im.load(tmp_path / "model"))
     ]
     assert texts[0] == texts[1]
-
-
-def test_words_come_from_every_place_and_once(fitted):
-    model = copy.copy(fitted["ActivationSumRegressor"].model)
-    model.stats_ = model.stats_ | {"reasons": ["a", "a"], "warnings": ["b"], "converged": False}
-    assert words_of(model)[:2] == ("b", "a")
-    assert len(words_of(model)) == 3
-    assert words_of(im.SphericalMixture()) == ()
 
 
 def test_inputs_that_are_not_gaussian_are_in_the_verdict():

@@ -12,7 +12,7 @@ from rich.table import Table
 from implicitmoments.backends import Floats, to_numpy
 from implicitmoments.cli.building import word_of
 from implicitmoments.cli.writing import plain
-from implicitmoments.learners.summary import findings_of, words_of
+from implicitmoments.learners.summary import findings_of
 
 __all__ = ["component_table", "document_of", "feature_names", "finding_table", "notes_of"]
 
@@ -50,7 +50,7 @@ def document_of(model: Any) -> dict[str, Any]:
         "columns": getattr(model, "columns_", {}),
         "parameters": model.get_params(deep=False),
         "found": {name: to_numpy(v) if hasattr(v, "shape") else v for name, v in found.items()},
-        "notes": list(words_of(model)),
+        "notes": list(model.stats_["notes"]),
     }
     told: dict[str, Any] = plain(document)
     return told
@@ -106,7 +106,7 @@ def finding_table(model: Any, rows: Sequence[tuple[str, str]] = ()) -> Table:
 
 def notes_of(model: Any) -> list[str]:
     """Return what the fit has to say, a line each."""
-    return [f"note: {words}" for words in words_of(model)]
+    return [f"note: {words}" for words in model.stats_["notes"]]
 
 
 def _number(value: Any) -> str:

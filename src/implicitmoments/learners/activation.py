@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.backends import Array, move_like
@@ -32,7 +32,7 @@ from implicitmoments.learners.activation_checks import check_parameters
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.learners.warnings import AssumptionWarning
+from implicitmoments.learners.warnings import AssumptionWarning, tell_unfinished
 from implicitmoments.models import Activation, ActivationSumProblem
 from implicitmoments.samples import ArraySource, Progress, Source, Whitening
 
@@ -117,7 +117,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     conditions_ : Conditions
         The numbers of Theorem 4.7 for this activation and degree.
     stats_ : dict
-        What was measured, what was chosen, and ``"reasons"`` in words.
+        What was measured, what was chosen, and ``"notes"`` in words.
     n_features_in_ : int
 
     Examples
@@ -191,12 +191,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             activation(probe_of(source))  # a function of NumPy arrays alone is refused here
             refined = self._fit(_held(source), activation, degrees, seed)
         if refined is not None and not refined.converged:
-            warnings.warn(
-                f"the polish did not converge in max_iter={self.max_iter} steps; raise max_iter "
-                "or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            tell_unfinished(self.stats_["notes"], self.max_iter)
         return self
 
     def _fit(
@@ -312,9 +307,11 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
         for name in ("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"):
             if hasattr(self, name):  # of an earlier fit, with refinement
                 delattr(self, name)
-        reasons = list(self._doubts)
+        notes = list(self._doubts)
+        if self.conditions_.warning is not None:
+            notes.append(self.conditions_.warning)
         if self.whitening_ is not None and self.whiten == "auto":
-            reasons.append(
+            notes.append(
                 "the inputs were standardised: the activation is taken to act on v · z, z of mean "
                 "0 and covariance I; whiten=False takes it to act on the inputs as given"
             )
@@ -326,7 +323,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             "turns": fitted.turns,
             "whitened": self.whitening_ is not None,
             "hypothesis": "polynomial",
-            "reasons": reasons,
+            "notes": notes,
         }
         if fitted.choice is not None:
             choice = fitted.choice
@@ -343,7 +340,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
 
     def _store_network(self, refined: Refined, problem: ActivationSumProblem) -> None:
         """Store weights and directions, and choose what predicts."""
-        network, reasons = refined.network, self.stats_["reasons"]
+        network, notes = refined.network, self.stats_["notes"]
         given = partial(move_like, other=probe_of(problem.source))
         self.directions_ = given(problem.original_vectors(network.directions))
         self.weights_ = given(network.weights)
@@ -354,7 +351,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
         self.weight_errors_ = given(refined.weight_errors)
         self.n_iter_ = max(1, len(refined.history) - 1)
         self.n_components_ = len(network.weights)
-        reasons.extend(refined.reasons)
+        notes.extend(refined.reasons)
         self.stats_ |= {
             "network_error": float(refined.expected_error),
             "loss_history": refined.history,
@@ -366,7 +363,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             self._hypothesis = self.network_
             self.stats_["hypothesis"] = "network"
         else:
-            reasons.append(
+            notes.append(
                 "the polynomial is expected to predict new rows better than the network: the "
                 "labels may not be a positive sum of this activation (an intercept is none), or "
                 "there are too few rows for its unknowns"

@@ -42,8 +42,8 @@ def check_variance(variance: Any) -> float | None:
     return float(variance)
 
 
-def check_method(method: Any) -> str:
+def check_method(method: Any, methods: tuple[str, ...] = ("closed_form", "paper")) -> str:
     """Return the name of a method."""
-    if method not in ("closed_form", "paper"):
-        raise ValueError(f"method is 'closed_form' or 'paper', got {method!r}")
+    if method not in methods:
+        raise ValueError(f"method is {' or '.join(map(repr, methods))}, got {method!r}")
     return str(method)

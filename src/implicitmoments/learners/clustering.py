@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import array_api_compat
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.backends import Array, move_like, to_numpy
@@ -18,7 +22,7 @@ from implicitmoments.learners.answers import answer
 from implicitmoments.learners.checks import check_method, check_variance, check_whole
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.learners.warnings import AssumptionWarning
+from implicitmoments.learners.warnings import tell
 from implicitmoments.samples import Progress, RandomState
 
 __all__ = ["SphericalMixtureClusterer"]
@@ -27,7 +31,9 @@ HIGHEST_ORDER = 20
 FEWEST_ROWS = 4  # two differences, one in each half
 
 
-class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
+class SphericalMixtureClusterer(
+    FittedSummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     r"""Means, weights and labels of a spherical mixture, by a test of pairs of rows.
 
     For :math:`\sum_i w_i N(\mu_i, \sigma^2 I)` with means at least a constant times
@@ -74,7 +80,7 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
         two components; ``same_rate``, the part of pairs of one; ``separation``, the least distance
         of two means in units of :math:`\sigma`; ``doubt``, the part of the rows that would be put
         wrong if the means were known; ``within_variance``, the largest variance in a cluster over
-        that of the noise; ``outliers``; ``n_landmarks``; ``warnings``.
+        that of the noise; ``outliers``; ``n_landmarks``; ``notes``, in words.
 
     Notes
     -----
@@ -157,8 +163,7 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
         self.__dict__.pop("labels_", None)  # of a fit before
         if _in_memory(X):
             self.labels_ = self.predict(X)
-        for sentence in found.stats["warnings"]:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        tell(found.stats["notes"])
         return self
 
     def predict(self, X: Any) -> Array:
@@ -167,10 +172,26 @@ class SphericalMixtureClusterer(FittedSummary, ClusterMixin, BaseEstimator):
         In the library of the rows, block by block.
         """
         check_is_fitted(self)
+        return answer(self, X, self._components().assign)
+
+    def transform(self, X: Any) -> Array:
+        """Return the distance of each row from each mean, of shape (n_samples, n_clusters).
+
+        In the library of the rows, block by block; ``set_output`` makes data frames of them.
+        """
+        check_is_fitted(self)
+        return answer(self, X, self._components().distances)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.means_.shape[0])
+
+    def _components(self) -> Components:
+        """Return means, weights and variance on the host."""
         means, weights = (
             np.asarray(to_numpy(a), dtype=np.float64) for a in (self.means_, self.weights_)
         )
-        return answer(self, X, Components(means, weights, self.variance_).assign)
+        return Components(means, weights, self.variance_)
 
     def __getattr__(self, name: str) -> Any:
         """Say why there are no labels after a fit of rows that are not in memory."""

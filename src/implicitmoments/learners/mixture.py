@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.backends import Array, move_like, namespace_of
 from implicitmoments.fitting.spectra import account_of_components
@@ -22,6 +20,7 @@ from implicitmoments.fitting.spherical.stream import Stream, begin_stream, conti
 from implicitmoments.learners.inputs import Checkpoint, open_rows
 from implicitmoments.learners.spherical import SphericalAnswers
 from implicitmoments.learners.spherical_checks import check_enough, check_parameters, in_one_unit
+from implicitmoments.learners.warnings import UNFINISHED, tell_unfinished
 from implicitmoments.samples import ArraySource, Progress, RandomState, Source, as_seed
 
 __all__ = ["SphericalMixture"]
@@ -90,7 +89,7 @@ class SphericalMixture(SphericalAnswers):
         What was read off the moments, in standardised coordinates; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     stats_ : dict
-        What was measured, and under ``"messages"`` words for the user: ``"start"`` says whether
+        What was measured, and under ``"notes"`` words for the user: ``"start"`` says whether
         the fit began from ``"moments"`` or from ``"scattered"`` rows.
     n_features_in_ : int
 
@@ -255,6 +254,7 @@ class SphericalMixture(SphericalAnswers):
         self._store_history(polished, rows)
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
         self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
+        self._note_convergence(stacklevel=6)
         return self._store(polished.mixture, rows)
 
     def _fit_rows(self, rows: Rows, seed: int) -> Mixture:
@@ -272,20 +272,24 @@ class SphericalMixture(SphericalAnswers):
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
         self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         self.components_read_ = found.start.components
-        words = found.start.words
+        notes = list(found.start.words)
         if n_out:
-            words = (*words, f"{n_out} rows lie far from all others and were left out of the fit")
-        self.stats_ = {**found.stats, "outliers": n_out, "messages": words}
+            far = "1 row lies far from all others and was"
+            if n_out > 1:
+                far = f"{n_out:,} rows lie far from all others and were"
+            notes.append(f"{far} left out of the fit")
+        self.stats_ = {**found.stats, "outliers": n_out, "notes": notes}
         self.stats_ |= account_of_components(found.start.components)
         self._store_history(polished, rows)
-        if not polished.converged:
-            warnings.warn(
-                f"EM did not converge in max_iter={self.max_iter} iterations; raise max_iter, or "
-                "tol if fewer digits do",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self._note_convergence(stacklevel=5)
         return mixture
+
+    def _note_convergence(self, *, stacklevel: int) -> None:
+        """Say so where the last polish ended early; what was said of one before goes."""
+        notes: list[str] = [each for each in self.stats_["notes"] if UNFINISHED not in each]
+        self.stats_["notes"] = notes
+        if not self.converged_:
+            tell_unfinished(notes, self.max_iter, stacklevel=stacklevel)
 
     def _store_history(self, polished: Polished, rows: Rows) -> None:
         unit = rows.d * math.log(rows.scale)

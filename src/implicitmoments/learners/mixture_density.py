@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
-from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.backends import Array, move_like
@@ -14,23 +12,18 @@ from implicitmoments.fitting.density.clipped_density import ClippedDensity
 from implicitmoments.fitting.density.mixture_density import DensityOptions, fit_density
 from implicitmoments.fitting.spherical.span import SphericalSpan
 from implicitmoments.learners.answers import answer, mean_answer
-from implicitmoments.learners.checks import (
-    check_method,
-    check_number,
-    check_variance,
-    check_whole,
-)
+from implicitmoments.learners.checks import check_variance
+from implicitmoments.learners.density import ExpandedDensity
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
-from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.learners.warnings import AssumptionWarning
-from implicitmoments.samples import Progress, RandomState, as_seed
+from implicitmoments.samples import Progress, RandomState
 
 __all__ = ["SphericalMixtureDensity"]
 
 HIGHEST_DEGREE = 40
+METHODS = ("closed_form", "paper")
 
 
-class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
+class SphericalMixtureDensity(ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
@@ -88,7 +81,7 @@ class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         ``truncation_error``, the bound at the degree used; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared; ``warnings``; and after ``sample``
+        left out; ``scores`` of degrees that were compared; ``notes``; and after ``sample``
         ``proposals`` and ``acceptance_rate`` of the last call.
 
     Notes
@@ -167,12 +160,7 @@ class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
             self.center_ = move_like(hypothesis.span.center, probe_of(source))
         self.hypothesis_: ClippedDensity[SphericalSpan] = hypothesis
         self.variance_ = hypothesis.span.variance
-        self.degree_ = hypothesis.expansion.degree
-        self.clip_, self.normalizer_ = hypothesis.clip, hypothesis.mass
-        self.acceptance_rate_ = hypothesis.mass / hypothesis.clip
-        self.stats_ = stats
-        for sentence in stats["warnings"]:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        self._keep(hypothesis, hypothesis.expansion.degree, stats)
         return self
 
     def score_samples(self, X: Any) -> Array:
@@ -200,33 +188,9 @@ class SphericalMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
             In the library of the rows of the fit.
         """
         check_is_fitted(self)
-        n = check_whole("n_samples", n_samples, 1)
-        cap = check_whole("max_proposals", self.max_proposals, 1)
-        seed = as_seed(self.random_state if random_state is None else random_state)
-        accepted = self.hypothesis_.sample(n, seed=seed, max_proposals=cap)
-        self.stats_["proposals"] = accepted.n_proposals
-        self.stats_["acceptance_rate"] = accepted.acceptance_rate
-        return move_like(accepted.points, self.center_)
+        return move_like(self._draw(self.hypothesis_, n_samples, random_state), self.center_)
 
     def _options(self) -> DensityOptions:
         """Check the parameters."""
-        degree = self.degree
-        if isinstance(degree, str):
-            if degree not in ("auto", "cv"):
-                raise ValueError(f"degree is a whole number, 'auto' or 'cv', got {degree!r}")
-        else:
-            degree = check_whole("degree", degree, 1, HIGHEST_DEGREE)
-        if isinstance(self.clip, str) and self.clip != "auto":
-            raise ValueError(f"clip is a number or 'auto', got {self.clip!r}")
-        method = check_method(self.method)
-        return DensityOptions(
-            k=check_whole("n_components", self.n_components, 1),
-            variance=check_variance(self.variance),
-            degree=degree,
-            epsilon=check_number("epsilon", self.epsilon, 1e-6, 1.0),
-            max_degree=check_whole("max_degree", self.max_degree, 2, HIGHEST_DEGREE),
-            clip=None if isinstance(self.clip, str) else check_number("clip", self.clip, 1.0),
-            floor=check_number("floor", self.floor, 0.0, 0.5),
-            method=method,
-            n_draws=check_whole("n_draws", self.n_draws, 1),
-        )
+        expansion = self._expansion(METHODS, HIGHEST_DEGREE)
+        return DensityOptions(variance=check_variance(self.variance), **expansion)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +38,7 @@ from implicitmoments.learners.regression_checks import (
     words_for_user,
 )
 from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.learners.warnings import AssumptionWarning
+from implicitmoments.learners.warnings import tell, tell_unfinished
 from implicitmoments.samples import (
     Block,
     Progress,
@@ -103,7 +102,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         Passes of EM over all rows.
     converged_ : bool
     stats_ : dict
-        What was measured; ``"warnings"`` in words.
+        What was measured; ``"notes"`` in words.
     n_features_in_ : int
 
     Examples
@@ -174,8 +173,9 @@ class RegressionMixture(FittedSummary, BaseEstimator):
             progress=progress,
         ) as (source, seed):
             self._fit(source, k, seed)
-        for sentence in self.stats_["warnings"]:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        tell(self.stats_["notes"])
+        if not self.converged_:
+            tell_unfinished(self.stats_["notes"], self.max_iter)
         return self
 
     def _fit(self, source: Source, k: int | None, seed: int) -> None:
@@ -193,7 +193,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         self._store(fitted, standard, found, space, probe_of(source))
         units = 2 * space.rows.mass * float(np.log(standard.scale))
         self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
-        self.stats_["warnings"] = words_for_user(self, source, standard, model)
+        self.stats_["notes"] = words_for_user(self, source, standard, model)
 
     def predict(self, X: Any) -> Array:
         """Return the mean of y given x: that of all lines, by their weights."""

@@ -66,8 +66,4 @@ def words_for_user(estimator: Any, source: Source, standard: Standard, model: Mo
             "Gaussian inputs, but the start does: compare log_likelihood_ for a few values of "
             "random_state"
         )
-    if not estimator.converged_:
-        said.append(
-            f"EM did not converge in max_iter={estimator.max_iter} passes; raise max_iter or tol"
-        )
     return said

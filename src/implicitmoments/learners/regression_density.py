@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.backends import Array, move_like
@@ -19,10 +17,9 @@ from implicitmoments.fitting.density.regression_density import (
 from implicitmoments.fitting.density.regression_regime import describe_design
 from implicitmoments.learners.answers import answer, mean_answer
 from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.density import ExpandedDensity
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
-from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.learners.warnings import AssumptionWarning
-from implicitmoments.samples import Progress, RandomState, RowDraws, Source, Stream, as_seed
+from implicitmoments.samples import Progress, RandomState, RowDraws, Source, Stream
 
 __all__ = ["RegressionMixtureDensity"]
 
@@ -30,7 +27,7 @@ HIGHEST_DEGREE = 24
 METHODS = ("closed_form", "contracted", "paper")
 
 
-class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
+class RegressionMixtureDensity(ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
@@ -104,7 +101,7 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         degree that the bound asks for, or None above 200; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``warnings``; and
+        left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``notes``; and
         after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
 
     Notes
@@ -200,14 +197,9 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
             self.slope_ = move_like(slope, probe_of(source))
         self.hypothesis_: RegressionDensity = hypothesis
         self.intercept_ = frame.intercept - float(frame.mean @ slope)
-        self.degree_ = hypothesis.expansion.degree
         self.noise_ = stats["noise"] if how.noise is None else how.noise
-        self.clip_, self.normalizer_ = density.clip, density.mass
-        self.acceptance_rate_ = density.mass / density.clip
-        self.stats_ = stats
-        stats["warnings"] = said + stats["warnings"]
-        for sentence in stats["warnings"]:
-            warnings.warn(sentence, AssumptionWarning, stacklevel=2)
+        stats["notes"] = said + stats["notes"]
+        self._keep(density, hypothesis.expansion.degree, stats)
         return self
 
     def score_samples(self, X: Any, y: Any = None) -> Array:
@@ -247,13 +239,8 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         y : array of shape (n_samples,)
         """
         check_is_fitted(self)
-        n = check_whole("n_samples", n_samples, 1)
-        cap = check_whole("max_proposals", self.max_proposals, 1)
-        seed = as_seed(self.random_state if random_state is None else random_state)
-        accepted = self.hypothesis_.density.sample(n, seed=seed, max_proposals=cap)
-        self.stats_["proposals"] = accepted.n_proposals
-        self.stats_["acceptance_rate"] = accepted.acceptance_rate
-        drawn = move_like(accepted.points, self.slope_)
+        points = self._draw(self.hypothesis_.density, n_samples, random_state)
+        drawn = move_like(points, self.slope_)
         return drawn[:, :-1], drawn[:, -1]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Array:
@@ -273,10 +260,8 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
         -------
         array of shape (n_points, n_samples)
         """
-        check_is_fitted(self)
-        n = check_whole("n_samples", n_samples, 1)
-        seed = as_seed(self.random_state if random_state is None else random_state)
-        done = 0
+        seed = self._seed(random_state)
+        n, done = check_whole("n_samples", n_samples, 1), 0
 
         def draw(x: Array) -> Array:
             nonlocal done
@@ -294,21 +279,10 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
 
     def _options(self) -> RegressionOptions:
         """Check the parameters."""
-        degree = self.degree
-        if isinstance(degree, str):
-            if degree not in ("auto", "cv"):
-                raise ValueError(f"degree is a whole number, 'auto' or 'cv', got {degree!r}")
-        else:
-            degree = check_whole("degree", degree, 1, HIGHEST_DEGREE)
-        if isinstance(self.clip, str) and self.clip != "auto":
-            raise ValueError(f"clip is a number or 'auto', got {self.clip!r}")
+        expansion = self._expansion(METHODS, HIGHEST_DEGREE)
         for name in ("fit_intercept", "whiten"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
-        if self.method not in METHODS:
-            raise ValueError(
-                f"method is one of {', '.join(map(repr, METHODS))}, got {self.method!r}"
-            )
         if self.method != "closed_form" and self.fit_intercept:
             raise ValueError(
                 f"method={self.method!r} is for lines that meet at the mean of x; give "
@@ -321,18 +295,11 @@ class RegressionMixtureDensity(FittedSummary, DensityMixin, BaseEstimator):
                 "use RegressionMixture, which fits the lines themselves"
             )
         return RegressionOptions(
-            k=check_whole("n_components", self.n_components, 1),
             noise=noise,
             fit_intercept=bool(self.fit_intercept),
             whiten=bool(self.whiten),
             label_scale=check_number("label_scale", self.label_scale, 0.75, 10.0),
-            degree=degree,
-            epsilon=check_number("epsilon", self.epsilon, 1e-6, 1.0),
-            max_degree=check_whole("max_degree", self.max_degree, 2, HIGHEST_DEGREE),
-            clip=None if isinstance(self.clip, str) else check_number("clip", self.clip, 1.0),
-            floor=check_number("floor", self.floor, 0.0, 0.5),
-            method=self.method,
-            n_draws=check_whole("n_draws", self.n_draws, 1),
+            **expansion,
         )
 
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from implicitmoments.backends import to_numpy
 
-__all__ = ["FittedSummary", "findings_of", "words_of"]
+__all__ = ["FittedSummary", "findings_of"]
 
-WORDS = ("warnings", "messages", "reasons")  # of stats_, by estimator
 # the attribute, and what it is called in a table
 FOUND = {
     "n_components_": "components",
@@ -43,32 +42,6 @@ ROW = (
     '<tr><th scope="row" style="text-align:left;font-weight:400;padding:0 1em 0 0">{name}</th>'
     '<td style="text-align:left">{value}</td></tr>'
 )
-
-
-def words_of(model: Any) -> tuple[str, ...]:
-    """Return everything that a fit has to say to the user, in sentences.
-
-    Parameters
-    ----------
-    model : fitted estimator
-
-    Examples
-    --------
-    >>> import implicitmoments as im
-    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
-    >>> X[0] = 1e6
-    >>> im.report.words_of(im.SphericalMixture(3, random_state=0).fit(X))
-    ('1 rows lie far from all others and were left out of the fit',)
-    """
-    stats = getattr(model, "stats_", {})
-    said: list[str] = [str(words) for name in WORDS for words in stats.get(name, ())]
-    conditions = getattr(model, "conditions_", None)
-    if warning := getattr(conditions, "warning", None):
-        said.append(str(warning))
-    done = getattr(model, "converged_", stats.get("converged", True))
-    if not done and not any("converge" in words for words in said):
-        said.append("the polish did not converge; raise max_iter, or tol if fewer digits do")
-    return tuple(dict.fromkeys(said))
 
 
 def findings_of(model: Any) -> dict[str, str]:
@@ -117,7 +90,7 @@ class FittedSummary:
         if not hasattr(self, "stats_"):
             return ""
         rows = [(escape(name), escape(value)) for name, value in findings_of(self).items()]
-        rows += [("look at", escape(words)) for words in words_of(self)]
+        rows += [("look at", escape(words)) for words in self.stats_["notes"]]
         return TABLE.format(caption=f"Fitted {escape(type(self).__name__)}", rows=_rows(rows))
 
 

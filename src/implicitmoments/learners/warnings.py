@@ -1,6 +1,15 @@
-"""What a fit tells the user about the data."""
+"""What a fit tells the user: every sentence stands under ``"notes"`` of ``stats_`` too."""
 
-__all__ = ["AssumptionWarning"]
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from sklearn.exceptions import ConvergenceWarning
+
+__all__ = ["UNFINISHED", "AssumptionWarning", "tell", "tell_unfinished"]
+
+UNFINISHED = "the polish did not converge"
 
 
 class AssumptionWarning(UserWarning):
@@ -17,3 +26,19 @@ class AssumptionWarning(UserWarning):
     >>> str(said[0].message).split(":")[0]
     'the separation is too small to cluster by pairs'
     """
+
+
+def tell(notes: Iterable[str], *, stacklevel: int = 3) -> None:
+    """Warn of each sentence: by default the caller of ``fit``, from which this is called."""
+    for sentence in notes:
+        warnings.warn(sentence, AssumptionWarning, stacklevel=stacklevel)
+
+
+def tell_unfinished(notes: list[str], max_iter: int, *, stacklevel: int = 3) -> None:
+    """Note that the polish did not converge, and warn the caller of ``fit`` of it."""
+    sentence = (
+        f"{UNFINISHED} in max_iter={max_iter} iterations; raise max_iter, or tol "
+        "if fewer digits do"
+    )
+    notes.append(sentence)
+    warnings.warn(sentence, ConvergenceWarning, stacklevel=stacklevel)

@@ -27,8 +27,7 @@ MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table on a page; the model has the re
 FOLDED = 25  # rows from which a table is folded up
 MOST_ENTRIES = 12  # of a statistic that is a mapping
 DIGITS = 5
-LEFT_TO_PICTURES = ("spectra", "noise_floor", "ranks", "moment_orders", "group_stats")
-IN_WORDS = ("warnings", "messages", "reasons")
+ELSEWHERE = ("spectra", "noise_floor", "ranks", "moment_orders", "group_stats", "notes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +125,7 @@ def statistics_of(model: Any) -> Table:
     rows = [
         [name.replace("_", " "), value]
         for key, given in model.stats_.items()
-        if key not in (*LEFT_TO_PICTURES, *IN_WORDS) and not key.endswith("_history")
+        if key not in ELSEWHERE and not key.endswith("_history")
         for name, value in _flat(key, given)
     ]
     return Table("Statistics", ["statistic", "value"], rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from implicitmoments.learners.summary import findings_of, words_of
+from implicitmoments.learners.summary import findings_of
 
 __all__ = ["Verdict", "verdict_of"]
 
@@ -54,7 +54,7 @@ def verdict_of(model: Any, n_rows: int) -> Verdict:
     d = model.n_features_in_
     columns = f"{d:,} column{'s' if d != 1 else ''}"
     found = f"The fit found {what} in {n_rows:,} rows of {columns}."
-    words = words_of(model)
+    words = tuple(model.stats_["notes"])
     if words:
         things = "one thing" if len(words) == 1 else f"{len(words)} things"
         judgement = f"There {'is' if len(words) == 1 else 'are'} {things} to look at:"

@@ -113,7 +113,7 @@ def fit_clusters(source: Source, how: ClusterOptions) -> ClusterFit:
         }
     floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
     stats |= account_of_span(span.spectrum - 1, span.p, floor)
-    stats["warnings"] = _warnings(stats, span, found.k, how)
+    stats["notes"] = _warnings(stats, span, found.k, how)
     return ClusterFit(found, test, stats)
 
 

@@ -51,6 +51,15 @@ class Components:
         apart = X - move_like(self.origin, X)[None, :]
         return apart @ across / self.variance + move_like(offset, X)[None, :]
 
+    def distances(self, X: Array) -> Array:
+        """Return the Euclidean distance (n, k) of every row (n, d) from every mean."""
+        xp, moved = namespace_of(X), self.means - self.origin
+        apart = X - move_like(self.origin, X)[None, :]
+        across = apart @ xp.matrix_transpose(move_like(moved, X))
+        lengths = move_like(np.sum(moved**2, axis=1), X)[None, :]
+        squares = xp.sum(apart**2, axis=1, keepdims=True) - 2 * across + lengths
+        return xp.sqrt(xp.clip(squares, min=0.0))
+
     def assign(self, X: Array) -> Array:
         """Send every row (n, d) to the component of the largest posterior probability."""
         return namespace_of(X).argmax(self.scores(X), axis=1)

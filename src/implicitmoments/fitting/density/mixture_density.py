@@ -20,6 +20,7 @@ from implicitmoments.fitting.density.degree import (
     truncation_error,
 )
 from implicitmoments.fitting.density.hermite_expansion import expand
+from implicitmoments.fitting.density.options import ExpansionOptions
 from implicitmoments.fitting.near_rows import check_enough, near_rows
 from implicitmoments.fitting.spectra import account_of_span, second_moment_floor
 from implicitmoments.fitting.spherical.span import SphericalSpan, find_span, flat_directions
@@ -27,40 +28,22 @@ from implicitmoments.samples import Source
 
 __all__ = ["DensityOptions", "fit_density"]
 
-CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
 FAR_OFF = 0.05  # total variation from which the hypothesis is said to be wrong
 NEGATIVE = 0.01  # and the part of the rows at which the expansion is negative
 CHANCE = 2.0  # the distance of two distribution functions passes this / √n once in 1,500
 
 
-@dataclass(frozen=True)
-class DensityOptions:
+@dataclass(frozen=True, kw_only=True)
+class DensityOptions(ExpansionOptions):
     """How a density is fitted.
 
     Attributes
     ----------
-    k : int
     variance : float or None
-    degree : int, "auto" or "cv"
-    epsilon : float
-    max_degree : int
-    clip : float or None
-        None to choose it from the rows.
-    floor : float
-    method : str
-    n_draws, seed : int
+        None to estimate it.
     """
 
-    k: int
     variance: float | None
-    degree: int | str
-    epsilon: float
-    max_degree: int
-    clip: float | None
-    floor: float
-    method: str
-    n_draws: int
-    seed: int = 0
 
 
 def fit_density(
@@ -68,7 +51,7 @@ def fit_density(
 ) -> tuple[ClippedDensity[SphericalSpan], dict[str, Any]]:
     """Return the hypothesis, and what was measured on the way.
 
-    ``stats["warnings"]`` holds sentences about what does not look like the assumptions.
+    ``stats["notes"]`` holds sentences about what does not look like the assumptions.
     """
     found = near_rows(source)
     check_enough(found, how.k)
@@ -78,7 +61,7 @@ def fit_density(
     options: dict[str, Any] = {"method": how.method, "n_draws": how.n_draws, "seed": how.seed}
     expansion = expand(rows, span, how.k, degree, **options)
     ratios = evaluate_rows(expansion, span, rows, how.seed)
-    loss = CLIP_LOSS * how.epsilon
+    loss = how.clip_loss
     clip = choose_clip(ratios, loss) if how.clip is None else how.clip
     clip = max(clip, how.floor)
     probe = probe_gaussian(expansion, span.spectrum[: span.p], seed=how.seed)
@@ -98,7 +81,7 @@ def fit_density(
     }
     floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
     stats |= account_of_span(span.spectrum - 1, span.p, floor)
-    stats["warnings"] = _warnings(stats, span, how)
+    stats["notes"] = _warnings(stats, span, how)
     return ClippedDensity(span, expansion, how.floor, clip, mass), stats
 
 
@@ -112,7 +95,7 @@ def _choose_degree(
         return enough, {}
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
     scores = cross_validated_scores(
-        rows, how.k, how.variance, degrees, loss=CLIP_LOSS * how.epsilon, seed=how.seed
+        rows, how.k, how.variance, degrees, loss=how.clip_loss, seed=how.seed
     )
     by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
     return degrees[int(np.argmax(scores))], by_degree

@@ -25,6 +25,7 @@ from implicitmoments.fitting.density.degree import (
     least_degree,
 )
 from implicitmoments.fitting.density.label_law import LabelLaw
+from implicitmoments.fitting.density.options import ExpansionOptions
 from implicitmoments.fitting.density.regression_contraction import expand_contracted, expand_paper
 from implicitmoments.fitting.density.regression_expansion import LabelExpansion, expand_labels
 from implicitmoments.fitting.density.regression_frame import (
@@ -40,45 +41,26 @@ from implicitmoments.samples import Source, blocks
 
 __all__ = ["RegressionDensity", "RegressionOptions", "fit_regression_density", "tail_bound"]
 
-CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
 REACH = 2.0  # rows beyond so many times the usual reach of a Gaussian are outliers
 MOST_ORDERS = 200  # degrees that are looked at for epsilon
 
 
-@dataclass(frozen=True)
-class RegressionOptions:
+@dataclass(frozen=True, kw_only=True)
+class RegressionOptions(ExpansionOptions):
     """How a density of regressions is fitted.
 
     Attributes
     ----------
-    k : int
     noise : float or None
         Standard deviation of the noise; None to estimate it.
     fit_intercept, whiten : bool
     label_scale : float
-    degree : int, "auto" or "cv"
-    epsilon : float
-    max_degree : int
-    clip : float or None
-        None to choose it from the rows.
-    floor : float
-    method : str
-    n_draws, seed : int
     """
 
-    k: int
     noise: float | None
     fit_intercept: bool
     whiten: bool
     label_scale: float
-    degree: int | str
-    epsilon: float
-    max_degree: int
-    clip: float | None
-    floor: float
-    method: str
-    n_draws: int
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +158,7 @@ def fit_regression_density(
     enough = least_degree(bound, how.epsilon, MOST_ORDERS)
     expansion = _expand(rows, frame, degree, share, how)
     ratios = evaluate_rows(expansion, frame, rows, how.seed)
-    loss = CLIP_LOSS * how.epsilon
+    loss = how.clip_loss
     clip = choose_clip(ratios, loss) if how.clip is None else how.clip
     clip = max(clip, how.floor)
     probe = probe_gaussian(expansion, np.ones(frame.p), seed=how.seed)
@@ -201,7 +183,7 @@ def fit_regression_density(
     if spectrum is not None:
         floor = _floor(spectrum, stats["rows_counted"])
         stats |= account_of_span(spectrum, len(frame.basis), floor)
-    stats["warnings"] = describe_fit(stats, how.noise, how.epsilon)
+    stats["notes"] = describe_fit(stats, how.noise, how.epsilon)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
 
@@ -277,7 +259,7 @@ def _choose_degree(
     def fit(kept: Source) -> Scorer:
         frame, _ = _frame(kept, how)
         share, _ = _noise(kept, frame, how)
-        loss = CLIP_LOSS * how.epsilon
+        loss = how.clip_loss
 
         def scorer(degree: int) -> ClippedDensity[RegressionFrame]:
             expansion = _expand(kept, frame, degree, share, how)

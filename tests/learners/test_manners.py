@@ -1,0 +1,132 @@
+"""What users of scikit-learn do with every estimator: copies, pipelines, searches, data frames."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import implicitmoments as im
+from implicitmoments.datasets import (
+    make_activation_sum,
+    make_regression_mixture,
+    make_spherical_mixture,
+)
+
+NAMES = ["height", "width", "depth", "weight"]
+# an estimator, a parameter to search through, and its values: the first fits the data better
+MANNERS = {
+    "SphericalMixture": (im.SphericalMixture(2), "n_components", [3, 1]),
+    "SphericalMixtureDensity": (im.SphericalMixtureDensity(3, degree=2), "degree", [4, 2]),
+    "SphericalMixtureClusterer": (im.SphericalMixtureClusterer(2), "n_components", [3, 2]),
+    "ActivationSumRegressor": (im.ActivationSumRegressor(n_components=2), "n_components", [2, 1]),
+    "RegressionMixture": (im.RegressionMixture(1), "n_components", [2, 1]),
+    "RegressionMixtureDensity": (im.RegressionMixtureDensity(2, degree=2), "degree", [4, 2]),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+
+
+def rows(name):
+    """Rows that suit the estimator, as a data frame, with labels where it takes them."""
+    d, seed = len(NAMES), {"random_state": 0}
+    if name == "ActivationSumRegressor":
+        X, y, _ = make_activation_sum(1_500, 2, d, noise=0.05, **seed)
+    elif name.startswith("Regression"):
+        radius = 0.8 if name.endswith("Density") else 2.0
+        X, y, _ = make_regression_mixture(1_500, 2, d, radius=radius, noise=0.5, **seed)
+    else:
+        radius = 1.5 if name.endswith("Density") else 8.0
+        X, _ = make_spherical_mixture(1_500, 3, d, radius=radius, separation=radius, **seed)
+        y = None
+    return pd.DataFrame(X, columns=NAMES), y
+
+
+@pytest.fixture(params=MANNERS)
+def case(request):
+    estimator, parameter, values = MANNERS[request.param]
+    X, y = rows(request.param)
+    return clone(estimator).set_params(random_state=0), parameter, values, X, y
+
+
+def test_every_estimator_is_here():
+    public = {
+        name
+        for name in im.__all__
+        if inspect.isclass(found := getattr(im, name)) and issubclass(found, BaseEstimator)
+    }
+    assert public == set(MANNERS)
+
+
+def test_copies_have_the_parameters_and_nothing_of_the_fit(case):
+    estimator, *_, X, y = case
+    copied = clone(estimator.fit(X, y))
+    assert repr(copied.get_params()) == repr(estimator.get_params())
+    assert {name for name in vars(copied) if name.endswith("_")} == set()
+    with pytest.raises(NotFittedError, match="not fitted"):
+        (copied.predict if hasattr(copied, "predict") else copied.score_samples)(X)
+
+
+def test_pipelines_give_what_their_steps_give(case):
+    estimator, *_, X, y = case
+    scaler = StandardScaler(with_std=False)
+    pipeline = make_pipeline(scaler, estimator).fit(X, y)
+    moved = scaler.fit_transform(X)
+    alone = clone(estimator).fit(moved, y)
+    asked = "predict" if hasattr(alone, "predict") else "score_samples"
+    np.testing.assert_array_equal(
+        getattr(pipeline, asked)(X), getattr(alone, asked)(moved), strict=True
+    )
+
+
+def test_searches_find_the_better_value(case):
+    estimator, parameter, values, X, y = case
+    scoring = None if hasattr(estimator, "score") else _distance_from_means
+    pipeline = make_pipeline(StandardScaler(with_std=False), estimator)
+    step = type(estimator).__name__.lower()
+    search = GridSearchCV(
+        pipeline, {f"{step}__{parameter}": values}, cv=2, error_score="raise", scoring=scoring
+    ).fit(X, y)
+    assert search.best_params_ == {f"{step}__{parameter}": values[0]}
+    again = cross_val_score(search.best_estimator_, X, y, cv=2, scoring=scoring)
+    assert again.mean() == pytest.approx(search.best_score_)
+
+
+def _distance_from_means(model, X, _=None):
+    """Score clusters as k-means does; clusterers of scikit-learn need have no score."""
+    return -float(np.mean(np.min(model.transform(X), axis=1) ** 2))
+
+
+def test_set_output_brings_data_frames_and_names_to_the_estimator(case):
+    estimator, *_, X, y = case
+    chosen = make_column_transformer(
+        (StandardScaler(with_std=False), NAMES[1:]), verbose_feature_names_out=False
+    )
+    pipeline = make_pipeline(chosen, estimator).set_output(transform="pandas").fit(X, y)
+    assert list(pipeline[-1].feature_names_in_) == NAMES[1:]
+    plain = make_pipeline(clone(chosen).set_output(transform="default"), clone(estimator))
+    plain.fit(X, y)
+    asked = "predict" if hasattr(estimator, "predict") else "score_samples"
+    np.testing.assert_array_equal(getattr(pipeline, asked)(X), getattr(plain, asked)(X))
+
+
+def test_set_output_of_distances_from_clusters():
+    X, _ = rows("SphericalMixtureClusterer")
+    X.index = np.arange(len(X)) + 7
+    model = im.SphericalMixtureClusterer(3, random_state=0).fit(X)
+    expected = np.linalg.norm(X.to_numpy()[:, None] - model.means_, axis=2)
+    np.testing.assert_allclose(model.transform(X), expected, atol=1e-12)
+    frame = model.set_output(transform="pandas").transform(X)
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == [f"sphericalmixtureclusterer{i}" for i in range(3)]
+    assert frame.index.equals(X.index)
+
+
+def test_only_transformers_have_set_output_of_their_own():
+    having = {name for name, (each, *_) in MANNERS.items() if hasattr(each, "set_output")}
+    assert having == {"SphericalMixtureClusterer"}
