@@ -104,6 +104,11 @@ class SphericalMixture(SphericalAnswers):
     >>> model = im.SphericalMixture(8, random_state=0).fit(X)
     >>> model.means_.shape, round(model.variance_, 1)
     ((8, 5), 1.0)
+    >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
+    ((3,), (3, 8))
+    >>> rows, components = model.sample(4)
+    >>> rows.shape, model.score(rows) > -20
+    ((4, 5), True)
     """
 
     def __init__(  # noqa: PLR0913 (keyword-only, each documented)
@@ -146,7 +151,7 @@ class SphericalMixture(SphericalAnswers):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts. Weights with a mean below 1 are scaled to a mean of 1.
@@ -192,6 +197,16 @@ class SphericalMixture(SphericalAnswers):
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts, in the same unit in every call.
+
+        Examples
+        --------
+        >>> import implicitmoments as im
+        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
+        >>> model = im.SphericalMixture(3, random_state=0)
+        >>> for piece in (X[:1_000], X[1_000:2_000], X[2_000:]):
+        ...     model = model.partial_fit(piece)
+        >>> model.stats_["rows_seen"]
+        3000.0
         """
         check_parameters(self)
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")

@@ -116,6 +116,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     (3, 4)
     >>> round(float(model.noise_[0]), 2)
     0.2
+    >>> model.predict(X[:2]).shape, model.predict_component(X[:2], y[:2]).shape
+    ((2,), (2,))
     """
 
     def __init__(
@@ -150,7 +152,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
             A source has labels of its own, in a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional

@@ -66,6 +66,16 @@ def fit(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> from matplotlib.figure import Figure
+    >>> X, y, _ = im.datasets.make_regression_mixture(2_000, 2, 3, random_state=0)
+    >>> model = im.RegressionMixture(2, random_state=0).fit(X, y)
+    >>> ax = im.plot.fit(model, X, y, ax=Figure().add_subplot())
+    >>> ax.get_title(loc="left").strip()
+    'Residuals'
     """
     check_model(model)
     some = some_rows(model, X, y, max_rows)
