@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from implicitmoments.cli.signals import end_at_once, handled
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line, or say in one line what is missing for it."""
+    handled(end_at_once)  # before anything large is imported
     try:
         from implicitmoments.cli.app import app  # noqa: PLC0415 (typer is an extra)
     except ModuleNotFoundError as missing:
@@ -18,6 +21,4 @@ def main() -> None:
             f"implicitmoments: the command line needs {missing.name}; "
             "install it with: pip install 'implicitmoments[cli]'"
         )
-    except KeyboardInterrupt:  # while typer, rich and others are imported
-        sys.exit(130)
     app(prog_name="implicitmoments")

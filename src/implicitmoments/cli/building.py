@@ -8,13 +8,12 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import implicitmoments
+from implicitmoments.cli.options import KINDS
 from implicitmoments.learners import (
     ActivationSumRegressor,
     RegressionMixture,
     RegressionMixtureDensity,
-    SphericalMixture,
-    SphericalMixtureClusterer,
-    SphericalMixtureDensity,
 )
 
 __all__ = ["LABELLED", "MODELS", "build", "find_model", "word_of"]
@@ -22,12 +21,7 @@ __all__ = ["LABELLED", "MODELS", "build", "find_model", "word_of"]
 Estimator: TypeAlias = type[Any]
 
 MODELS: Mapping[str, Estimator] = {
-    "mixture": SphericalMixture,
-    "density": SphericalMixtureDensity,
-    "clusters": SphericalMixtureClusterer,
-    "regressions": RegressionMixture,
-    "regression-density": RegressionMixtureDensity,
-    "activations": ActivationSumRegressor,
+    word: getattr(implicitmoments, name) for word, name in KINDS.items()
 }
 LABELLED = (RegressionMixture, RegressionMixtureDensity, ActivationSumRegressor)
 SPOKEN = {"n_components": "-k", "activation": "--activation", "degree": "--degree"}

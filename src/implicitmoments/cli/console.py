@@ -1,10 +1,11 @@
-"""What a terminal is told: tables, errors in one line, and how a command ends."""
+"""Errors in one line, and how a command ends."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from numpy.linalg import LinAlgError
-from rich.console import Console
 from typer.core import TyperGroup
+
+from implicitmoments.cli.signals import Stopped, stopping
 
 __all__ = [
     "BAD_INPUT",
@@ -24,7 +25,6 @@ __all__ = [
     "PlainGroup",
     "complain",
     "plain_errors",
-    "show",
 ]
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
@@ -88,16 +88,6 @@ def complain(words: str) -> None:
         typer.echo(f"implicitmoments: error: {' '.join(words.split())}", err=True)
 
 
-def show(*shown: Any) -> None:
-    """Print tables and text; a reader that is gone raises BrokenPipeError, as elsewhere."""
-    console = Console()
-    with console.capture() as captured:
-        for one in shown:
-            console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
-    sys.stdout.write(captured.get())
-    sys.stdout.flush()
-
-
 @contextlib.contextmanager
 def plain_errors(debug: bool, checkpoint: Path | None = None) -> Iterator[None]:
     """End a command with one line and an exit code where something goes wrong.
@@ -109,26 +99,33 @@ def plain_errors(debug: bool, checkpoint: Path | None = None) -> Iterator[None]:
     checkpoint : path, optional
         Where a fit that is interrupted has kept what was done.
     """
-    try:
-        yield
-    except (typer.Exit, typer.Abort):
-        raise
-    except BrokenPipeError:
-        _drop_output()
-        raise typer.Exit(0) from None
-    except KeyboardInterrupt:
-        kept = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
-        complain(f"interrupted{kept}")
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as reason:
-        if debug:
-            traceback.print_exc()
-        complain(_words_of(reason))
-        raise typer.Exit(_code_of(reason)) from None
+    with stopping() as came:
+        try:
+            yield
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            _drop_output()
+            raise typer.Exit(0) from None
+        except (KeyboardInterrupt, Exception) as reason:
+            if debug:
+                traceback.print_exc()
+            if isinstance(reason, KeyboardInterrupt) or came:
+                # where a module was being imported, an interruption may come as another error
+                raise typer.Exit(_told_stop(came, checkpoint)) from None
+            complain(_words_of(reason))
+            raise typer.Exit(_code_of(reason)) from None
+
+
+def _told_stop(came: Sequence[Stopped], checkpoint: Path | None) -> int:
+    stopped = came[0] if came else Stopped(signal.SIGINT)
+    kept = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+    complain(f"{stopped}{kept}")
+    return stopped.code
 
 
 def _code_of(reason: Exception) -> int:
-    if isinstance(reason, LinAlgError):
+    if _is_numeric(reason):
         return FAILED
     bad = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError)
     return BAD_INPUT if isinstance(reason, (*bad, IsADirectoryError)) else FAILED
@@ -141,12 +138,16 @@ def _words_of(reason: Exception) -> str:
     if isinstance(reason, MemoryError):
         return "there is not enough memory"
     known = isinstance(reason, ValueError | TypeError | ImportError | RuntimeError | OSError)
-    if isinstance(reason, LinAlgError) or not known:
+    if _is_numeric(reason) or not known:
         return f"{type(reason).__name__}: {reason}; --debug shows where"
     words = str(reason)
     for pattern, option in OPTIONS:
         words = pattern.sub(option, words)
     return words
+
+
+def _is_numeric(reason: Exception) -> bool:
+    return type(reason).__name__ == "LinAlgError"  # a ValueError; NumPy may not be imported yet
 
 
 def _listed(names: str) -> str:

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["AsJson", "Debug", "FeatureNames", "ModelFile", "Quiet", "Rows", "Target", "WriteTo"]
+__all__ = [
+    "KINDS",
+    "AsJson",
+    "Columns",
+    "Debug",
+    "FeatureNames",
+    "ModelFile",
+    "Quiet",
+    "Rows",
+    "Target",
+    "Weight",
+    "WriteTo",
+]
+
+# the words of fit, and the classes that the library has for them
+KINDS = {
+    "mixture": "SphericalMixture",
+    "density": "SphericalMixtureDensity",
+    "clusters": "SphericalMixtureClusterer",
+    "regressions": "RegressionMixture",
+    "regression-density": "RegressionMixtureDensity",
+    "activations": "ActivationSumRegressor",
+}
 
 ModelFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file that fit has written.", show_default=False)
@@ -32,6 +55,10 @@ FeatureNames: TypeAlias = Annotated[
 Target: TypeAlias = Annotated[
     str | None, typer.Option("--target", metavar="NAME", help="The column of the labels.")
 ]
+Weight: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--weight", metavar="NAME", help="The column that says how often rows count."),
+]
 WriteTo: TypeAlias = Annotated[
     Path | None,
     typer.Option(
@@ -50,3 +77,19 @@ Quiet: TypeAlias = Annotated[
 Debug: TypeAlias = Annotated[
     bool, typer.Option("--debug", help="Print a traceback where something goes wrong.")
 ]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are features, labels and weights, as they were typed; None for not at all."""
+
+    features: tuple[str, ...] | None = None
+    target: str | None = None
+    weight: str | None = None
+
+    @classmethod
+    def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
+        """Take names apart at commas."""
+        if columns is None:
+            return cls(None, target, weight)
+        return cls(tuple(name.strip() for name in columns.split(",")), target, weight)

@@ -7,34 +7,19 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from implicitmoments.cli.building import LABELLED
+from implicitmoments.cli.options import Columns
 from implicitmoments.samples import Block, RowDraws, open_file
 from implicitmoments.samples.files import FileSource
 
-__all__ = ["Columns", "blocks_of", "columns_for", "open_table", "remembered"]
+__all__ = ["blocks_of", "columns_for", "open_table", "remembered"]
 
 READ_ROWS = 16_384
 ARRAYS = (".npy", ".zarr")
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns are features, labels and weights, as they were typed; None for not at all."""
-
-    features: tuple[str, ...] | None = None
-    target: str | None = None
-    weight: str | None = None
-
-    @classmethod
-    def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
-        """Take names apart at commas."""
-        if columns is None:
-            return cls(None, target, weight)
-        return cls(tuple(name.strip() for name in columns.split(",")), target, weight)
 
 
 def remembered(columns: Columns, source: FileSource) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 import numpy as np
+from rich.console import Console
 
 from implicitmoments.samples.files.optional import require
 from implicitmoments.saving.atomic import whole_file
 
-__all__ = ["KINDS", "Piece", "Sink", "check_output", "open_output", "plain"]
+__all__ = ["KINDS", "Piece", "Sink", "check_output", "open_output", "plain", "show"]
 
 Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 
@@ -216,3 +217,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def show(*shown: Any) -> None:
+    """Print tables and text; a reader that is gone raises BrokenPipeError, as elsewhere."""
+    console = Console()
+    with console.capture() as captured:
+        for one in shown:
+            console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
+    sys.stdout.write(captured.get())
+    sys.stdout.flush()

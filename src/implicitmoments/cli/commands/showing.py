@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-import implicitmoments
-from implicitmoments.cli.console import plain_errors, show
+from implicitmoments.cli.console import plain_errors
 from implicitmoments.cli.options import (
     AsJson,
+    Columns,
     Debug,
     FeatureNames,
     ModelFile,
@@ -21,15 +21,6 @@ from implicitmoments.cli.options import (
     Rows,
     Target,
 )
-from implicitmoments.cli.reading import Columns, columns_for, open_table
-from implicitmoments.cli.summary import (
-    component_table,
-    document_of,
-    feature_names,
-    finding_table,
-    notes_of,
-)
-from implicitmoments.cli.writing import check_output
 
 __all__ = ["DESCRIBE", "REPORT", "describe", "report"]
 
@@ -47,26 +38,10 @@ Examples:
 
 def describe(model: ModelFile, as_json: AsJson = False, debug: Debug = False) -> None:
     """Tell what a model file holds: what was found, parameters, and notes of the fit."""
+    from implicitmoments.cli.show_model import describe_model  # noqa: PLC0415 (SciPy)
+
     with plain_errors(debug):
-        fitted = implicitmoments.load(model)
-        if as_json:
-            typer.echo(json.dumps(document_of(fitted), indent=2, ensure_ascii=False))
-            sys.stdout.flush()
-            return
-        kept = getattr(fitted, "columns_", {})
-        rows = [
-            ("model", type(fitted).__name__),
-            ("features", ", ".join(feature_names(fitted))),
-            *((name, kept[name]) for name in ("target", "weight") if name in kept),
-        ]
-        table = component_table(fitted)
-        parameters = fitted.get_params(deep=False).items()
-        show(
-            *([] if table is None else [table]),
-            finding_table(fitted, rows),
-            "parameters: " + ", ".join(f"{name}={value!r}" for name, value in parameters),
-            *notes_of(fitted),
-        )
+        describe_model(model, as_json=as_json)
 
 
 def report(  # noqa: PLR0913 (options, each described)
@@ -87,21 +62,14 @@ def report(  # noqa: PLR0913 (options, each described)
     debug: Debug = False,
 ) -> None:
     """Write one HTML page about a model and the rows: verdict, pictures, numbers."""
+    from implicitmoments.cli.show_model import report_model  # noqa: PLC0415 (SciPy)
+
     with plain_errors(debug):
-        check_output(output, kinds=(".html", ".htm"), read=file)
-        try:
-            from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
-        except ModuleNotFoundError as missing:
-            raise ImportError(
-                f"the report needs {missing.name}; pip install 'implicitmoments[plot]'"
-            ) from missing
-        fitted = implicitmoments.load(model)
-        chosen = columns_for(fitted, file, Columns.typed(columns, target), labelled=True)
-        with open_table(file, chosen) as source:
-            written = write_report(fitted, source, path=output, title=title)
+        written = report_model(model, file, Columns.typed(columns, target), output, title=title)
         if as_json:
             typer.echo(json.dumps({"output": str(written)}))
         elif not quiet:
-            show(f"wrote {written}")
+            typer.echo(f"wrote {written}")
+        sys.stdout.flush()
         if open_page:
             webbrowser.open(written.resolve().as_uri())
