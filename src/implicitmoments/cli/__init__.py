@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from signal import SIGINT
 
 from implicitmoments.cli.signals import end_at_once, handled
 
@@ -11,8 +12,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line, or say in one line what is missing for it."""
-    handled(end_at_once)  # before anything large is imported
     try:
+        handled(end_at_once)  # before anything large is imported
         from implicitmoments.cli.app import app  # noqa: PLC0415 (typer is an extra)
     except ModuleNotFoundError as missing:
         if missing.name not in {"typer", "rich"}:
@@ -21,4 +22,6 @@ def main() -> None:
             f"implicitmoments: the command line needs {missing.name}; "
             "install it with: pip install 'implicitmoments[cli]'"
         )
+    except KeyboardInterrupt:  # before that
+        end_at_once(SIGINT)
     app(prog_name="implicitmoments")
