@@ -25,6 +25,7 @@ __all__ = [
     "PlainGroup",
     "complain",
     "plain_errors",
+    "remark",
 ]
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
@@ -86,6 +87,12 @@ def complain(words: str) -> None:
     """Say in one line on standard error what is wrong."""
     with contextlib.suppress(OSError):
         typer.echo(f"implicitmoments: error: {' '.join(words.split())}", err=True)
+
+
+def remark(words: str) -> None:
+    """Say in one line on standard error what is worth knowing before the work."""
+    with contextlib.suppress(OSError):
+        typer.echo(f"implicitmoments: note: {words}", err=True)
 
 
 @contextlib.contextmanager

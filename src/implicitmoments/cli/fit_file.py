@@ -13,6 +13,7 @@ import typer
 
 import implicitmoments
 from implicitmoments.cli.building import LABELLED, word_of
+from implicitmoments.cli.console import remark
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
 from implicitmoments.cli.reading import open_table, remembered
@@ -22,6 +23,8 @@ from implicitmoments.samples.files import FileSource
 from implicitmoments.saving import ModelFileError
 
 __all__ = ["fit_file"]
+
+FEW_ROWS = 20  # a component
 
 
 def fit_file(
@@ -43,6 +46,8 @@ def fit_file(
     _check_target(model, columns)
     clock = perf_counter()
     with told_passes(quiet) as progress, open_table(file, columns) as source:
+        if not quiet:
+            _warn_of_many(model, source)
         _learn(model, source, checkpoint, progress)
         model.columns_ = remembered(columns, source)
         score = _score(model, source)
@@ -65,6 +70,20 @@ def _check_target(model: Any, columns: Columns) -> None:
     if not labelled and columns.target is not None:
         raise ValueError(
             f"{word} has no labels, so --target does not apply; name the features by --columns"
+        )
+
+
+def _warn_of_many(model: Any, source: FileSource) -> None:
+    """Say before the work that it may be long and in vain."""
+    k, n = model.n_components, source.n_rows
+    if not isinstance(k, int) or k < 2:
+        return
+    lines = isinstance(model, implicitmoments.RegressionMixture)
+    fewest = k * (source.n_features + 1) if lines else k  # with less the model refuses
+    if fewest <= n < FEW_ROWS * k:
+        remark(
+            f"-k {k:,} leaves {n / k:.1f} rows a component, which may take long and tell little; "
+            "try fewer"
         )
 
 

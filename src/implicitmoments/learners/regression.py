@@ -179,7 +179,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     def _fit(self, source: Source, k: int | None, seed: int) -> None:
         model = self._model
         standard = standardise(source, intercept=model.intercept)
-        most = most_lines(self, source.n_rows or 0, standard.n_features, k)
+        n_coefficients = standard.n_features + model.intercept
+        most = most_lines(self, source.n_rows or 0, n_coefficients, k)
         how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "seed": seed}
         scores: dict[int, float] = {}
         space = Workspace.of(standard.rows(source), k or min(most, ABOUT))
