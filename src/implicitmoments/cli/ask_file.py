@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
-import implicitmoments
 from implicitmoments.backends import to_numpy
+from implicitmoments.cli.console import say
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
-from implicitmoments.cli.reading import blocks_of, columns_for, open_table
+from implicitmoments.cli.reading import blocks_of, columns_for, load_model, open_table
 from implicitmoments.cli.summary import feature_names
 from implicitmoments.cli.writing import KINDS, Piece, check_output, open_output, plain
 from implicitmoments.samples import Block
@@ -40,8 +38,8 @@ def predict_file(
     quiet: bool,
 ) -> None:
     """Write the component of each row, or the mean of its label, or the chances."""
-    _check_written(output, file)
-    fitted = implicitmoments.load(model)
+    _check_written(output, file, model)
+    fitted = load_model(model)
     chosen = columns_for(fitted, file, columns, labelled=proba)
     asked = _asked_chances(fitted) if proba else _asked_labels(fitted)
     _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)
@@ -60,8 +58,8 @@ def score_file(
     """Print how well a model describes rows, or write the log density of each."""
     if output is not None and not rows:
         raise ValueError("-o is for --rows; without it the score is printed")
-    _check_written(output, file)
-    fitted = implicitmoments.load(model)
+    _check_written(output, file, model)
+    fitted = load_model(model)
     chosen = columns_for(fitted, file, columns, labelled=True)
     if rows:
         asked = _asked_densities(fitted)
@@ -72,16 +70,15 @@ def score_file(
         _check_width(fitted, source)
         found, n_rows = float(fitted.score(source)), source.n_rows
     told = {"score": found, "rows": n_rows}
-    typer.echo(json.dumps(plain(told)) if as_json else repr(found))
-    sys.stdout.flush()
+    say(json.dumps(plain(told)) if as_json else repr(found))
 
 
 def sample_file(
     model: Path, number: int, output: Path | None, seed: int | None, *, as_json: bool, quiet: bool
 ) -> None:
     """Write rows drawn from a model."""
-    _check_written(output, str(model))
-    fitted = implicitmoments.load(model)
+    _check_written(output, model)
+    fitted = load_model(model)
     _check_can(fitted, "sample", "it has no law of the features")
     pieces = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
     seeds = np.random.SeedSequence(seed).generate_state(len(pieces))
@@ -185,11 +182,11 @@ def _check_width(model: Any, source: FileSource) -> None:
         )
 
 
-def _check_written(output: Path | None, file: str) -> None:
+def _check_written(output: Path | None, *read: str | Path) -> None:
     if output is not None:
-        check_output(output, kinds=KINDS, read=file)
+        check_output(output, *read, kinds=KINDS)
 
 
 def _tell_output(output: Path | None, n_rows: int, *, as_json: bool) -> None:
     if output is not None and as_json:
-        typer.echo(json.dumps({"rows": n_rows, "output": str(output)}))
+        say(json.dumps({"rows": n_rows, "output": str(output)}))

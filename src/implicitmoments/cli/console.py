@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -24,11 +25,15 @@ __all__ = [
     "INTERRUPTED",
     "PlainGroup",
     "complain",
+    "naming",
     "plain_errors",
     "remark",
+    "say",
 ]
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # what the library calls its arguments, and the option of the command line
 OPTIONS = (
@@ -37,6 +42,9 @@ OPTIONS = (
     (re.compile(r"\bcolumns (?=names column|is (?:a )?column)"), "--columns "),
     (re.compile(r"\by (?=names column|is (?:a )?column|is \d|is ')"), "--target "),
     (re.compile(r"\bsample_weight (?=names column|is (?:a )?column|is \d+,|is ')"), "--weight "),
+    (re.compile(r"\bsample_weight (?=is -)"), "the weight "),
+    (re.compile(r"written by implicitmoments.save, or save the model again"), "that fit wrote"),
+    (re.compile(r"; BlockSource takes .*"), "; - takes CSV from standard input"),
     (re.compile(r"name the column of labels, y='…'"), "name their column by --target"),
     (re.compile(r"\bn_components\b"), "-k"),
     (re.compile(r"\bgive (?=[a-z_]+=)"), "give --set "),
@@ -64,7 +72,13 @@ class PlainGroup(TyperGroup):
         except (typer.Abort, KeyboardInterrupt):
             complain("interrupted")
             code = INTERRUPTED
+        except BrokenPipeError:
+            _drop_output()
+            code = 0
         except Exception as reason:
+            if isinstance(reason, OSError):  # of --help and --version
+                complain(f"standard output: {reason.strerror}")
+                sys.exit(FAILED)
             # typer has classes of its own for usage, or click's, by its version
             if not hasattr(reason, "format_message"):
                 raise
@@ -87,6 +101,24 @@ def complain(words: str) -> None:
     """Say in one line on standard error what is wrong."""
     with contextlib.suppress(OSError):
         typer.echo(f"implicitmoments: error: {' '.join(words.split())}", err=True)
+
+
+def say(words: str) -> None:
+    """Print to standard output, and see that it gets there."""
+    with naming("standard output"):
+        sys.stdout.write(f"{words}\n")
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Have errors for want of room say where there is none."""
+    try:
+        yield
+    except OSError as reason:
+        if reason.filename is not None or reason.errno not in NO_ROOM:
+            raise
+        raise OSError(reason.errno, reason.strerror, place) from reason
 
 
 def remark(words: str) -> None:

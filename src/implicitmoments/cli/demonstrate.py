@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
 
+from implicitmoments.cli.console import say
 from implicitmoments.cli.demo import run_components, run_demo, table_of, write_files
 from implicitmoments.cli.demo_learned import run_learned, table_of_learned, write_learned
 from implicitmoments.cli.writing import plain, show
@@ -43,8 +42,7 @@ def demonstrate(folder: Path, seed: int, *, as_json: bool, quiet: bool) -> None:
             "components": asdict(found),
             "output": [str(path) for path in paths],
         }
-        typer.echo(json.dumps(plain(document), indent=2))
-        sys.stdout.flush()
+        say(json.dumps(plain(document), indent=2))
     elif not quiet:
         show(f"wrote {', '.join(str(path) for path in paths)}")
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import typer
-
 import implicitmoments
 from implicitmoments.cli.building import LABELLED, word_of
-from implicitmoments.cli.console import remark
+from implicitmoments.cli.console import remark, say
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
 from implicitmoments.cli.reading import open_table, remembered
@@ -38,9 +35,9 @@ def fit_file(
     quiet: bool,
 ) -> None:
     """Fit a model to the rows of a file, write it to another and tell what was found."""
-    check_output(output, read=file)
+    check_output(output, file)
     if checkpoint is not None:
-        check_output(checkpoint, read=file)
+        check_output(checkpoint, file)
         if checkpoint.resolve() == output.resolve():
             raise ValueError(f"{output} is the checkpoint as well; give -o another name")
     _check_target(model, columns)
@@ -57,8 +54,7 @@ def fit_file(
     if as_json:
         measured = {"rows": n_rows, "score": score, "seconds": round(seconds, 3)}
         document = document_of(model) | measured | {"output": str(output)}
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        sys.stdout.flush()
+        say(json.dumps(document, indent=2, ensure_ascii=False))
     elif not quiet:
         _show(model, n_rows, score, seconds, output)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -81,15 +83,30 @@ Debug: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are features, labels and weights, as they were typed; None for not at all."""
+    """Which columns are features, labels and weights, as they were typed; None for not at all.
+
+    What a model chose in their place is in ``kept``: the library's word and the option.
+    """
 
     features: tuple[str, ...] | None = None
     target: str | None = None
     weight: str | None = None
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
-        """Take names apart at commas."""
+        """Take names apart at commas, unless they stand between quotes, as in CSV."""
         if columns is None:
             return cls(None, target, weight)
-        return cls(tuple(name.strip() for name in columns.split(",")), target, weight)
+        names = next(csv.reader([columns], skipinitialspace=True), [])
+        if not names:
+            raise ValueError(f"--columns takes names separated by commas, got {columns!r}")
+        return cls(tuple(names), target, weight)
+
+    def keep(
+        self, *, features: tuple[str, ...] | None = None, target: str | None = None
+    ) -> Columns:
+        """Take columns that a model was fitted to."""
+        if features is not None:
+            return replace(self, features=features, kept={**self.kept, "columns": "--columns"})
+        return replace(self, target=target, kept={**self.kept, "y": "--target"})

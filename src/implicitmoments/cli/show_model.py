@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
-import typer
-
-import implicitmoments
+from implicitmoments.cli.console import naming, say
 from implicitmoments.cli.options import Columns
-from implicitmoments.cli.reading import columns_for, open_table
+from implicitmoments.cli.reading import columns_for, load_model, open_table
 from implicitmoments.cli.summary import (
     component_table,
     document_of,
@@ -25,10 +22,9 @@ __all__ = ["describe_model", "report_model"]
 
 def describe_model(model: Path, *, as_json: bool) -> None:
     """Print what a model file holds."""
-    fitted = implicitmoments.load(model)
+    fitted = load_model(model)
     if as_json:
-        typer.echo(json.dumps(document_of(fitted), indent=2, ensure_ascii=False))
-        sys.stdout.flush()
+        say(json.dumps(document_of(fitted), indent=2, ensure_ascii=False))
         return
     kept = getattr(fitted, "columns_", {})
     rows = [
@@ -50,14 +46,14 @@ def report_model(
     model: Path, file: str, columns: Columns, output: Path, *, title: str | None
 ) -> Path:
     """Write a page about a model and the rows, and return where it is."""
-    check_output(output, kinds=(".html", ".htm"), read=file)
+    check_output(output, file, model, kinds=(".html", ".htm"))
     try:
         from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
     except ModuleNotFoundError as missing:
         raise ImportError(
             f"the report needs {missing.name}; pip install 'implicitmoments[plot]'"
         ) from missing
-    fitted = implicitmoments.load(model)
+    fitted = load_model(model)
     chosen = columns_for(fitted, file, columns, labelled=True)
-    with open_table(file, chosen) as source:
+    with naming(str(output)), open_table(file, chosen) as source:
         return write_report(fitted, source, path=output, title=title)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from implicitmoments.cli.console import plain_errors
+from implicitmoments.cli.console import plain_errors, say
 from implicitmoments.cli.options import (
     AsJson,
     Columns,
@@ -67,9 +66,8 @@ def report(  # noqa: PLR0913 (options, each described)
     with plain_errors(debug):
         written = report_model(model, file, Columns.typed(columns, target), output, title=title)
         if as_json:
-            typer.echo(json.dumps({"output": str(written)}))
+            say(json.dumps({"output": str(written)}))
         elif not quiet:
-            typer.echo(f"wrote {written}")
-        sys.stdout.flush()
+            say(f"wrote {written}")
         if open_page:
             webbrowser.open(written.resolve().as_uri())
