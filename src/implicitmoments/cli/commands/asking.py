@@ -38,7 +38,7 @@ Examples:
 SAMPLE = """\b
 Examples:
   implicitmoments sample model.im -n 1000 --seed 1 > drawn.csv
-  implicitmoments sample model.im -n 5000000 -o drawn.parquet
+  implicitmoments sample model.im -n 500000 -o drawn.parquet
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ __all__ = ["open_csv"]
 # what Arrow says; rows are counted from 1 and with the line of names
 NO_NUMBER = re.compile(r"In CSV column #(\d+): Row #(\d+): .* invalid value '(.*)'", re.S)
 QUOTED = re.compile(rb'"[^"]*"')
+NOT_UTF8 = "it is no text in UTF-8; save it in UTF-8, as iconv -t utf-8 does"
 LOOKED_AT = 65_536  # bytes in which columns are told apart
 NO_ROW = re.compile(r"CSV parse error: Row #(\d+): (Expected \d+ columns, got \d+)")
 
@@ -64,10 +66,7 @@ class _CsvFile:
         try:
             self.names: list[str] = self._open().schema.names
         except UnicodeDecodeError as reason:
-            raise ValueError(
-                f"{path} is no text in UTF-8 ({reason.reason} at byte {reason.start}); save it in "
-                "UTF-8, as iconv -t utf-8 does"
-            ) from reason
+            raise ValueError(self._explain(NOT_UTF8)) from reason
         counted = [str(j) for j in range(len(self.names))]  # what pandas gives as names
         self.has_names = self.names == counted or not _are_numbers(self.names)
         reader = self._open()
@@ -123,6 +122,8 @@ class _CsvFile:
                 begin = stream.read(LOOKED_AT)
         except OSError as reason:
             raise ValueError(self._explain(str(reason))) from reason
+        if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError(self._explain(NOT_UTF8))
         begin = QUOTED.sub(b"", begin)
         names = next(iter(begin.splitlines()), b"")
         if b"," in names:
