@@ -71,8 +71,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     Parameters
     ----------
     n_components : int or "auto"
-        The number k of lines. ``"auto"`` starts at the number of clear peaks and goes up or down
-        while BIC falls.
+        The number k of lines, with no more coefficients together than there are rows. ``"auto"``
+        starts at the number of clear peaks and goes up or down while BIC falls.
     noise : {"shared", "separate"}
         One standard deviation for all lines, or one for each.
     fit_intercept : bool
