@@ -32,7 +32,8 @@ Examples:
   implicitmoments report model.im rows.csv -o report.html --open
 
 \b
-Exit codes: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.
+Exit codes: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted,
+143 terminated.
 """
 
 
