@@ -262,8 +262,13 @@ def test_collinear_and_constant_columns(rng):
 
 
 def test_fewer_rows_than_coefficients_are_said(rng):
-    with pytest.warns(AssumptionWarning, match="fitted to 8 rows, which do not determine them"):
-        RegressionMixture(2, random_state=0).fit(rng.normal(size=(8, 20)), rng.normal(size=8))
+    X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
+    RegressionMixture(1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="16 unknowns, and 8 rows do not determine them"):
+        RegressionMixture(2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="use at most n_components=2, or more rows"):
+        RegressionMixture(3, random_state=0).fit(X[:, :3], y)
+    RegressionMixture(2, fit_intercept=False, random_state=0).fit(X[:, :4], y)
 
 
 def test_one_feature(rng):

@@ -71,8 +71,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     Parameters
     ----------
     n_components : int or "auto"
-        The number k of lines. ``"auto"`` starts at the number of clear peaks and goes up or down
-        while BIC falls.
+        The number k of lines, with no more coefficients together than there are rows. ``"auto"``
+        starts at the number of clear peaks and goes up or down while BIC falls.
     noise : {"shared", "separate"}
         One standard deviation for all lines, or one for each.
     fit_intercept : bool
@@ -185,7 +185,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     def _fit(self, source: Source, k: int | None, seed: int) -> None:
         model = self._model
         standard = standardise(source, intercept=model.intercept)
-        most = most_lines(self, source.n_rows or 0, standard.n_features, k)
+        n_coefficients = standard.n_features + model.intercept
+        most = most_lines(self, source.n_rows or 0, n_coefficients, k)
         how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "seed": seed}
         scores: dict[int, float] = {}
         space = Workspace.of(standard.rows(source), k or min(most, ABOUT))

@@ -7,7 +7,7 @@ from typing import Any
 from implicitmoments.fitting.gaussianity import measure_gaussianity
 from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.standard import Standard
-from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.checks import check_number, check_unknowns, check_whole
 from implicitmoments.samples import Source, Whitening
 
 __all__ = ["check_parameters", "missing_line", "most_lines", "words_for_user"]
@@ -33,31 +33,27 @@ def check_parameters(estimator: Any) -> tuple[int | None, Model]:
     return check_whole("n_components", k, 1), model
 
 
-def most_lines(estimator: Any, n_rows: int, n_features: int, k: int | None) -> int:
-    """Return the most lines that are fitted."""
+def most_lines(estimator: Any, n_rows: int, n_coefficients: int, k: int | None) -> int:
+    """Return the most lines that are fitted; raise where rows cannot tell so many."""
     if k is None:
-        enough = n_rows // (ROWS_TO_COUNT * (n_features + 2))
+        enough = n_rows // (ROWS_TO_COUNT * (n_coefficients + 1))
         return max(1, min(int(estimator.max_components), enough))
     if k > n_rows:
         raise ValueError(
             f"n_components={k} is more than the {n_rows} rows; use more rows or fewer components"
         )
+    if k > 1:  # for one line features that do not vary on their own were left out
+        check_unknowns(k, n_coefficients, n_rows, "lines", "coefficients")
     return k
 
 
 def words_for_user(estimator: Any, source: Source, standard: Standard, model: Model) -> list[str]:
     """Say of a fit what the user can act on."""
     said: list[str] = []
-    n, k, q = source.n_rows or 0, estimator.n_components_, standard.n_features + model.intercept
-    if n < k * q:
-        said.append(
-            f"{k} lines with {q} coefficients each are fitted to {n} rows, which do not "
-            "determine them; use fewer components or features, or more rows"
-        )
     if standard.constant:
         said.append("y is the same in every row, so that all lines are; look at y")
     words = None
-    if k > 1:  # of one line there is no start
+    if estimator.n_components_ > 1:  # of one line there is no start
         # without intercepts points were standardised about 0, and not about their mean
         whitening = standard.whitening if model.intercept else Whitening.of(source, reduce=True)
         names = getattr(estimator, "feature_names_in_", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ __all__ = ["open_csv"]
 
 # what Arrow says; rows are counted from 1 and with the line of names
 NO_NUMBER = re.compile(r"In CSV column #(\d+): Row #(\d+): .* invalid value '(.*)'", re.S)
+QUOTED = re.compile(rb'"[^"]*"')
+NOT_UTF8 = "it is no text in UTF-8; save it in UTF-8, as iconv -t utf-8 does"
+LOOKED_AT = 65_536  # bytes in which columns are told apart
 NO_ROW = re.compile(r"CSV parse error: Row #(\d+): (Expected \d+ columns, got \d+)")
 
 
@@ -58,7 +62,11 @@ class _CsvFile:
     def __init__(self, path: Path) -> None:
         self._csv, self._pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
         self.path, self.has_names = path, True
-        self.names: list[str] = self._open().schema.names
+        self._delimiter, self._decimal_point = self._layout()
+        try:
+            self.names: list[str] = self._open().schema.names
+        except UnicodeDecodeError as reason:
+            raise ValueError(self._explain(NOT_UTF8)) from reason
         counted = [str(j) for j in range(len(self.names))]  # what pandas gives as names
         self.has_names = self.names == counted or not _are_numbers(self.names)
         reader = self._open()
@@ -87,7 +95,6 @@ class _CsvFile:
             raise ValueError(self._explain(str(reason))) from reason
 
     def _open(self, **convert: Any) -> Any:
-        suffixes = "".join(self.path.suffixes[-2:]).lower()
         try:
             return self._csv.open_csv(
                 self.path,
@@ -95,13 +102,35 @@ class _CsvFile:
                 read_options=self._csv.ReadOptions(
                     use_threads=False, autogenerate_column_names=not self.has_names
                 ),
-                parse_options=self._csv.ParseOptions(
-                    delimiter="\t" if ".tsv" in suffixes else ","
+                parse_options=self._csv.ParseOptions(delimiter=self._delimiter),
+                convert_options=self._csv.ConvertOptions(
+                    decimal_point=self._decimal_point, **convert
                 ),
-                convert_options=self._csv.ConvertOptions(**convert),
             )
         except (self._pa.ArrowInvalid, OSError) as reason:
             raise ValueError(self._explain(str(reason))) from reason
+
+    def _layout(self) -> tuple[str, str]:
+        """Tell what separates columns and decimals, by the beginning of the file.
+
+        Where commas are decimal points, spreadsheets separate columns by semicolons.
+        """
+        if ".tsv" in "".join(self.path.suffixes[-2:]).lower():
+            return "\t", "."
+        try:
+            with self._pa.input_stream(str(self.path)) as stream:
+                begin = stream.read(LOOKED_AT)
+        except OSError as reason:
+            raise ValueError(self._explain(str(reason))) from reason
+        if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError(self._explain(NOT_UTF8))
+        begin = QUOTED.sub(b"", begin)
+        names = next(iter(begin.splitlines()), b"")
+        if b"," in names:
+            return ",", "."
+        if b";" in names:
+            return ";", "," if b"," in begin else "."
+        return "\t" if b"\t" in names else ",", "."
 
     def _explain(self, reason: str) -> str:
         if found := NO_NUMBER.search(reason):
