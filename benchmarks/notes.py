@@ -87,7 +87,7 @@ def regressions(seeds: int) -> None:
         said: dict[int, list[list[str]]] = {}
         for seed in range(seeds):
             X, y, _ = make_regression_mixture(n, k, d, noise=noise, random_state=seed)
-            for number in (k, k - 1, 1):
+            for number in {k, k - 1, 1}:
                 notes = notes_of(im.RegressionMixture(number, random_state=seed), X, y)
                 said.setdefault(number, []).append(notes)
         cells = [count(said[k], ""), *(count(said[j], "line may be missing") for j in (k - 1, 1))]

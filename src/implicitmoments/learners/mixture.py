@@ -278,8 +278,8 @@ class SphericalMixture(SphericalAnswers):
         self.stats_ = {
             **found.stats,
             "outliers": n_out,
-            "spread_by_column": within.spreads * rows.scale,
-            "width_by_component": within.widths,
+            "spread_by_column": (within.spreads * rows.scale).tolist(),
+            "width_by_component": within.widths.tolist(),
             "doubt": within.doubt,
             "moments_say": list(found.start.words),
             "notes": notes_on(self, within, found.start, rows.scale, rows.total, n_out),
