@@ -18,7 +18,7 @@ from zarr.codecs import BloscCodec, GzipCodec
 
 from fuzzing.changes import mutate_bytes, mutate_json, mutate_words, pick
 
-__all__ = ["write_zarr"]
+__all__ = ["examples", "write_files", "write_zarr"]
 
 Folder = dict[str, bytes]  # files by name
 
@@ -109,12 +109,17 @@ def write_zarr(folder: Path, rng: np.random.Generator) -> tuple[str, Path]:
     how = str(rng.choice([*changes, "links and folders"]))
     if how in changes:
         changes[how](files, rng)
-    for name, data in files.items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_bytes(data)
+    write_files(path, files)
     if how not in changes:
         _relink(path, pick(sorted(files), rng), rng)
     return how, path
+
+
+def write_files(path: Path, files: Folder) -> None:
+    """Write the files of a folder."""
+    for name, data in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(data)
 
 
 def _write(x: Any, path: Path, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import platform
@@ -30,7 +31,7 @@ from fuzzing.tables import write_arrow, write_parquet
 from fuzzing.texts import write_csv
 from fuzzing.watch import Watch
 
-__all__ = ["KINDS", "fuzz_readers", "read_batch"]
+__all__ = ["KINDS", "fuzz_readers", "read_batch", "read_one", "reports", "warm"]
 
 KINDS = {
     "npy": write_npy,
@@ -39,9 +40,11 @@ KINDS = {
     "csv": write_csv,
     "zarr": write_zarr,
 }
+SCRIPT = Path(__file__).parents[1] / "fuzz.py"
 BATCH = 1_000  # inputs of one child
-WARMING = 60  # inputs before the watch is on: what is imported on first use is imported then
+WARMING = 60  # inputs before those that count
 ROOM = 3 * 2**30  # of address space, beyond what a child has when it begins
+ENCODINGS = ("utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le")  # JSON looks for them
 HARMLESS = frozenset({"os.listdir", "os.scandir"})
 
 
@@ -52,16 +55,13 @@ def read_batch(kind: str, numbers: range, seed: int, limit: float) -> None:
         spool, folder = Path(name) / "spool", Path(name) / "files"
         spool.mkdir()
         tempfile.tempdir = str(spool)
-        idle = Watch()
-        for number in range(WARMING):
-            _one(kind, number, seed + 1, idle, limit, folder)
-        idle.on = False
+        warm(Watch(), limit, folder, [kind])
         watch = Watch(everywhere=True, spool=str(spool), allowed=HARMLESS)
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, size + ROOM))
         n_open = len(os.listdir("/proc/self/fd"))
         for number in numbers:
-            report = _one(kind, number, seed, watch, limit, folder)
+            report = read_one(kind, number, seed, watch, limit, folder)
             if not report["wrong"] and os.listdir(spool):
                 report["wrong"] = f"left files behind: {os.listdir(spool)}"
             if not report["wrong"] and len(os.listdir("/proc/self/fd")) > n_open + 20:
@@ -69,9 +69,19 @@ def read_batch(kind: str, numbers: range, seed: int, limit: float) -> None:
             print(json.dumps(report), flush=True)
 
 
-def _one(
+def warm(idle: Watch, limit: float, folder: Path, kinds: Sequence[str] = tuple(KINDS)) -> None:
+    """Read a few inputs, so that what is imported on first use is imported."""
+    for encoding in ENCODINGS:
+        codecs.lookup(encoding)
+    for kind in kinds:
+        for number in range(WARMING):
+            read_one(kind, number, 10**6, idle, limit, folder)
+
+
+def read_one(
     kind: str, number: int, seed: int, watch: Watch, limit: float, folder: Path
 ) -> dict[str, Any]:
+    """Make one input, and read it under watch; the numbers say which."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind), number])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -84,12 +94,18 @@ def _one(
     return report
 
 
-def reports(kind: str, numbers: range, seed: int, limit: float) -> Iterator[dict[str, Any]]:
-    """Yield what became of each input, in child processes one after the other."""
+def reports(
+    kind: str, numbers: range, seed: int, limit: float, script: Path = SCRIPT
+) -> Iterator[dict[str, Any]]:
+    """Yield what became of each input, in child processes one after the other.
+
+    A child that ends early or is silent for too long has one input to answer for: the one after
+    the last it told of. The next child goes on behind it.
+    """
     first = numbers.start
     while first < numbers.stop:
         batch = range(first, min(first + BATCH, numbers.stop))
-        command = [sys.executable, str(Path(__file__).parents[1] / "fuzz.py"), "readers"]
+        command = [sys.executable, str(script), "readers"]
         command += ["--child", "--kind", kind, "--first", str(first), "--inputs", str(len(batch))]
         command += ["--seed", str(seed), "--limit", str(limit)]
         with tempfile.TemporaryFile() as said:
@@ -130,7 +146,7 @@ def _lines(child: Any, limit: float) -> Iterator[dict[str, Any] | str]:
         if not select.select([child.stdout], [], [], patience)[0]:
             yield "hung, and could not be interrupted"
             return
-        patience = limit + 20
+        patience = 5 * limit
         got = os.read(child.stdout.fileno(), 2**16)
         if not got:
             return

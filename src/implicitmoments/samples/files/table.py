@@ -183,10 +183,11 @@ def empty_block(chosen: Chosen, n_rows: int, dtype: np.dtype[Any]) -> dict[str, 
 def fill(block: Mapping[str, Numbers], at: int, batch: Any, chosen: Chosen) -> None:
     """Write the rows of a record batch into a block, from row ``at`` on."""
     rows = slice(at, at + batch.num_rows)
-    for j, name in enumerate(chosen.features):
-        block["x"][rows, j] = _numbers(batch.column(name))
-    for column, name in chosen.others.items():
-        block[column][rows] = _numbers(batch.column(name))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
+        for j, name in enumerate(chosen.features):
+            block["x"][rows, j] = _numbers(batch.column(name))
+        for column, name in chosen.others.items():
+            block[column][rows] = _numbers(batch.column(name))
 
 
 def _numbers(column: Any) -> Numbers:

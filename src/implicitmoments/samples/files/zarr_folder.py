@@ -48,9 +48,10 @@ def open_zarr(path: Path) -> Any:
             f"{', '.join(sorted(CODECS))}; write it with one of those"
         )
     if about.get("node_type") == "group" or description == path / ".zgroup":
-        arrays = brief(sorted(part.name for part in path.iterdir() if _is_array(part)))
+        arrays = sorted(part.name for part in path.iterdir() if _is_array(part))
         raise ValueError(
-            f"{path} is a group of arrays {arrays}, expected one array; open one of them"
+            f"{path} is a group of arrays {brief(arrays)}, expected one array; open one of them, "
+            f"such as {path / (arrays or ['x'])[0]}"
         )
     version = 2 if description == path / ".zarray" else 3
     compressor = about.get("compressor")
