@@ -167,7 +167,8 @@ def _mutate_numbers(files: Folder, rng: np.random.Generator) -> None:
 def _mutate_codecs(files: Folder, rng: np.random.Generator) -> None:
     name = _description(files)
     document = json.loads(files[name])
-    codec = pick(CODECS, rng)
+    mark = "name" if "codecs" in document else "id"  # what each format calls a codec by
+    codec = pick([one for one in CODECS if not isinstance(one, dict) or mark in one], rng)
     if "codecs" in document:
         codecs = document["codecs"]
         at = int(rng.integers(len(codecs) + 1))

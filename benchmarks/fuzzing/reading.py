@@ -120,6 +120,8 @@ def complaint(error: BaseException, path: Path) -> str:
         return f"does not name the file: {words}"
     if not any(sign in str(error) for sign in ("expected", ";")):
         return f"does not say what to do: {words}"
+    if not str(error).isprintable():
+        return f"is more than a line: {words!r}"
     if len(str(error)) > 2_000:
         return f"has {len(str(error))} letters: {words}"
     return ""

@@ -54,7 +54,7 @@ def _encode(text: str, encoding: str = "utf-8") -> bytes:
     return text.encode(encoding, "replace")
 
 
-def _table(rng: np.random.Generator, names: str = "a,b,c") -> list[list[str]]:
+def _table(rng: np.random.Generator, names: str = "a,b,c,d") -> list[list[str]]:
     width = int(rng.integers(1, 5)) if rng.random() < 0.3 else 3
     n_rows = int(rng.integers(0, 30)) if rng.random() < 0.9 else 3_000
     cells = rng.normal(size=(n_rows, width)).round(3)

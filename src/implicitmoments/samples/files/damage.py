@@ -36,7 +36,8 @@ def as_damage(path: Path | str, fault: str, advice: str = "write it again") -> I
     try:
         yield
     except Exception as reason:
-        told = f"{path} {fault} ({brief(reason) or type(reason).__name__}); {advice}"
+        said = "".join(c if c.isprintable() else " " for c in brief(reason)).strip()
+        told = f"{path} {fault} ({said or type(reason).__name__}); {advice}"
         if isinstance(reason, OSError) and reason.errno is not None:
             raise OSError(reason.errno, told) from reason
         raise ValueError(told) from reason
