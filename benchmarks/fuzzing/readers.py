@@ -45,6 +45,7 @@ BATCH = 1_000  # inputs of one child
 WARMING = 60  # inputs before those that count
 ROOM = 3 * 2**30  # of address space, beyond what a child has when it begins
 ENCODINGS = ("utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le")  # JSON looks for them
+READY = {"number": -1}  # the inputs that count begin
 HARMLESS = frozenset({"os.listdir", "os.scandir"})
 
 
@@ -60,6 +61,7 @@ def read_batch(kind: str, numbers: range, seed: int, limit: float) -> None:
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, size + ROOM))
         n_open = len(os.listdir("/proc/self/fd"))
+        print(json.dumps(READY), flush=True)
         for number in numbers:
             report = read_one(kind, number, seed, watch, limit, folder)
             if not report["wrong"] and os.listdir(spool):
@@ -110,11 +112,14 @@ def reports(
         command += ["--seed", str(seed), "--limit", str(limit)]
         with tempfile.TemporaryFile() as said:
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as child:
-                ended = ""
+                ended, ready = "", False
                 for line in _lines(child, limit):
                     if isinstance(line, str):
                         ended = line
                         break
+                    if line == READY:
+                        ready = True
+                        continue
                     first = line["number"] + 1
                     yield line
                 child.kill()
@@ -122,6 +127,9 @@ def reports(
             words = said.read().decode(errors="replace").strip()
         if first < batch.stop:
             ended = ended or f"the process ended with status {child.returncode}"
+            if not ready:
+                yield _report(first, "crash", f"before the first input {ended}: {words[-1500:]}")
+                return
             yield _report(first, "crash", f"{ended}: {words[-1500:]}")
             first += 1
         elif words:

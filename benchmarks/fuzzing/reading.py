@@ -23,7 +23,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     *({}, {}, {}, {"y": 0}, {"y": -1}, {"sample_weight": 1}, {"dtype": "float32"}),
     {"columns": [0], "y": 1},
 )
-WHOLE, PART = 2**16, 2**10  # numbers; of more than the former, the latter from either end
+WHOLE, PART = 2**16, 16  # of more numbers than the former, as many rows from either end
 WIDEST = 2**21  # numbers that are asked for at a time
 MEMORY_MB = 600  # what one file of a few kilobytes may take; of Zarr 256 MB of rows are held
 
@@ -81,9 +81,9 @@ def attempt(
 def read_twice(path: Path, **options: Any) -> None:
     """Read all rows in blocks of two sizes; raise an AssertionError unless they agree."""
     with open_file(path, **options) as source:
-        n, few = source.n_rows, max(1, PART // source.n_features)
-        whole = n * source.n_features <= WHOLE or n <= 2 * few
-        ends = [range(n)] if whole else [range(few), range(n - few, n)]
+        n = source.n_rows
+        whole = n * source.n_features <= WHOLE or n <= 2 * PART
+        ends = [range(n)] if whole else [range(PART), range(n - PART, n)]
         if _digest(source, ends, 1_000) != _digest(source, ends, 37):
             raise AssertionError("two passes gave different rows")
         rows = np.unique([0, n // 2, n - 1]) if whole else np.arange(1)
@@ -111,29 +111,26 @@ def complaint(error: BaseException, path: Path) -> str:
     It is to be a ValueError, a TypeError or an OSError, raised by the library itself and not by
     what it is built on, which names the file, and what was expected or is to be done.
     """
-    words = f"{type(error).__name__}: {str(error)[:300]}"
-    if type(error) not in (ValueError, TypeError) and not _of_system(error):
-        return f"another class of error: {words} {_place(error)}"
-    if LIBRARY not in traceback.extract_tb(error.__traceback__)[-1].filename:
-        return f"raised elsewhere: {words} {_place(error)}"
-    if path.name not in str(error):
-        return f"does not name the file: {words}"
-    if not any(sign in str(error) for sign in ("expected", ";")):
-        return f"does not say what to do: {words}"
-    if not str(error).isprintable():
-        return f"is more than a line: {words!r}"
-    if len(str(error)) > 2_000:
-        return f"has {len(str(error))} letters: {words}"
+    told = str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    faults = {
+        "another class of error": type(error) not in (ValueError, TypeError)
+        and not _of_system(error),
+        "raised elsewhere": LIBRARY not in frames[-1].filename,
+        "does not name the file": path.name not in told,
+        "does not say what to do": not any(sign in told for sign in ("expected", ";")),
+        "is more than a line": not told.isprintable(),
+        f"has {len(told)} letters": len(told) > 2_000,
+    }
+    own = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if LIBRARY in f.filename]
+    for fault, is_so in faults.items():
+        if is_so:
+            return f"{fault}: {type(error).__name__}: {told[:300]} {own[-1:]}"
     return ""
 
 
 def _of_system(error: BaseException) -> bool:
     return isinstance(error, OSError) and type(error).__module__ == "builtins"
-
-
-def _place(error: BaseException) -> str:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if LIBRARY in f.filename]
-    return f"({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
 def resident_mb(*, peak: bool = False, reset: bool = False) -> float:
