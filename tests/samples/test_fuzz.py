@@ -198,6 +198,7 @@ CHILD = """
 import json, os, sys, time
 first = int(sys.argv[sys.argv.index("--first") + 1])
 last = first + int(sys.argv[sys.argv.index("--inputs") + 1])
+print(json.dumps({"number": -1}), flush=True)
 for number in range(first, last):
     if number == 3:
         os.abort()
@@ -210,12 +211,18 @@ for number in range(first, last):
 
 def test_a_child_that_crashes_or_hangs_is_noticed(tmp_path):
     (tmp_path / "child.py").write_text(CHILD)
-    told = list(readers.reports("npy", range(7), 0, 0.4, tmp_path / "child.py"))
+    told = list(readers.reports("npy", range(7), 0, 0.8, tmp_path / "child.py"))
     assert [report["number"] for report in told] == list(range(7))
     wrong = {report["number"]: report["wrong"] for report in told if report["wrong"]}
     assert list(wrong) == [3, 5]
     assert "status -6" in wrong[3]
     assert "hung" in wrong[5]
+
+
+def test_a_child_that_crashes_before_the_first_input_is_noticed_once(tmp_path):
+    (tmp_path / "child.py").write_text("import os; os.abort()")
+    (told,) = readers.reports("npy", range(7), 0, 5.0, tmp_path / "child.py")
+    assert "before the first input the process ended with status -6" in told["wrong"]
 
 
 @pytest.mark.slow

@@ -146,6 +146,9 @@ class _CsvFile:
 
     def _describe(self, field: Any, column: Any) -> str:
         """Say what a column holds, with the first cell that is no number."""
+        if column is not None and self._pa.types.is_timestamp(field.type):
+            # as text at once: nanoseconds would become objects of pandas, if it is there
+            column = column.cast(self._pa.timestamp(field.type.unit)).cast(self._pa.string())
         texts = [] if column is None else [str(cell) for cell in column.to_pylist()]
         for row, text in enumerate(texts):
             if not _are_numbers([text]) and text != "None":
