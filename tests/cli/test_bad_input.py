@@ -134,7 +134,7 @@ def test_bad_usage_is_one_line_and_leaves_nothing(name, refused, data, models, h
 
 BAD_FILES = {
     "text": ("a,b\n1,2\n3,wide\n", "column 'b' of rows.csv holds text, such as 'wide' in line 3"),
-    "nothing": ("", "rows.csv cannot be read as CSV: Empty CSV file"),
+    "nothing": ("", "rows.csv cannot be read as CSV (Empty CSV file)"),
     "names alone": ("a,b\n", "rows.csv has no rows"),
     "a missing number": ("a,b\n1,2\n3,\n", "rows.csv: feature 'b' contains NaN in 1 row"),
     "an infinite number": ("a,b\n1,2\n3,inf\n", "'b'"),

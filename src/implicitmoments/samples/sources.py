@@ -105,15 +105,11 @@ class Source(ABC):
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return the columns of some rows, by numbers in ascending order, in memory."""
         taken: list[Block] = []
-        edges = np.arange(0, (self.n_rows or 0) + PICKED_ROWS, PICKED_ROWS)
-        for low, high in zip(
-            *(np.searchsorted(rows, e) for e in (edges[:-1], edges[1:])), strict=True
-        ):
-            if high > low:
-                near = rows[low:high]
-                span = range(int(near[0]), int(near[-1]) + 1)
-                block = self.read(span, RowDraws(0, span, (Stream.ROWS,)))
-                taken.append(_take(block, near - span.start))
+        cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
+        for near in np.split(rows, cuts):
+            span = range(int(near[0]), int(near[-1]) + 1)
+            block = self.read(span, RowDraws(0, span, (Stream.ROWS,)))
+            taken.append(_take(block, near - span.start))
         xp = namespace_of(taken[0]["x"])
         return {name: xp.concat([part[name] for part in taken]) for name in taken[0]}
 
