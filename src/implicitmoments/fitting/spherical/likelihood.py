@@ -192,8 +192,8 @@ def _gather_plain(rows: Rows, mixture: Mixture) -> Sums:
 
     For :math:`z = (x - c) / s` and one variance v, :math:`z \cdot \mu_i / v` is a product of x
     less a number of the component, and :math:`-|z|^2 / 2v` adds to the likelihood what all rows
-    make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2` components get
-    what gives each the same variance: a shared one asks for no more.
+    make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2`
+    components get what gives each the same variance: a shared one asks for no more.
     """
     center = np.zeros(rows.d) if rows.center is None else rows.center
     v, s = float(mixture.variances[0]), rows.scale
