@@ -97,10 +97,12 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
     ax.figure.colorbar(drawn, ax=ax, label="rows", shrink=0.9, pad=0.02)
     ax.axline((low, low), (high, high), color=ink(), lw=1, ls="--", alpha=0.7)
     ax.set_aspect("equal", adjustable="box")
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("y")
+    ax.set_xlabel(f"predicted {some.label}")
+    ax.set_ylabel(some.label)
     share = 1 - np.var(y - predicted) / max(float(np.var(y)), np.finfo(np.float64).tiny)
-    thin_frame(ax, "Predicted and actual", f"{some.note}; R² {share:.4f} of these rows")
+    used = model.stats_.get("hypothesis", "model")
+    note = f"by the {used}; {some.note}; R² {share:.4f} of these rows"
+    thin_frame(ax, "Predicted and actual", note)
 
 
 @_draw.register(SphericalMixture)
