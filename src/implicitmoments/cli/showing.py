@@ -98,7 +98,9 @@ def report(  # noqa: PLR0913 (options, each described)
         fitted = implicitmoments.load(model)
         chosen = columns_for(fitted, file, Columns.typed(columns, target), labelled=True)
         with open_table(file, chosen) as source:
-            written = write_report(fitted, source, path=output, title=title)
+            rows = "standard input" if file == "-" else Path(file).name
+            names = f"Rows of {rows}, model {model.name}"
+            written = write_report(fitted, source, path=output, title=title, subtitle=names)
         if as_json:
             typer.echo(json.dumps({"output": str(written)}))
         elif not quiet:
