@@ -73,7 +73,7 @@ def test_as_many_lines_as_there_are_make_it_green(k):
     assert values[rank - 1] < floor  # a weak direction, which the lines do not rest on
     verdict = verdict_of(model, 900)
     assert verdict.good, verdict
-    assert any("none seems to be missing" in fact for fact in verdict.in_favour)
+    assert any("no peak is left" in fact for fact in verdict.in_favour)
     assert any("best by BIC" in fact for fact in verdict.in_favour) == (k == "auto")
     assert not any(re.search(r"[-−]\d", fact) for fact in verdict.in_favour)
 

@@ -40,7 +40,7 @@ def test_bic_is_told_from_the_best(fitted):
     model = copy.copy(fitted["RegressionMixture"].model)
     model.stats_ = model.stats_ | {"bic_by_n_components": {2: 130.0, 3: 100.0, 4: 105.5}}
     rows = dict(statistics_of(model).rows)
-    assert rows["BIC above the best"] == "3: best; 4: +5.5; 2: +30"
+    assert rows["BIC above the best"] == "3:\u00a0best; 4:\u00a0+5.5; 2:\u00a0+30"
     many = {k: 100.0 + k for k in range(1, 40)}
     model.stats_["bic_by_n_components"] = many
     assert dict(statistics_of(model).rows)["BIC above the best"].endswith("; … (39)")

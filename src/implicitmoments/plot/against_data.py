@@ -31,7 +31,7 @@ from implicitmoments.plot.rows import Some, asked, some_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["fit"]
+__all__ = ["compared", "fit"]
 
 MOST_ROWS = 5_000
 PROPOSALS = 1_000_000  # of a rejection sampler, about
@@ -107,26 +107,18 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
 
 @_draw.register(SphericalMixture)
 @_draw.register(SphericalMixtureDensity)
-def _draw_densities(model: Any, ax: Axes, some: Some) -> None:
-    drawn = model.sample(_affordable(model, len(some.x)))
-    points = drawn[0] if isinstance(drawn, tuple) else drawn
-    _compare_logs(ax, model.score_samples(some.given), model.score_samples(points), some)
-
-
 @_draw.register(RegressionMixtureDensity)
-def _draw_label_densities(model: RegressionMixtureDensity, ax: Axes, some: Some) -> None:
-    points, labels = model.sample(_affordable(model, len(some.x)))
-    logs = model.score_samples(some.given, some.y)
-    _compare_logs(ax, logs, model.score_samples(points, labels), some)
+def _draw_densities(model: Any, ax: Axes, some: Some) -> None:
+    rows, drawn = compared(model, some)
+    _compare(ax, rows, drawn)
+    ax.set_xlabel("log density under the model (nats)")
+    thin_frame(ax, "Log densities of rows", f"{some.note}, and {len(drawn):,} from the model")
 
 
 @_draw.register(RegressionMixture)
 def _draw_residuals(model: RegressionMixture, ax: Axes, some: Some) -> None:
-    _, labels, _ = model.sample(X=some.given)
-    left = _residuals(model, some, some.y)
-    expected = _residuals(model, some, np.asarray(to_numpy(labels), dtype=np.float64))
     ax.set_xlabel("residual from the likeliest line (σ)")
-    _compare(ax, left, expected)
+    _compare(ax, *compared(model, some))
     thin_frame(ax, "Residuals", f"{some.note}, and as many labels drawn from the model")
 
 
@@ -146,11 +138,43 @@ def _draw_distances(model: SphericalMixtureClusterer, ax: Axes, some: Some) -> N
     thin_frame(ax, "Distances within clusters", some.note)
 
 
-def _compare_logs(ax: Axes, rows: Any, drawn: Any, some: Some) -> None:
-    own, other = (np.asarray(to_numpy(logs), dtype=np.float64) for logs in (rows, drawn))
-    _compare(ax, own, other)
-    ax.set_xlabel("log density under the model (nats)")
-    thin_frame(ax, "Log densities of rows", f"{some.note}, and {len(other):,} from the model")
+@singledispatch
+def compared(model: Any, some: Some) -> tuple[Floats, Floats]:  # noqa: ARG001
+    """Return a number for each row, and as many of rows drawn from the model.
+
+    Both have one law if the model is right: log densities, or residuals from the likeliest line.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        As :func:`implicitmoments.plot.rows.asked` returns it.
+    some : Some
+    """
+    raise TypeError(f"nothing is drawn from {type(model).__name__}")
+
+
+@compared.register(SphericalMixture)
+@compared.register(SphericalMixtureDensity)
+def _compared_rows(model: Any, some: Some) -> tuple[Floats, Floats]:
+    drawn = model.sample(_affordable(model, len(some.x)))
+    points = drawn[0] if isinstance(drawn, tuple) else drawn
+    return _floats(model.score_samples(some.given)), _floats(model.score_samples(points))
+
+
+@compared.register
+def _compared_labelled(model: RegressionMixtureDensity, some: Some) -> tuple[Floats, Floats]:
+    drawn = model.sample(_affordable(model, len(some.x)))
+    return _floats(model.score_samples(some.given, some.y)), _floats(model.score_samples(*drawn))
+
+
+@compared.register
+def _compared_labels(model: RegressionMixture, some: Some) -> tuple[Floats, Floats]:
+    _, labels, _ = model.sample(X=some.given)
+    return _residuals(model, some, some.y), _residuals(model, some, _floats(labels))
+
+
+def _floats(array: Any) -> Floats:
+    return np.asarray(to_numpy(array), dtype=np.float64)
 
 
 def _compare(ax: Axes, rows: Floats, drawn: Floats) -> None:

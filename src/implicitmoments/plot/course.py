@@ -90,7 +90,8 @@ def _draw_loss(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
     _fit_scale(ax, shown)
     ax.set_ylabel("mean squared error")
     ax.set_xlabel("step of the polish")
-    note = f"ends at {losses[-1]:.3g}"
+    end = losses[-1]
+    note = "ends at " + (f"{end:,.0f}" if 1e3 <= end < 1e7 else f"{end:.3g}")
     if stats.get("hypothesis") == "polynomial":
         note += "; the polynomial predicts instead"
     return _finish(ax, model, "Convergence of the network", note)

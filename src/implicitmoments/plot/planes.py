@@ -106,7 +106,8 @@ def _draw_means(model: Any, ax: Axes, some: Some) -> None:
         ax.set_aspect("equal", adjustable="datalim")
         note += "; circles: one standard deviation"
     _axes_of(ax, some, plane, "principal direction of the means", second="density")
-    thin_frame(ax, counted(len(means), "component"), note)
+    what = "cluster" if isinstance(model, SphericalMixtureClusterer) else "component"
+    thin_frame(ax, counted(len(means), what), note)
 
 
 @_draw.register(RegressionMixture)

@@ -46,6 +46,11 @@ class Evidence:
         told = list(facts)
         return cls(tuple(s for good, s in told if good), tuple(s for good, s in told if not good))
 
+    def joined(self, facts: Iterable[tuple[bool, str]]) -> Evidence:
+        """Return the same with further sentences."""
+        more = Evidence.told(facts)
+        return Evidence(self.pro + more.pro, self.con + more.con)
+
 
 @singledispatch
 def evidence_of(model: Any) -> Evidence:  # noqa: ARG001 (of a model without numbers of its own)
@@ -81,7 +86,7 @@ def _of_lines(model: RegressionMixture) -> Evidence:
     if left is not None and math.isfinite(left):
         lines = "the line is" if k == 1 else f"the {k} lines are"
         if left <= usual:
-            words = "no peak is left that noise does not make: none seems to be missing."
+            words = f"no peak is left that noise does not make ({left:.1f} standard errors)."
             facts.append((True, f"Once {lines} taken away, {words}"))
         elif not _said(stats, "peak"):
             words = f"a peak of {left:.1f} standard errors is left, more than noise makes "
@@ -152,10 +157,12 @@ def _of_sum(model: ActivationSumRegressor) -> Evidence:
     if polynomial is None or not math.isfinite(polynomial):
         return Evidence()
     if network is None:
-        words = f"The polynomial's squared error on new rows is expected to be {polynomial:.3g}."
+        words = (
+            f"The polynomial's squared error on new rows is expected to be {_size(polynomial)}."
+        )
         return Evidence((words,))
-    errors = f"expected squared error on new rows is {network:.3g}, the polynomial's "
-    errors += f"{polynomial:.3g}"
+    errors = f"expected squared error on new rows is {_size(network)}, the polynomial's "
+    errors += _size(polynomial)
     if stats["hypothesis"] == "network":
         return Evidence((f"The network's {errors}.",))
     if _said(stats, "polynomial is expected"):
@@ -212,3 +219,8 @@ def _percent(part: float) -> str:
 def _times(ratio: float) -> str:
     """Write two digits, and no powers of ten."""
     return f"{float(f'{ratio:.2g}'):,.{0 if ratio >= 10 else 1}f}"
+
+
+def _size(value: float) -> str:
+    """Write three digits, with powers of ten where they are shorter."""
+    return f"{value:,.0f}" if 1e3 <= value < 1e7 else f"{value:.3g}"

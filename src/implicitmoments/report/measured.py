@@ -24,6 +24,10 @@ def _percent(part: float) -> str:
     return f"{part:.3g}" if part > 1 else "under 0.01%" if 0 < part < 1e-4 else f"{part:.2%}"
 
 
+def _unless_rare(part: float) -> str:
+    return _percent(part) if part >= 1e-3 else ""
+
+
 def _two_digits(value: float) -> float:
     return float(f"{value:.2g}")
 
@@ -33,7 +37,7 @@ def _start(kind: str) -> str:
 
 
 def _by_number(values: Mapping[Any, float]) -> str:
-    return _listed([f"{n}: {short(value)}" for n, value in sorted(values.items())])
+    return _listed([f"{n}:\u00a0{short(value)}" for n, value in sorted(values.items())])
 
 
 def _above_best(values: Mapping[Any, float]) -> str:
@@ -42,7 +46,9 @@ def _above_best(values: Mapping[Any, float]) -> str:
     if not ranked:
         return ""
     best = ranked[0][1]
-    return _listed([f"{n}: {'best' if v == best else f'+{v - best:,.3g}'}" for n, v in ranked])
+    return _listed(
+        [f"{n}:\u00a0{'best' if v == best else f'+{v - best:,.3g}'}" for n, v in ranked]
+    )
 
 
 def _listed(words: list[str]) -> str:
@@ -110,7 +116,7 @@ WORDS = {
     ),
     "normalizer_error": Words("error of the normaliser", "A standard error."),
     "negative_rows": Words(
-        "rows of negative expansion", "Rows at which it is negative, and clipped.", _percent
+        "rows of negative expansion", "Rows at which it is negative, and clipped.", _unless_rare
     ),
     "noise_share": Words(
         "noise, of the spread about one line", "Its variance over that of the labels.", _percent

@@ -16,6 +16,7 @@ from implicitmoments.learners.summary import counted, findings_of
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.canvas import NoPictureError
 from implicitmoments.plot.rows import Some
+from implicitmoments.report.agreement import agreement_of
 from implicitmoments.report.captions import caption_of
 from implicitmoments.report.drawing import picture
 from implicitmoments.report.measured import statistics_of
@@ -82,7 +83,7 @@ def page_of(model: Any, some: Some, named: Named) -> str:
 
 
 def _body(model: Any, some: Some) -> Iterator[str]:
-    yield _verdict(verdict_of(model, some.total, some.target))
+    yield _verdict(verdict_of(model, some.total, some.target, agreement_of(model, some)))
     yield '<section><h2>Pictures</h2><div class="pictures">'
     yield from _pictures(model, some)
     yield "</div></section>\n<section><h2>Parameters</h2>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,9 @@ class Verdict:
         return not self.against
 
 
-def verdict_of(model: Any, n_rows: int, target: str = "y") -> Verdict:
+def verdict_of(
+    model: Any, n_rows: int, target: str = "y", agreement: Sequence[tuple[bool, str]] = ()
+) -> Verdict:
     """Judge a fitted model by what it measured and said.
 
     Parameters
@@ -49,10 +52,12 @@ def verdict_of(model: Any, n_rows: int, target: str = "y") -> Verdict:
     n_rows : int
     target : str
         The name of the labels.
+    agreement : sequence of tuple of bool and str
+        Whether rows look like draws from the model, and sentences about it.
     """
     rows, columns = counted(n_rows, "row"), counted(model.n_features_in_, "column")
     found = f"The fit found {name_of(model, target)} in {rows} of {columns}."
-    evidence = evidence_of(model)
+    evidence = evidence_of(model).joined(agreement)
     notes = tuple(_sentence(shortened(note)) for note in model.stats_["notes"])
     against = notes + evidence.con
     if len(against) == 1:
