@@ -1,6 +1,7 @@
 """Whether rows look like draws from the model: the right one passes, and a wrong one does not."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -80,6 +81,19 @@ def test_the_statistic_has_the_law_it_should(rng):
     doubled = np.hstack([features, features])
     assert wald(rng.normal(size=400), doubled)[1] == 4
     assert wald(features[:, 1] + rng.normal(size=400), features)[0] > 50
+
+
+def test_without_noise_there_is_nothing_to_compare(rng):
+    X = rng.normal(size=(200, 2))
+    for y in (2 * X[:, 0], np.ones(200)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", im.AssumptionWarning)
+            model = im.RegressionMixture(1).fit(X, y)
+        assert told(model, X, y) == []
+    rows = np.repeat(X[:2], 40, axis=0)
+    assert told(im.SphericalMixture(2, random_state=0).fit(rows), rows) == []
+    few = im.SphericalMixture(1).fit(X[:20])
+    assert told(few, X[:20]) == []
 
 
 def test_few_rows_have_few_features(rng):

@@ -258,6 +258,25 @@ def test_labels_are_named_wherever_they_are_told(fitted, tmp_path, name):
     assert not re.search(r"<text[^>]*>y</text>", text)
 
 
+def test_what_is_not_known_is_a_dash(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = np.maximum(X[:, 0], 0)
+    models = [
+        (im.RegressionMixture(1).fit(X, X[:, 0]), X[:, 0]),  # no noise, and no standard errors
+        (
+            im.ActivationSumRegressor(n_components=1, degree=2, method="paper", refine=False).fit(
+                X, y
+            ),
+            y,
+        ),
+        (im.ActivationSumRegressor(n_components=1).fit(X, np.ones(200)), np.ones(200)),
+    ]
+    for model, labels in models:
+        text = write_report(model, X, labels, tmp_path / "r.html").read_text("utf-8")
+        assert ">nan<" not in text
+    assert "Fit against data" in text
+
+
 def test_one_of_everything_is_said_in_the_singular(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 1))

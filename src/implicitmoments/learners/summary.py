@@ -89,7 +89,7 @@ def findings_of(model: Any) -> dict[str, str]:
     stats = getattr(model, "stats_", {})
     found |= {words: _told(stats[name]) for name, words in MEASURED.items() if name in stats}
     used = stats.get("hypothesis", "")
-    if f"{used}_error" in stats:
+    if np.isfinite(stats.get(f"{used}_error", np.nan)):  # the paper's method measures none
         found[f"expected squared error of the {used}"] = _told(stats[f"{used}_error"])
     return found
 

@@ -84,6 +84,8 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
     y = some.y
     predicted = np.asarray(to_numpy(model.predict(some.given)))
     low, high = min(predicted.min(), y.min()), max(predicted.max(), y.max())
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
     drawn = ax.hexbin(
         predicted,
         y,
@@ -94,8 +96,9 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
         extent=(low, high, low, high),
         lw=0.1,
     )
+    drawn.set_clim(1, max(10.0, float(np.max(np.asarray(drawn.get_array())))))
     ax.figure.colorbar(drawn, ax=ax, label="rows", shrink=0.9, pad=0.02)
-    ax.axline((low, low), (high, high), color=ink(), lw=1, ls="--", alpha=0.7)
+    ax.axline((low, low), slope=1, color=ink(), lw=1, ls="--", alpha=0.7)
     ax.set_aspect("equal", adjustable="box")
     ax.set_xlabel(f"predicted {some.label}")
     ax.set_ylabel(some.label)

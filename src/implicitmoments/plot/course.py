@@ -27,6 +27,7 @@ __all__ = ["convergence"]
 
 SPREAD = 10.0  # the largest over the smallest, from which magnitudes are shown
 ROUNDING = 1e-15  # of a level: less is not told apart
+FOOT = 1e-3  # of tol: less is drawn there, as is the last step, which leaves nothing
 
 
 def convergence(model: Any, ax: Axes | None = None) -> Axes:
@@ -65,7 +66,7 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
 
 def _draw_likelihood(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
     levels = np.asarray(history, dtype=np.float64)
-    least = ROUNDING * max(1.0, float(np.abs(levels).max()))
+    least = max(ROUNDING * max(1.0, float(np.abs(levels).max())), FOOT * model.tol)
     left = np.maximum(levels.max() - levels, least)
     _draw_steps(ax, left, "what EM has yet to gain")
     ax.set_yscale("log")

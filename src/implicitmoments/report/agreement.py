@@ -25,6 +25,8 @@ RARE = 1 / 1_500
 DRAWN = (SphericalMixture, SphericalMixtureDensity, RegressionMixture, RegressionMixtureDensity)
 DRAWS = 4  # labels that are drawn for each row
 ROWS_PER_FEATURE = 20
+FEWEST = 50  # rows, below which chance makes all there is
+LEAST_NOISE = 1e-5  # of the spread of the rows
 
 
 def agreement_of(model: Any, some: Some) -> list[tuple[bool, str]]:
@@ -39,16 +41,25 @@ def agreement_of(model: Any, some: Some) -> list[tuple[bool, str]]:
     -------
     list of tuple of bool and str
         Whether they agree up to chance, and a sentence. Empty for models from which nothing is
-        drawn, and for rows that have weights, which pictures do not look at.
+        drawn, for few rows, for rows without noise, and for rows that have weights, which
+        pictures do not look at.
     """
     weighted = "weight" in getattr(model, "columns_", {})
-    if weighted or not isinstance(model, DRAWN):
+    if weighted or not isinstance(model, DRAWN) or len(some.x) < FEWEST or _exact(model, some):
         return []
     twin = asked(model)
     facts = [_same_law(twin, some)]
     if isinstance(model, RegressionMixture):
         facts.append(_everywhere(twin, some))
     return facts
+
+
+def _exact(model: Any, some: Some) -> bool:
+    """Say whether the noise is the least that a fit assumes, whatever that of the rows is."""
+    if isinstance(model, RegressionMixture):
+        return float(np.max(to_numpy(model.noise_))) <= LEAST_NOISE * float(some.y.std() or 1.0)
+    variance = float(np.max(to_numpy(getattr(model, "variance_", np.inf))))
+    return variance <= LEAST_NOISE * float(some.x.var(axis=0).sum())
 
 
 def _same_law(model: Any, some: Some) -> tuple[bool, str]:

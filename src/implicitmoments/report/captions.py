@@ -74,7 +74,9 @@ FIT = {
 }
 FIT["SphericalMixtureDensity"] = FIT["RegressionMixtureDensity"] = FIT["SphericalMixture"]
 EM = Caption(
-    "Convergence", "What EM had yet to gain after each pass over the rows; below tol it ends."
+    "Convergence",
+    "What EM had yet to gain at each pass over the rows; below tol it ends. At the foot: a "
+    "thousandth of tol, or less.",
 )
 NETWORK = Caption(
     "Convergence",

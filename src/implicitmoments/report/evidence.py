@@ -175,6 +175,8 @@ def _standing(stats: Mapping[str, Any], k: int) -> list[tuple[bool, str]]:
     values, floor = stats["spectra"][0], float(stats["noise_floor"][0])
     weakest, further = float(values[k - 1]), float(values[k]) if len(values) > k else 0.0
     if weakest <= NEAR * floor:
+        if _said(stats, "at the noise floor"):
+            return []
         times = f", {_times(weakest / floor)} times as large" if weakest > 0 else ""
         words = f"The moments alone do not tell the {k} components apart: the weakest is not "
         return [(False, f"{words}clear of the noise{times}.")]
@@ -203,7 +205,8 @@ def _by_bic(bics: Mapping[int, float], k: int, what: str, most: int) -> list[tup
     if others[near] < BARELY:
         words = f"The criterion (BIC) hardly tells {k} from {counted(near, what)}."
         return [(False, words)]
-    words = f"{counted(k, what)} are best by BIC of the {min(bics)} to {max(bics)} compared; "
+    best = f"{counted(k, what)} {'is' if k == 1 else 'are'} best by BIC"
+    words = f"{best} of the {min(bics)} to {max(bics)} compared; "
     return [(True, f"{words}the next, {near}, has {others[near]:,.3g} more.")]
 
 

@@ -146,7 +146,9 @@ def statistics_of(model: Any) -> Table:
     shown = {key: words for key, words in WORDS.items() if key in model.stats_}
     rows = [[words.name, words.told(model.stats_[key])] for key, words in shown.items()]
     told = [(row, words.meaning) for row, words in zip(rows, shown.values(), strict=True)]
-    kept = [(row, meaning) for row, meaning in told if row[1] not in ("", None)]
+    kept = [
+        (row, meaning) for row, meaning in told if row[1] not in ("", None) and row[1] == row[1]
+    ]
     return Table(
         "Statistics",
         ["statistic", "value"],

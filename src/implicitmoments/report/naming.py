@@ -33,7 +33,7 @@ def name_of(model: Any, target: str = "y") -> str:
     if own in DENSITIES:
         return DENSITIES[own].format(degree=model.degree_) + of_target
     if model.stats_.get("hypothesis") == "polynomial":
-        return f"a polynomial of degree {model.degree_} for {target}"
+        return f"a polynomial of degree {model.degree_}" + of_target.replace(" of ", " for ", 1)
     one, several = MIXTURES[own]
     k = number_of(model)
     labels = of_target if own == "RegressionMixture" else of_target.replace(" of ", " for ", 1)

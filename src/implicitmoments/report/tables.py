@@ -220,6 +220,8 @@ def short(value: Any) -> str:
     if isinstance(value, Integral):
         return f"{int(value):,}"
     if _is_number(value):
+        if not np.isfinite(float(value)):
+            return "–" if np.isnan(float(value)) else "∞" if value > 0 else "−∞"
         return f"{float(value):.{DIGITS}g}".replace("-", "−")
     return str(value)
 
