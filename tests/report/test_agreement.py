@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import ks_2samp
+from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.plot.rows import some_rows
@@ -111,3 +112,10 @@ def test_where_nothing_is_compared(fitted):
     weighted = copy.copy(model)
     weighted.columns_ = {"weight": "count"}
     assert told(weighted, X) == []
+    for name in ("SphericalMixtureDensity", "RegressionMixture", "RegressionMixtureDensity"):
+        _, X, y = fitted[name]
+        counts = np.where(np.arange(len(X)) % 2, 3.0, 1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", im.AssumptionWarning)
+            model = clone(fitted[name].model).fit(X, y, sample_weight=counts)
+        assert told(model, X, y) == []

@@ -44,14 +44,24 @@ def agreement_of(model: Any, some: Some) -> list[tuple[bool, str]]:
         drawn, for few rows, for rows without noise, and for rows that have weights, which
         pictures do not look at.
     """
-    weighted = "weight" in getattr(model, "columns_", {})
-    if weighted or not isinstance(model, DRAWN) or len(some.x) < FEWEST or _exact(model, some):
+    if not isinstance(model, DRAWN) or len(some.x) < FEWEST:
+        return []
+    if _weighted(model) or _exact(model, some):
         return []
     twin = asked(model)
     facts = [_same_law(twin, some)]
     if isinstance(model, RegressionMixture):
         facts.append(_everywhere(twin, some))
     return facts
+
+
+def _weighted(model: Any) -> bool:
+    """Say whether rows counted differently, as far as the model knows."""
+    stats = model.stats_
+    if isinstance(model, RegressionMixture):
+        return not math.isclose(model._standard.mass, stats["n_rows"])
+    counted = stats.get("rows_counted", 1), stats.get("rows_used", 1)
+    return "weight" in getattr(model, "columns_", {}) or not math.isclose(*counted)
 
 
 def _exact(model: Any, some: Some) -> bool:
