@@ -1,168 +1,224 @@
-"""What this library and its peers in Python do, tried out one by one.
+"""What this library and its peers do: the tables of docs/comparison.md, every cell tried.
 
-Run: python benchmarks/features.py        (flexmix and mixtools: Rscript benchmarks/features.R)
+Run: python benchmarks/features.py                              the tables
+     python benchmarks/features.py --saw [ROW ...]              what each probe saw
+     python benchmarks/features.py --check docs/comparison.md   fail where the page says otherwise
 
-Rows of docs/comparison.md rest on lines that this prints. Packages that are not installed are left
-out: pip install "implicitmoments[peers]" tensorly.
+Needs: pip install "implicitmoments[cli,dask,peers]" tensorly array-api-strict pandas, and
+R with flexmix, mixtools, mvtnorm, lme4 and glmnet (Debian: r-cran-flexmix and so on).
+A package that is missing has no column and is not checked.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import tempfile
+import argparse
+import os
+import shutil
+import subprocess
+import sys
 import warnings
-from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from feature_probes import Cell
 
-RNG = np.random.default_rng(0)
-X = np.concatenate([RNG.normal(size=(300, 2)), RNG.normal(size=(300, 2)) * 0.5 + 6])
-HOLES = np.where(RNG.random(X.shape) < 0.02, np.nan, X)
-WEIGHTS = RNG.uniform(0.5, 1.5, len(X))
+Found = dict[str, dict[str, Cell]]  # package, row, cell
 
-
-def works(attempt: Callable[[], Any]) -> str:
-    """Say whether something runs, and if not, why."""
-    try:
-        attempt()
-    except (TypeError, ValueError, AttributeError, ImportError, MemoryError, RuntimeError) as why:
-        return f"no ({type(why).__name__}: {str(why).splitlines()[0][:70]})"
-    return "yes"
-
-
-def try_ours() -> Iterator[tuple[str, str]]:
-    """Try this library."""
-    import implicitmoments as im  # noqa: PLC0415
-
-    fitted = im.SphericalMixture(2, random_state=0).fit(X)
-    lines = im.RegressionMixture(2, random_state=0).fit(X[:, :1], X[:, 1])
-    yield "shared variance", f"{np.ndim(fitted.variance_) == 0}"
-    yield "sample_weight", works(lambda: im.SphericalMixture(2).fit(X, sample_weight=WEIGHTS))
-    yield "rows in pieces", works(lambda: im.SphericalMixture(2).partial_fit(X).partial_fit(X))
-    yield "missing values", works(lambda: im.SphericalMixture(2).fit(HOLES))
-    yield "number chosen", works(lambda: im.SphericalMixture("auto").fit(X))
-    yield "standard errors of coefficients", f"{lines.coef_errors_.shape}"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.npy"
-        np.save(path, X)
-        journal = path.with_name("journal")
-        yield "file", works(lambda: im.SphericalMixture(2).fit(path))
-        yield "checkpoint", works(lambda: im.SphericalMixture(2).fit(path, checkpoint=journal))
-    strict = importlib.import_module("array_api_strict")
-    yield "other arrays", works(lambda: im.SphericalMixture(2).fit(strict.asarray(X)))
-    dask = importlib.import_module("dask.array")
-    yield "Dask", works(lambda: im.SphericalMixture(2).fit(dask.from_array(X, chunks=(200, 2))))
-    wild = np.concatenate([X, [[1e6, 1e6]]])
-    counted = im.SphericalMixture(2, random_state=0).fit(wild).stats_["outliers"]
-    yield "outliers left out", str(int(counted))
-
-
-def try_scikit_learn() -> Iterator[tuple[str, str]]:
-    """Try scikit-learn's GaussianMixture."""
-    from sklearn.mixture import GaussianMixture  # noqa: PLC0415
-    from sklearn.utils import get_tags  # noqa: PLC0415
-    from sklearn.utils.discovery import all_estimators  # noqa: PLC0415
-
-    spherical = GaussianMixture(2, covariance_type="spherical").fit(X)
-    yield (
-        "estimators with mixture in their name",
-        str([n for n, _ in all_estimators() if "ixtur" in n]),
-    )
-    yield "variances of spherical components", f"{spherical.covariances_.shape}"
-    yield "full covariances", works(lambda: GaussianMixture(2).fit(X))
-    yield "default start", f"{GaussianMixture().init_params}, n_init={GaussianMixture().n_init}"
-    yield "sample_weight", works(lambda: GaussianMixture(2).fit(X, sample_weight=WEIGHTS))
-    yield "partial_fit", str(hasattr(GaussianMixture, "partial_fit"))
-    yield "missing values", works(lambda: GaussianMixture(2).fit(HOLES))
-    yield "bic", str(hasattr(GaussianMixture, "bic"))
-    for start in ("kmeans", "random"):
-        tags = get_tags(GaussianMixture(init_params=start))
-        yield f"other arrays, init_params={start!r}", str(tags.array_api_support)
-    wild = np.concatenate([X, [[1e6, 1e6]]])
-    yield (
-        "weights with one row at 1e6",
-        str(GaussianMixture(2, random_state=0).fit(wild).weights_.round(3)),
-    )
-
-
-def try_pomegranate() -> Iterator[tuple[str, str]]:
-    """Try pomegranate's GeneralMixtureModel."""
-    torch = importlib.import_module("torch")
-    model: Any = importlib.import_module("pomegranate.gmm").GeneralMixtureModel
-    normal: Any = importlib.import_module("pomegranate.distributions").Normal
-    rows = torch.tensor(X, dtype=torch.float32)
-
-    def make(kind: str = "diag") -> Any:
-        return model([normal(covariance_type=kind) for _ in range(2)], random_state=0)
-
-    spherical = make("sphere").fit(rows)
-    shapes = [tuple(part.covs.shape) for part in spherical.distributions]
-    yield "variances of spherical components", f"one each: {shapes}"
-    yield "full covariances", works(lambda: make("full").fit(rows))
-    yield "default start", str(inspect.signature(model).parameters["init"].default)
-    yield "sample_weight", works(lambda: make().fit(rows, torch.tensor(WEIGHTS)[:, None].float()))
-    pieces = make().fit(rows)
-    yield (
-        "rows in pieces",
-        works(
-            lambda: ([pieces.summarize(part) for part in rows.split(100)], pieces.from_summaries())
-        ),
-    )
-    holes = torch.masked.MaskedTensor(rows, torch.tensor(~np.isnan(HOLES)))
-    yield "missing values, as a masked tensor", works(lambda: make().fit(holes))
-    yield "bic", str(hasattr(model, "bic"))
-    yield (
-        "modules",
-        ", ".join(
-            sorted(
-                p.stem for p in Path(importlib.import_module("pomegranate").__path__[0]).iterdir()
-            )
-        ),
-    )
-
-
-def try_tensorly() -> Iterator[tuple[str, str]]:
-    """Try tensorly's symmetric decomposition and its memory."""
-    tl = importlib.import_module("tensorly")
-    power: Any = importlib.import_module(
-        "tensorly.decomposition"
-    ).symmetric_parafac_power_iteration
-    for k in (3, 7):
-        vectors = np.linalg.qr(RNG.normal(size=(k, k)))[0][:, :5] if k > 5 else np.eye(5)[:k]
-        vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        tensor = tl.tensor(np.einsum("ia,ib,ic->abc", vectors, vectors, vectors))
-        factor = power(tensor, k)[1]
-        cosines = np.abs(factor.T @ vectors.T / np.linalg.norm(factor, axis=0)[:, None]).max(
-            axis=0
-        )
-        yield f"{k} vectors in 5 features, least cosine", f"{cosines.min():.2f}"
-    yield "a tensor of order 12 in 20 features", works(lambda: tl.tensor(np.zeros((20,) * 12)))
-
-
-PEERS = {
-    "implicitmoments": try_ours,
-    "scikit-learn": try_scikit_learn,
-    "pomegranate": try_pomegranate,
-    "tensorly": try_tensorly,
+MODULES = {
+    "implicitmoments": "ours",
+    "scikit-learn": "scikit_learn",
+    "pomegranate": "pomegranate",
+    "tensorly": "tensorly",
+}
+FITS_ROWS = ["implicitmoments", "scikit-learn", "pomegranate", "flexmix", "mixtools"]
+EVERYONE = [*FITS_ROWS, "tensorly"]
+TABLES: dict[str, tuple[list[str], list[str]]] = {
+    "Models": (
+        EVERYONE,
+        [
+            "spherical Gaussians, a variance each",
+            "spherical Gaussians, one variance",
+            "diagonal covariances",
+            "full covariances",
+            "one full covariance for all",
+            "factor analysers",
+            "other families (Poisson, gamma, …)",
+            "components of free shape",
+            "features of different families",
+            "linear regressions",
+            "generalised linear models",
+            "random effects",
+            "smooth or penalised terms",
+            "weights that depend on x",
+            "rows in groups that share a component",
+            "positive sums of a known activation",
+            "density without components, from moments",
+            "hidden Markov models, Bayesian networks",
+            "moments of an order beyond memory",
+            "more hidden vectors than features, by moments",
+            "decomposition of a given tensor",
+            "Tucker, tensor train, tensor regression",
+        ],
+    ),
+    "Fitting": (
+        FITS_ROWS,
+        [
+            "start",
+            "several starts",
+            "a start of your own",
+            "EM",
+            "stochastic or hard EM",
+            "weights of rows",
+            "number of components",
+            "criteria",
+            "bootstrap test of the number",
+            "standard errors",
+            "far rows",
+            "missing values",
+            "light components",
+            "prior on parameters",
+            "floor under variances",
+            "parameters held fixed",
+            "labels of some rows known",
+            "predicts new rows",
+            "density of new rows",
+            "draws rows",
+        ],
+    ),
+    "Rows and machines": (
+        FITS_ROWS,
+        [
+            "rows in pieces",
+            "rows in files",
+            "goes on after an interruption",
+            "other arrays, GPU",
+            "float32 in, float32 out",
+            "rows on Dask",
+            "sparse rows",
+        ],
+    ),
+    "Around a fit": (
+        FITS_ROWS,
+        [
+            "scikit-learn's conventions",
+            "data frames",
+            "saved to a file",
+            "command line",
+            "report",
+            "pictures",
+            "data sets shipped",
+        ],
+    ),
+    "The projects": (
+        EVERYONE,
+        [
+            "version tried",
+            "state, in its own words",
+            "known since",
+            "licence",
+        ],
+    ),
 }
 
 
-def main() -> None:
-    """Print a table of what was found."""
-    warnings.simplefilter("ignore")
-    print("| package | what | found |\n|---|---|---|")
-    for name, attempt in PEERS.items():
+def probe_python(wanted: set[str]) -> Found:
+    """Run the probes of the Python packages that are installed."""
+    found: Found = {}
+    for package, module in MODULES.items():
         try:
-            named = f"{name} {version(name)}"
-        except PackageNotFoundError:
+            probes = import_module(f"feature_probes.{module}").probes()
+        except ModuleNotFoundError as error:
+            print(f"{package} is left out: {error}", file=sys.stderr)
             continue
-        for what, found in attempt():
-            print(f"| {named} | {what} | {found} |")
+        found[package] = {row: probe() for row, probe in probes.items() if row in wanted}
+    return found
+
+
+def probe_r() -> Found:
+    """Run features.R, which prints package, row, cell and what it saw between tabs."""
+    if shutil.which("Rscript") is None:
+        print("flexmix and mixtools are left out: there is no Rscript", file=sys.stderr)
+        return {}
+    script = Path(__file__).with_name("features.R")
+    done = subprocess.run(["Rscript", script], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: Found = {}
+    for line in done.stdout.splitlines():
+        package, row, cell, saw = line.split("\t")
+        found.setdefault(package, {})[row] = (cell, saw)
+    return found
+
+
+def tables(found: Found) -> dict[str, list[str]]:
+    """Return the lines of each table, for the packages that were probed."""
+    written = {}
+    for title, (columns, rows) in TABLES.items():
+        there = [column for column in columns if column in found]
+        lines = [f"| | {' | '.join(there)} |", "|---" * (len(there) + 1) + "|"]
+        lines += [
+            f"| {row} | {' | '.join(found[package][row][0] for package in there)} |"
+            for row in rows
+        ]
+        written[title] = lines
+    return written
+
+
+def differences(page: str, found: Found) -> list[str]:
+    """Return the cells in which a page and the probes differ, either way."""
+    says = dict(cells_of(page.splitlines()))
+    seen = dict(cells_of([line for lines in tables(found).values() for line in lines]))
+    says = {key: cell for key, cell in says.items() if key[1] in found}
+    return [
+        f"{row}, {package}: the page says {says.get((row, package))!r},"
+        f" the probe {seen.get((row, package))!r}"
+        for row, package in sorted(says | seen)
+        if seen.get((row, package)) not in {says.get((row, package)), "?"}
+    ]
+
+
+def cells_of(lines: list[str]) -> list[tuple[tuple[str, str], str]]:
+    """Return row, package and words of every cell of the tables in a page."""
+    cells = []
+    columns: list[str] = []
+    for line in lines:
+        words = [word.strip() for word in line.strip().strip("|").split("|")]
+        if not line.startswith("|") or set(line) <= set("|-"):
+            continue
+        if line.startswith("| |"):
+            columns = words[1:]
+        else:
+            cells += [
+                ((words[0], column), w) for column, w in zip(columns, words[1:], strict=True)
+            ]
+    return cells
+
+
+def main() -> int:
+    """Print the tables, what was seen, or where a page differs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--saw", nargs="*", metavar="ROW", help="what each probe saw")
+    parser.add_argument("--check", type=Path, metavar="PAGE", help="fail if this page differs")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    os.environ["SCIPY_ARRAY_API"] = "1"  # scikit-learn takes torch tensors only with it
+    every = {row for _, rows in TABLES.values() for row in rows}
+    found = {**probe_python(set(options.saw or every)), **probe_r()}
+    if options.saw is not None:
+        for row in options.saw or sorted(every):
+            print(f"\n{row}")
+            for package in (p for p in EVERYONE if row in found.get(p, {})):
+                cell, saw = found[package][row]
+                print(f"  {package}: {cell}: {' '.join(saw.split())}")
+        return 0
+    if options.check is None:
+        for title, lines in tables(found).items():
+            print(f"\n## {title}\n", *lines, sep="\n")
+        return 0
+    wrong = differences(options.check.read_text(encoding="utf-8"), found)
+    print(*wrong, f"{len(wrong)} cells differ; packages tried: {', '.join(found)}", sep="\n")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

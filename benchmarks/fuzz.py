@@ -1,293 +1,52 @@
 """Hostile files: what a reader does with inputs that were made to break it.
 
 Run: python benchmarks/fuzz.py loader --inputs 10000
+     python benchmarks/fuzz.py readers --inputs 10000
+     python benchmarks/fuzz.py readers --kind zarr --first 312 --inputs 1
 
 ``loader`` gives ``implicitmoments.load`` files that were mutated byte by byte, with and without a
 checksum that fits, files whose header or document was rewritten, and bytes of no kind. Each must
 give a model or one ModelFileError, within the time limit and without running code: an audit hook
 notes what is compiled, executed, started, connected to, imported or opened for writing.
+
+``readers`` gives ``open_file`` as many .npy, Parquet, Arrow, CSV and Zarr files of each kind, or
+of one. Each must give finite rows, the same in two passes, or one error in the library's own words
+that names the file, within limits of time and memory, without running code and without leaving
+files behind. Child processes read them, for a reader in C that fails takes its process along.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import signal
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from hashlib import sha256
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from threading import get_ident
-from typing import Any
 
-import numpy as np
-import safetensors
-
-import implicitmoments as im
-
-ENTRY, BLANK = "implicitmoments", "0" * 64
-FORBIDDEN = ("exec", "compile", "import", "marshal.loads", "pickle.find_class", "code.__new__")
-FAMILIES = ("os.", "subprocess.", "socket.", "ctypes.", "shutil.", "urllib.", "tempfile.")
-HOSTILE: list[Any] = [
-    *(None, True, -1, 0, 2**70, 10**400, 1e308, "", "__class__", "os.system", "SphericalMixture"),
-    *([], {}, [[]], {"class": "Popen", "fields": {}}, {"class": "__import__", "fields": {}}),
-    *({"object": 0}, {"object": -1}, {"object": 10**9}, {"array": "means_"}, {"array": "x"}),
-    *({"tuple": "abc"}, {"tuple": 3}, {"range": [0, 10**18, 1]}, {"range": ["a"]}),
-    *({"type": "object"}, {"type": "eval"}, {"scalar": "float64", "value": "1"}),
-    *({"scalar": "int8", "value": 1000}, {"float": "1"}, {"float": "nan"}, {"maker": "relu"}),
-    *({"maker": "__doc__"}, {"words": [1]}, {"dict": [[[], 1]]}, {"dict": [[1, 2], [1, 3]]}),
-    *({"map": {"__class__": 1}}, {"array": "means_", "layout": [0, 0]}, {"array": ["x"]}),
-    {"class": "Activation", "fields": {"name": "cos", "parameters": {"tuple": [1e300]}}},
-    {"class": "Activation", "fields": {"name": "os", "parameters": {"tuple": []}}},
-]
-
-
-class LateError(BaseException):
-    """An input took longer than the limit; no Exception, so that nothing takes it for one."""
-
-
-class Watch:
-    """Notes what a reader must not do, while it is on."""
-
-    def __init__(self) -> None:
-        self.on, self.seen = False, Counter[str]()
-        self._thread = get_ident()
-        sys.addaudithook(self._hear)
-
-    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self.on or get_ident() != self._thread:
-            return
-        if event == "open":
-            mode, flags = args[1], args[2]
-            wrote = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-            if wrote or (isinstance(mode, str) and set(mode) & set("wax+")):
-                self.seen["open for writing"] += 1
-        elif event in FORBIDDEN or event.startswith(FAMILIES):
-            self.seen[event] += 1
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Stop what takes longer."""
-
-    def stop(*_: object) -> None:
-        raise LateError
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def split(data: bytes) -> tuple[dict[str, Any], dict[str, Any], bytes]:
-    """Return the header of a model file without its document, the document, and the arrays."""
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    return header, json.loads(header["__metadata__"][ENTRY]), data[8 + size :]
-
-
-def join(header: dict[str, Any], text: str, arrays: bytes) -> bytes:
-    """Make a file of parts, with a checksum that fits."""
-    written = json.dumps({**header, "__metadata__": {ENTRY: text}}).encode()
-    written += b" " * (-len(written) % 8)
-    return seal(len(written).to_bytes(8, "little") + written + arrays)
-
-
-def seal(data: bytes) -> bytes:
-    """Put the checksum that fits where there are 64 zeros."""
-    place = data.find(BLANK.encode())
-    if place < 0:
-        return data
-    return data[:place] + sha256(data).hexdigest().encode() + data[place + 64 :]
-
-
-def unseal(data: bytes) -> bytes:
-    """Put zeros in place of the checksum."""
-    checksum: str = split(data)[1]["checksum"]
-    return data.replace(checksum.encode(), BLANK.encode(), 1)
-
-
-def mutate_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    """Change, cut, repeat, insert or drop a few bytes."""
-    changed = bytearray(data)
-    n_changes = int(rng.integers(1, 4))
-    while n_changes > 0 or changed == data:
-        n_changes -= 1
-        place = int(rng.integers(len(changed) + 1))
-        length = int(rng.integers(1, 9)) if rng.random() < 0.8 else int(rng.integers(1, 3000))
-        kind = rng.choice(6, p=[0.1, 0.1, 0.1, 0.1, 0.2, 0.4])
-        if kind == 0:
-            del changed[place:]
-        elif kind == 1:
-            del changed[place : place + length]
-        elif kind == 2:
-            changed[place:place] = rng.bytes(length)
-        elif kind == 3:
-            changed[place:place] = changed[place : place + length]
-        elif kind == 4:
-            changed[place : place + length] = rng.bytes(length)
-        else:  # one letter, which is likelier to leave words that can be read
-            changed[place : place + 1] = bytes([int(rng.integers(32, 127))])
-    return bytes(changed)
-
-
-def mutate_text(text: str, rng: np.random.Generator) -> str:
-    """Change the text of a document: repeat names, nest deep, put in what JSON has no word for."""
-    values = ["[" * 5_000, "NaN", "-Infinity", "1e999", "9" * 5_000, '"\\ud800"', "\x00"]
-    values.append('{"tuple":[' * 3_000 + "]}" * 3_000)
-    members = ['"schema":1,', '"__class__":1,', '"fields":{},', '"checksum":"",']
-    of_value = rng.random() < 0.5
-    places = [i + 1 for i, letter in enumerate(text) if letter == (":" if of_value else "{")]
-    place = places[int(rng.integers(len(places)))]
-    if not of_value:
-        return text[:place] + members[int(rng.integers(len(members)))] + text[place:]
-    end = next(i for i in range(place, len(text)) if text[i] in ",}]")
-    return text[:place] + values[int(rng.integers(len(values)))] + text[end:]
-
-
-def mutate_json(root: Any, rng: np.random.Generator) -> Any:
-    """Change a few places of a document."""
-    for _ in range(int(rng.integers(1, 4))):
-        spots = list(_spots(root))
-        if not spots:
-            break
-        holder, key = spots[int(rng.integers(len(spots)))]
-        kind = rng.integers(6)
-        if kind == 0 and isinstance(holder, dict):
-            holder[str(rng.choice(["__class__", "predict", "fields", "x_", "é"]))] = holder.pop(
-                key
-            )
-        elif kind == 1:
-            del holder[key]
-        elif kind == 2:
-            other, name = spots[int(rng.integers(len(spots)))]
-            holder[key] = json.loads(json.dumps(other[name])) if _has(other, name) else None
-        elif kind == 3 and isinstance(holder[key], int | float):
-            holder[key] = int(rng.integers(-3, 3)) if rng.random() < 0.5 else float(rng.normal())
-        else:
-            holder[key] = json.loads(json.dumps(HOSTILE[int(rng.integers(len(HOSTILE)))]))
-    return root
-
-
-def _has(holder: Any, key: Any) -> bool:
-    return key in holder if isinstance(holder, dict) else key < len(holder)
-
-
-def _spots(root: Any) -> Iterator[tuple[Any, Any]]:
-    keys = list(root) if isinstance(root, dict) else range(len(root))
-    for key in keys:
-        yield root, key
-        if isinstance(root[key], dict | list):
-            yield from _spots(root[key])
-
-
-def mutations(data: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
-    """Return one hostile file and what was done to make it."""
-    header, document, arrays = split(data)
-    header.pop("__metadata__")
-    document["checksum"] = BLANK
-    text = json.dumps(document, separators=(",", ":"))
-    made: dict[str, Callable[[], bytes]] = {
-        "bytes": lambda: mutate_bytes(data, rng),
-        "bytes, sealed": lambda: seal(mutate_bytes(unseal(data), rng)),
-        "document, sealed": lambda: join(header, json.dumps(mutate_json(document, rng)), arrays),
-        "text, sealed": lambda: join(header, mutate_text(text, rng), arrays),
-        "arrays, sealed": lambda: join(mutate_json(header, rng), text, arrays),
-        "random": lambda: rng.bytes(int(rng.integers(0, 4_000))),
-        "random after a length": lambda: (
-            int(rng.integers(0, 200)).to_bytes(8, "little") + b"{" + rng.bytes(300)
-        ),
-    }
-    name = str(rng.choice(list(made)))
-    return name, made[name]()
-
-
-def examples(folder: Path) -> list[bytes]:
-    """Return small model files of every estimator."""
-    mixture = im.datasets.make_spherical_mixture
-    X, _ = mixture(600, 3, 3, radius=6.0, separation=6.0, random_state=0)
-    close, _ = mixture(3_000, 2, 3, radius=1.2, random_state=0)
-    Z, z, _ = im.datasets.make_activation_sum(600, 2, 3, random_state=0)
-    U, u, _ = im.datasets.make_regression_mixture(800, 2, 3, noise=0.5, random_state=0)
-    rng = np.random.default_rng(0)
-    models = [
-        im.ActivationSumRegressor("relu", 2, degree=2).fit(Z, z),
-        im.ActivationSumRegressor(im.models.cosine(1.2, 0.3), 2, degree=2, refine=False).fit(Z, z),
-        im.SphericalMixture(3, random_state=np.random.RandomState(0)).partial_fit(X),
-        im.SphericalMixtureClusterer(3, random_state=rng).fit(X),
-        im.SphericalMixtureDensity(2, degree=2, random_state=0).fit(close),
-        im.SphericalMixtureDensity(2, degree=2, method="paper", random_state=0).fit(close),
-        im.RegressionMixture(2, random_state=0).fit(U, u),
-        im.RegressionMixtureDensity(2, degree=2, random_state=0).fit(U, u),
-    ]
-    files = []
-    for model in models:
-        im.save(model, folder / "model")
-        files.append((folder / "model").read_bytes())
-    return files
-
-
-def fuzz_loader(inputs: int, seed: int, limit: float) -> int:
-    """Print what became of the inputs; return how many things went wrong."""
-    rng = np.random.default_rng(seed)
-    watch, outcomes, wrong = Watch(), Counter[tuple[str, str]](), Counter[str]()
-    slowest = 0.0
-    with TemporaryDirectory() as name:
-        path = Path(name) / "hostile"
-        files = examples(Path(name))
-        for data in files:  # what is imported on first use is imported here
-            path.write_bytes(data)
-            im.load(path)
-        for number in range(inputs):
-            kind, data = mutations(files[int(rng.integers(len(files)))], rng)
-            path.write_bytes(data)
-            clock = time.perf_counter()
-            try:
-                with time_limit(limit):
-                    watch.on = True
-                    im.load(path)
-                if kind == "bytes":
-                    wrong[f"a change was not noticed (input {number})"] += 1
-                outcomes[kind, "a model"] += 1
-            except im.ModelFileError:
-                outcomes[kind, "ModelFileError"] += 1
-            except LateError:
-                wrong["took too long"] += 1
-            except BaseException as error:
-                wrong[f"{type(error).__name__}: {error} (input {number})"] += 1
-            finally:
-                watch.on = False
-            slowest = max(slowest, time.perf_counter() - clock)
-    print(f"Python {platform.python_version()}, NumPy {np.__version__}, ", end="")
-    print(f"safetensors {safetensors.__version__}, {inputs} inputs, seed {seed}\n")
-    print("| made by changing | ModelFileError | a model |")
-    print("|---|---|---|")
-    for kind in sorted({kind for kind, _ in outcomes}):
-        print(f"| {kind} | {outcomes[kind, 'ModelFileError']} | {outcomes[kind, 'a model']} |")
-    print(f"\nOther errors: {sum(wrong.values())}. Audit events: {sum(watch.seen.values())}. ")
-    print(f"Slowest input: {1e3 * slowest:.0f} ms.")
-    for words, count in (*wrong.items(), *watch.seen.items()):
-        print(f"- {count} × {words}")
-    return sum(wrong.values()) + sum(watch.seen.values())
+from fuzzing.models import fuzz_loader
+from fuzzing.readers import KINDS, fuzz_readers, read_batch
 
 
 def main() -> None:
     """Run from the command line; ends with status 1 if anything went wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("reader", choices=["loader"])
-    parser.add_argument("--inputs", type=int, default=10_000)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("reader", choices=["loader", "readers"])
+    parser.add_argument("--inputs", type=int, default=10_000, help="of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=5.0, help="seconds an input may take")
+    parser.add_argument("--kind", choices=list(KINDS), help="of file; all by default")
+    parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    sys.exit(bool(fuzz_loader(given.inputs, given.seed, given.limit)))
+    numbers = range(given.first, given.first + given.inputs)
+    if given.child:
+        read_batch(given.kind, numbers, given.seed, given.limit)
+        return
+    if given.reader == "loader":
+        wrong = fuzz_loader(given.inputs, given.seed, given.limit)
+    else:
+        kinds = [given.kind] if given.kind else list(KINDS)
+        wrong = fuzz_readers(kinds, numbers, given.seed, given.limit)
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

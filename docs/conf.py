@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import implicitmoments
 
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
 project = "implicitmoments"
 author = "The implicitmoments developers"
+project_copyright = f"{author}, BSD 3-Clause, version {implicitmoments.__version__}"
 version = release = implicitmoments.__version__
 
 extensions = [
+    "mathml",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json"]
 nitpicky = False
+smartquotes = False  # "auto" is typed with these
 
 # Markdown, as GitHub shows it too: formulas are Unicode or indented blocks, and $...$ where used
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
+html_math_renderer = "mathml"
+
+toc_object_entries_show_parents = "hide"  # fit(), not SphericalMixture.fit(), beside a page
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc has them in words
 autodoc_member_order = "bysource"
@@ -48,18 +57,24 @@ sphinx_gallery_conf: dict[str, Any] = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 0,
-    "within_subsection_order": "ExampleTitleSortKey",
+    "within_subsection_order": "gallery_order.ByTopic",
 }
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"implicitmoments {release}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {"comparison": [], "tutorial": []}  # nothing below them
+WIDE = ["paper_map"]  # pages that are one wide table
+# pages with nothing below them, and wide ones
+html_sidebars: dict[str, list[str]] = {page: [] for page in ["comparison", "tutorial", *WIDE]}
 html_theme_options = {
+    "logo": {"text": "implicitmoments"},
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in ["index", *WIDE]}},
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
 }
 
 

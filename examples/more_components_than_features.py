@@ -44,8 +44,8 @@ for name, means in fits.items():
 
 # %%
 # A plane shows two of thirty directions, so means that look close need not be. Crosses are true
-# means, red where none was found; dots are found means. A dot without a cross lies between two
-# components, and a red cross is a component that was lost.
+# means, red where none was found; circles are found means. A circle without a cross lies between
+# two components, and a red cross is a component that was lost.
 
 plane = np.linalg.svd(truth.vectors - truth.vectors.mean(axis=0), full_matrices=False)[2][:2]
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")

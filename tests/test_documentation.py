@@ -1,5 +1,6 @@
 """Documents that name code are checked against it, and the code they show is run."""
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -9,6 +10,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -197,7 +199,86 @@ def test_the_reference_has_every_public_name(room):
             assert re.search(rf"^   ([a-z.]+\.)?{name}$", reference, re.M), name
 
 
+ESTIMATORS = {
+    "spherical_mixture": implicitmoments.SphericalMixture,
+    "mixture_density": implicitmoments.SphericalMixtureDensity,
+    "clustering": implicitmoments.SphericalMixtureClusterer,
+    "activations": implicitmoments.ActivationSumRegressor,
+    "regression_mixture": implicitmoments.RegressionMixture,
+    "regression_density": implicitmoments.RegressionMixtureDensity,
+}
+LEARNER_HEADINGS = [
+    "What it learns",
+    "Example",
+    "Parameters that matter",
+    "What it reports",
+    "When it wins",
+    "When it fails",
+    "Cost",
+    "Rows beyond memory",
+    "See also",
+]
+ALGORITHMS = [
+    "em_and_repairs",
+    "density_expansion",
+    "pair_test",
+    "activation_polynomial",
+    "lines_from_peaks",
+    "regression_expansion",
+]
+ALGORITHM_HEADINGS = ["Steps", "Cost", "When it fails", "In the code"]
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [(page, LEARNER_HEADINGS) for page in ESTIMATORS]
+    + [(page, ALGORITHM_HEADINGS) for page in ALGORITHMS],
+)
+def test_pages_of_a_kind_have_the_same_headings_in_the_same_order(page, expected):
+    text = (ROOT / f"docs/{page}.md").read_text()
+    headings = re.findall(r"^## (.*)$", text, re.M)
+    assert [heading for heading in headings if heading in expected] == expected
+
+
+@pytest.mark.parametrize("page", ESTIMATORS)
+def test_parameters_on_a_page_have_the_defaults_of_the_estimator(page):
+    text = (ROOT / f"docs/{page}.md").read_text().split("## Parameters that matter")[1]
+    table = text.split("\n## ")[0]
+    said = {}
+    for names, cell in re.findall(r"^\| (`.*?`) \| (.*?) \|", table, re.M):
+        values = ast.literal_eval(f"[{re.sub(r'(?<=[0-9]),(?=[0-9]{3})', '', cell)}]")
+        said |= dict(zip(re.findall(r"`(\w+)`", names), values, strict=True))
+    defaults = ESTIMATORS[page]().get_params()
+    assert said == {name: defaults[name] for name in said}
+    assert len(said) >= 5
+
+
+FILES = [str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_scripts_and_modules_that_a_page_names_are_there(page):
+    named = re.findall(r"`(?:python )?([\w/]+\.py)\b", page.read_text())
+    missing = [
+        name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)
+    ]
+    assert missing == []
+
+
+# one line says all of the first two; doctest does not look into what contextlib wraps
+WITHOUT_EXAMPLE = {"absolute", "square", "threads_for_folds"}
+LISTED = re.findall(r"^   ([A-Za-z_][\w.]*)$", (ROOT / "docs/api.md").read_text(), re.M)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_every_name_in_the_reference_has_an_example(name):
+    shown = ">>>" in (attrgetter(name)(implicitmoments).__doc__ or "")
+    assert shown == (name.split(".")[-1] not in WITHOUT_EXAMPLE)
+
+
 def test_every_page_and_every_example_has_its_place():
+    order = (ROOT / "docs/_ext/gallery_order.py").read_text()
+    assert {path.stem for path in EXAMPLES} == set(re.findall(r'^    "(\w+)",$', order, re.M))
     listed = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for page in (ROOT / "docs").glob("*.md"):
         assert page.stem == "index" or re.search(rf"^{page.stem}$", listed, re.M), page.name

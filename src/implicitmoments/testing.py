@@ -21,6 +21,12 @@ def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) ->
     order : int
     noise : array of shape (p, p), optional
         The covariance of the noise; the identity by default.
+
+    Examples
+    --------
+    >>> chain = chain_of_powers(np.eye(3)[:2], order=2)
+    >>> chain.dim(1), chain.dim(2)
+    (2, 2)
     """
     steps, image = [], np.ones((len(vectors), 1))
     for _ in range(order):
@@ -42,6 +48,11 @@ def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> C
     order : int
     extra : int
         Additions and scalings made at every order, beside the appends.
+
+    Examples
+    --------
+    >>> random_circuit(np.random.default_rng(0), order=3).order
+    3
     """
     scalars: list[Circuit] = [unit(), scalar("a"), scalar("b")]
     vectors: list[Circuit] = [vector("x"), vector("y"), vector("z")]
@@ -74,7 +85,15 @@ def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> C
 def random_inputs(
     rng: np.random.Generator, circuit: Circuit, n_samples: int, n_features: int
 ) -> dict[str, Floats]:
-    """Return standard normal inputs for everything a circuit reads."""
+    """Return standard normal inputs for everything a circuit reads.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> circuit = vector("x").append(vector("y"))
+    >>> {name: a.shape for name, a in random_inputs(rng, circuit, 5, 3).items()}
+    {'x': (5, 3), 'y': (5, 3)}
+    """
     return {
         name: rng.normal(size=(n_samples, n_features) if order else n_samples)
         for name, order in circuit.inputs.items()
@@ -84,7 +103,14 @@ def random_inputs(
 def random_projection(
     rng: np.random.Generator, n_features: int, order: int, *, width: int
 ) -> RecursiveProjection:
-    """Return a projection with random orthonormal steps of at most ``width`` rows."""
+    """Return a projection with random orthonormal steps of at most ``width`` rows.
+
+    Examples
+    --------
+    >>> P = random_projection(np.random.default_rng(0), n_features=3, order=4, width=2)
+    >>> P.order, P.width <= 2
+    (4, True)
+    """
     projection = RecursiveProjection.identity(n_features, 0)
     for _ in range(order):
         columns = projection.dim * n_features

@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -77,6 +78,46 @@ BAD_FITS = {
         ["activations", "DATA/lines.csv", "--target", "price", "--activation", "rule"],
         "'rule'",
     ),
+    "a number below one": (["mixture", "DATA/rows.csv", "-k", "0"], "-k is at least 1, got 0"),
+    "a negative number": (["mixture", "DATA/rows.csv", "-k", "-1"], "-k is at least 1, got -1"),
+    "half a component": (["density", "DATA/rows.csv", "-k", "1.5"], "whole number, got '1.5'"),
+    "more unknowns than rows": (
+        ["regressions", "DATA/lines.csv", "--target", "price", "-k", "1000"],
+        "3,000 unknowns, and 2,000 rows do not determine them; use at most -k=666",
+    ),
+    "a column twice": (
+        ["mixture", "DATA/rows.csv", "--columns", "height,height"],
+        "column 'height' of DATA/rows.csv is there or asked for more than once",
+    ),
+    "labels among the features": (
+        ["regressions", "DATA/lines.csv", "--columns", "a,price", "--target", "price"],
+        "column 'price' of DATA/lines.csv is there or asked for more than once",
+    ),
+    "no columns": (["mixture", "DATA/rows.csv", "--columns", ""], "separated by commas, got ''"),
+    "a weight below zero": (
+        ["mixture", "DATA/rows.csv", "--weight", "height"],
+        "expected at least 0",
+    ),
+    "a model mistyped": (["Mixtur", "DATA/rows.csv"], "; did you mean mixture?"),
+    "a parameter mistyped": (
+        ["mixture", "DATA/rows.csv", "--set", "max_itr=3"],
+        "; did you mean max_iter?",
+    ),
+    "an option mistyped": (["mixture", "DATA/rows.csv", "--colums", "a"], "--columns"),
+    "a number given twice": (
+        ["mixture", "DATA/rows.csv", "-k", "3", "--set", "n_components=3"],
+        "given twice, by -k and by --set; give it once",
+    ),
+    "a parameter given twice": (
+        ["mixture", "DATA/rows.csv", "--set", "tol=1", "--set", "tol=2"],
+        "'tol' was given twice, by --set; give it once",
+    ),
+    "a seed among the settings": (
+        ["mixture", "DATA/rows.csv", "--set", "random_state=1"],
+        "random_state is given by --seed",
+    ),
+    "a file of another kind": (["mixture", "DATA/models/mixture.im"], "; - takes CSV from"),
+    "a file too many": (["mixture", "DATA/rows.csv", "-"], "unexpected extra argument"),
     "an option that is none": (["mixture", "DATA/rows.csv", "--clusters", "3"], "--clusters"),
 }
 
@@ -93,7 +134,7 @@ def test_bad_usage_is_one_line_and_leaves_nothing(name, refused, data, models, h
 
 BAD_FILES = {
     "text": ("a,b\n1,2\n3,wide\n", "column 'b' of rows.csv holds text, such as 'wide' in line 3"),
-    "nothing": ("", "rows.csv cannot be read as CSV: Empty CSV file"),
+    "nothing": ("", "rows.csv cannot be read as CSV (Empty CSV file)"),
     "names alone": ("a,b\n", "rows.csv has no rows"),
     "a missing number": ("a,b\n1,2\n3,\n", "rows.csv: feature 'b' contains NaN in 1 row"),
     "an infinite number": ("a,b\n1,2\n3,inf\n", "'b'"),
@@ -132,13 +173,15 @@ def test_output_that_cannot_be_written_is_said_before_any_work(refused, data, mo
     fit = ("fit", "mixture", here / "nowhere.csv", "-k", "3", "-o")  # not even looked for
     assert "there is no folder" in refused(*fit, absent)
     assert "is a folder, expected a file" in refused(*fit, "folder")
-    assert "is no plain file" in refused(*fit, "/dev/null")
+    for place in ("/dev/null", "/dev/full", "/dev/stdout", "-"):
+        assert "is no plain file; give -o a file" in refused(*fit, place)
     told = refused("fit", "mixture", data / "rows.csv", "-k", "3", "-o", data / "rows.csv")
     assert "is the file that is read" in told
     both = ("--checkpoint", "m.im", "-o", "m.im")
     assert "is the checkpoint as well" in refused("fit", "mixture", data / "rows.csv", *both)
     ask = (models["mixture"], data / "rows.csv", "-o")
     assert "expected one of .csv, .tsv" in refused("predict", *ask, "labels.xlsx")
+    assert "leave -o out for standard output" in refused("predict", *ask, "-")
     assert "there is no folder" in refused("report", *ask, here / "none" / "page.html")
     assert "expected one of .html" in refused("report", *ask, "model.im")
     assert "there is no folder" in refused("sample", models["mixture"], "-o", "none/out.csv")
@@ -152,9 +195,18 @@ def test_a_folder_that_may_not_be_written(refused, data, here):
     assert "it is not permitted" in told
 
 
+def test_a_model_is_not_overwritten_by_its_answers(refused, data, models, here):
+    shutil.copy(models["mixture"], "model.csv")
+    for command in (["predict", "model.csv", data / "rows.csv"], ["sample", "model.csv"]):
+        assert "is the file that is read" in refused(*command, "-o", "model.csv")
+    assert implicitmoments.load("model.csv").n_components_ == 3
+
+
 def test_model_files_that_are_none(refused, data, here):
     (here / "text.im").write_text("no model")
     assert "cannot be opened" in refused("describe", "nowhere.im")
+    assert "a model has to be a file" in refused("predict", "-", "-")
+    assert "give a file that fit wrote" in refused("describe", data / "rows.csv")
     for command in (["describe"], ["predict"], ["score"], ["report"], ["sample"]):
         more = [] if command[0] in ("describe", "sample") else [data / "rows.csv"]
         assert "text.im" in refused(*command, "text.im", *more)
@@ -163,8 +215,14 @@ def test_model_files_that_are_none(refused, data, here):
 
 def test_rows_of_another_shape(refused, data, models):
     said = refused("predict", models["mixture"], data / "lines.csv")
-    assert "--columns names column 'height'" in said
-    assert "it has ['a', 'b', 'price']" in said
+    assert "the model was fitted to column 'height', which" in said
+    assert "it has ['a', 'b', 'price']; name others by --columns" in said
+    said = refused("score", models["regressions"], data / "rows.csv")
+    assert "the model was fitted to column 'price', which" in said
+    assert said.endswith("; name others by --target")
+    how = ("--columns", "height,wide")
+    said = refused("predict", models["mixture"], data / "rows.csv", *how)
+    assert "--columns names column 'wide', which" in said
     said = refused("predict", models["regressions"], data / "lines.npy")
     assert "the rows have 3 features and the model takes 2; choose them by --columns" in said
 
@@ -208,3 +266,15 @@ def test_a_disk_that_is_full_ends_with_1(refused, data, here, monkeypatch):
     monkeypatch.setattr("implicitmoments.saving.atomic.os.replace", full)
     assert "No space left" in refused("fit", "mixture", data / "rows.csv", "-k", "3", code=1)
     assert left(here) == []
+
+
+def test_many_components_are_noted_before_the_work(call, data, here):
+    (here / "rows.csv").write_text("\n".join((data / "rows.csv").read_text().split("\n")[:41]))
+    result = call("fit", "mixture", "rows.csv", "-k", "4")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "implicitmoments: note: -k 4 leaves 10.0 rows a component, which may take long and tell "
+        "little; try fewer\n"
+    )
+    assert call("fit", "mixture", "rows.csv", "-k", "4", "--quiet").stderr == ""
+    assert call("fit", "mixture", "rows.csv", "-k", "2").stderr == ""

@@ -99,3 +99,26 @@ def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
     assert b"rows" in told
     silent = run(*how, cwd=tmp_path)
     assert (silent.returncode, silent.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_an_output_that_is_full_is_named(models):
+    for arguments in (["--help"], ["sample", str(models["mixture"])]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [*COMMAND, *arguments], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+            )
+        assert done.returncode == 1
+        assert done.stderr == "implicitmoments: error: standard output: No space left on device\n"
+
+
+def test_a_process_without_streams(models):
+    def closed(typed, streams):
+        shell = f'exec "$0" -m implicitmoments {typed} {streams}'
+        command = ["bash", "-c", shell, sys.executable]
+        return subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert closed("--help", ">&-").returncode == 0
+    done = closed(f"predict '{models['mixture']}' -", "<&-")
+    assert done.returncode == 2
+    assert done.stderr == ("implicitmoments: error: standard input is closed; pipe rows into it\n")

@@ -262,8 +262,13 @@ def test_collinear_and_constant_columns(rng):
 
 
 def test_fewer_rows_than_coefficients_are_said(rng):
-    with pytest.warns(AssumptionWarning, match="fitted to 8 rows, which do not determine them"):
-        RegressionMixture(2, random_state=0).fit(rng.normal(size=(8, 20)), rng.normal(size=8))
+    X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
+    RegressionMixture(1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="16 unknowns, and 8 rows do not determine them"):
+        RegressionMixture(2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="use at most n_components=2, or more rows"):
+        RegressionMixture(3, random_state=0).fit(X[:, :3], y)
+    RegressionMixture(2, fit_intercept=False, random_state=0).fit(X[:, :4], y)
 
 
 def test_one_feature(rng):
@@ -302,6 +307,14 @@ def test_bad_rows_are_refused(rng):
         RegressionMixture().fit(X, y, sample_weight=-np.ones(400))
     with pytest.raises(ValueError, match=r"1 sample\(s\) while a minimum of 2"):
         RegressionMixture().fit(X, y, sample_weight=np.eye(400)[0])
+
+
+def test_a_missing_line_is_noted(data):
+    X, y, _ = data
+    assert RegressionMixture(4, random_state=0).fit(X, y).stats_["notes"] == []
+    for k in (1, 2):
+        said = RegressionMixture(k, random_state=0).fit(X, y).stats_["notes"]
+        assert any("a line may be missing" in each for each in said)
 
 
 def test_em_that_is_cut_short_is_said(rng):

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.plot.rows import some_rows
+from implicitmoments.report import write_report
 from implicitmoments.report.agreement import agreement_of, largest_gap, wald
 from implicitmoments.report.verdict import verdict_of
 
@@ -21,7 +22,8 @@ DRAWN = [
 ]
 
 
-def told(model, X, y=None):
+def told(model, X, y=None, notes=()):
+    model.stats_ = model.stats_ | {"notes": list(notes)}
     return agreement_of(model, some_rows(model, X, y, 5_000))
 
 
@@ -33,7 +35,8 @@ def test_the_gap_is_that_of_kolmogorov_and_smirnov(rng):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_right_models_agree(fitted, name):
-    facts = told(*fitted[name])
+    model, X, y = fitted[name]
+    facts = told(copy.copy(model), X, y)
     assert len(facts) == 1 + (name == "RegressionMixture")
     assert all(good for good, _ in facts), facts
     assert "no more than chance makes" in facts[0][1]
@@ -63,6 +66,8 @@ def test_a_line_that_stands_for_two_is_noticed_by_where_rows_are(seed):
     }
     assert [good for good, _ in facts.values()] == [False, False, True]
     assert "a line may be missing" in facts[2][1]
+    wrong = im.RegressionMixture(2, random_state=0).fit(X, y)
+    assert len(told(wrong, X, y, ["a line may be missing"])) == 1  # it is not said twice
 
 
 def test_a_bend_is_noticed(rng):
@@ -105,9 +110,23 @@ def test_few_rows_have_few_features(rng):
     assert "about 1 by chance" in words
 
 
+def test_a_density_that_cannot_be_drawn_from_has_a_page(fitted, tmp_path):
+    model, X, _ = fitted["SphericalMixtureDensity"]
+    model = copy.copy(model)
+    model.acceptance_rate_ = 1e-12
+    ((good, words),) = told(model, X)
+    assert not good
+    assert "No rows can be drawn" in words
+    with pytest.raises(ValueError, match="no rows can be drawn from this SphericalMixtureDensity"):
+        im.plot.fit(model, X)
+    page = write_report(model, X, path=tmp_path / "r.html").read_text("utf-8")
+    assert 'id="fit"' not in page
+
+
 def test_where_nothing_is_compared(fitted):
     for name in ("ActivationSumRegressor", "SphericalMixtureClusterer"):
-        assert told(*fitted[name]) == []
+        model, X, y = fitted[name]
+        assert told(copy.copy(model), X, y) == []
     model, X, _ = fitted["SphericalMixture"]
     weighted = copy.copy(model)
     weighted.columns_ = {"weight": "count"}

@@ -58,7 +58,12 @@ def test_the_verdict_says_what_the_fit_said(fitted):
 @pytest.mark.parametrize("k", [1, 2])
 def test_lines_that_are_missing_make_it_amber(k):
     X, y = sales()
-    verdict = verdict_of(im.RegressionMixture(k, random_state=0).fit(X, y), 900, "units")
+    model = im.RegressionMixture(k, random_state=0).fit(X, y)
+    verdict = verdict_of(model, 900, "units")
+    assert not verdict.good
+    assert sum("a line may be missing" in fact for fact in verdict.against) == 1
+    model.stats_["notes"] = []
+    verdict = verdict_of(model, 900, "units")
     assert not verdict.good
     assert any("more than noise makes" in fact for fact in verdict.against)
     assert not any("noise makes" in fact for fact in verdict.in_favour)
@@ -101,12 +106,24 @@ def test_more_components_than_were_asked_for(fitted):
     assert not any("tell the 4" in fact for fact in verdict_of(said, 1500).in_favour)
 
 
-def test_a_start_from_scattered_rows(fitted):
-    model = changed(fitted, "SphericalMixture", start="scattered")
-    assert "scattered rows" in " ".join(evidence_of(model).con)
-    model.stats_["notes"] = ["the fit starts from scattered rows"]
-    assert evidence_of(model).con == ()
-    assert not verdict_of(model, 1500).good
+def test_a_start_from_scattered_rows_is_no_merit(fitted):
+    began = [
+        any("EM started from" in fact for fact in evidence_of(model).pro)
+        for model in (
+            changed(fitted, "SphericalMixture"),
+            changed(fitted, "SphericalMixture", start="scattered"),
+        )
+    ]
+    assert began == [True, False]
+
+
+def test_round_components_that_do_not_overlap(fitted):
+    widths, name = [1.0, 1.1, 1.2, 1.05], "SphericalMixture"
+    good = evidence_of(changed(fitted, name, width_by_component=widths, doubt=0.02)).pro
+    assert any("All 4 components are as round" in fact for fact in good)
+    assert any("2.00% of the rows" in fact for fact in good)
+    wide = changed(fitted, name, width_by_component=[2.0, *widths[1:]], doubt=0.2)
+    assert not any("round" in fact or "of the rows" in fact for fact in evidence_of(wide).pro)
 
 
 def test_a_number_that_the_criterion_hardly_tells(fitted):
@@ -167,7 +184,7 @@ def test_what_predicts(fitted):
 
 def test_where_nothing_was_measured(rng):
     X = rng.normal(size=(300, 2))
-    for model in (im.SphericalMixture(1), im.SphericalMixtureDensity(1)):
+    for model in (im.SphericalMixtureClusterer(1), im.SphericalMixtureDensity(1)):
         verdict = verdict_of(model.fit(X), 300)
         assert verdict.good
         assert verdict.in_favour == ()

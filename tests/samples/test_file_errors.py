@@ -147,6 +147,11 @@ LATE = "a,b\n" + "1,2\n" * 300_000
         ("a,b\n1,2\n,3\n", ValueError, r"feature 'a' contains NaN in 1 row, the first is row 1"),
         (",b\n0,2\n1,3\n", ValueError, r"column 0 of .* has no name, as where row labels"),
         ("a,a\n1,2\n", ValueError, r"column 'a' of .* more than once"),
+        (
+            "a,t\n1,2020-01-01T00:00:00.123456789Z\n",
+            TypeError,
+            r"'t' of .*such as '2020-01-01 00:",
+        ),
         ("a,day\n1,2020-01-01\n", TypeError, r"'day' of .* text, such as '2020-01-01' in line 2"),
     ],
 )

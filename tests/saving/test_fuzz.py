@@ -4,10 +4,10 @@
 """
 
 import contextlib
-import importlib.util
+import importlib
+import json
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +22,16 @@ SCRIPT = ROOT / "benchmarks/fuzz.py"
 FILES = [path.read_bytes() for path in sorted((ROOT / "tests/data").glob("*/*.safetensors"))]
 
 
-@cache
-def fuzz():
-    spec = importlib.util.spec_from_file_location("fuzz", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+sys.path.insert(0, str(SCRIPT.parent))
+changes, models, watching = (
+    importlib.import_module(f"fuzzing.{name}") for name in ("changes", "models", "watch")
+)
 
 
 @pytest.fixture(scope="module")
 def attempt(tmp_path_factory):
     """Loads bytes under watch; True for a model, False for a ModelFileError."""
-    path, watch = tmp_path_factory.mktemp("fuzz") / "file", fuzz().Watch()
+    path, watch = tmp_path_factory.mktemp("fuzz") / "file", watching.Watch()
     for data in FILES:
         path.write_bytes(data)
         im.load(path)
@@ -41,7 +39,7 @@ def attempt(tmp_path_factory):
     def load(data):
         path.write_bytes(data)
         try:
-            with fuzz().time_limit(5.0):
+            with watching.time_limit(5.0):
                 watch.on = True
                 model = im.load(path)
         except im.ModelFileError:
@@ -83,32 +81,32 @@ def test_bytes_of_no_kind(attempt, data):
 def test_files_with_other_bytes(attempt, data, seed, sealed):
     rng = np.random.default_rng(seed)
     if not sealed:
-        assert not attempt(fuzz().mutate_bytes(data, rng))
+        assert not attempt(changes.mutate_bytes(data, rng))
     else:
-        attempt(fuzz().seal(fuzz().mutate_bytes(fuzz().unseal(data), rng)))
+        attempt(models.seal(changes.mutate_bytes(models.unseal(data), rng)))
 
 
 @few
 @given(files, seeds)
 def test_files_with_another_document_or_header(attempt, data, seed):
-    _, mutated = fuzz().mutations(data, np.random.default_rng(seed))
+    _, mutated = models.mutations(data, np.random.default_rng(seed))
     attempt(mutated)
 
 
 @few
 @given(files, seeds, documents)
 def test_files_with_anything_in_a_place_of_their_document(attempt, data, seed, value):
-    header, document, arrays = fuzz().split(data)
+    header, document, arrays = models.split(data)
     del header["__metadata__"]
-    spots = list(fuzz()._spots(document))
+    spots = list(changes.spots(document))
     holder, key = spots[seed % len(spots)]
     holder[key] = value
-    document["checksum"] = fuzz().BLANK
-    attempt(fuzz().join(header, fuzz().json.dumps(document), arrays))
+    document["checksum"] = models.BLANK
+    attempt(models.join(header, json.dumps(document), arrays))
 
 
 def test_the_watch_notices_what_a_reader_must_not_do(tmp_path):
-    watch = fuzz().Watch()
+    watch = watching.Watch()
     watch.on = True
     try:
         exec("1 + 1")
@@ -131,7 +129,7 @@ def never_ends():
 
 
 def test_the_time_limit_is_no_error_that_a_reader_could_catch():
-    with pytest.raises(fuzz().LateError), fuzz().time_limit(0.01):
+    with pytest.raises(watching.LateError), watching.time_limit(0.01):
         never_ends()
 
 

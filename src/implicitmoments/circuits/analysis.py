@@ -15,6 +15,12 @@ def wires(circuit: Circuit) -> list[Circuit]:
     """List every node once, operands before the nodes that read them.
 
     Iterative, so that a chain of thousands of appends does not meet the recursion limit.
+
+    Examples
+    --------
+    >>> from implicitmoments.circuits import power, vector
+    >>> [type(node).__name__ for node in wires(power(vector("x"), 2))]
+    ['Unit', 'Vector', 'Append', 'Append']
     """
     listed: list[Circuit] = []
     seen = {id(circuit)}

@@ -13,17 +13,35 @@ __all__ = ["hermite", "power", "scalar", "unit", "vector"]
 
 
 def vector(name: str) -> Circuit:
-    """Return a vector input read under ``name``, an array ``(n_samples, n_features)``."""
+    """Return a vector input read under ``name``, an array ``(n_samples, n_features)``.
+
+    Examples
+    --------
+    >>> vector("x").append(vector("y"))
+    <circuit of order 2, size 1, inputs: x, y>
+    """
     return Vector(name)
 
 
 def scalar(name: str) -> Circuit:
-    """Return a scalar input read under ``name``, an array ``(n_samples,)``."""
+    """Return a scalar input read under ``name``, an array ``(n_samples,)``.
+
+    Examples
+    --------
+    >>> scalar("c") * vector("x")
+    <circuit of order 1, size 1, inputs: c, x>
+    """
     return Scalar(name)
 
 
 def unit() -> Circuit:
-    """Return the number 1 as a tensor of order 0, to start a chain of appends."""
+    """Return the number 1 as a tensor of order 0, to start a chain of appends.
+
+    Examples
+    --------
+    >>> unit().append(vector("x")).append(vector("x"))
+    <circuit of order 2, size 2, inputs: x>
+    """
     return Unit()
 
 
@@ -39,6 +57,11 @@ def power(x: Circuit, order: int) -> Circuit:
     Returns
     -------
     Circuit of order ``order`` and size ``order``
+
+    Examples
+    --------
+    >>> power(vector("x"), 12)
+    <circuit of order 12, size 12, inputs: x>
     """
     check_vector(x, "power")
     tensor = unit()
@@ -65,6 +88,11 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
     Returns
     -------
     Circuit of order ``order``
+
+    Examples
+    --------
+    >>> hermite(vector("x"), vector("y"), 4)
+    <circuit of order 4, size 19, inputs: x, y>
     """
     check_vector(x, "hermite")
     check_vector(y, "hermite")

@@ -35,6 +35,13 @@ class Description:
         Of the circuit.
     n_features, width : int
         As given to :func:`describe`.
+
+    Examples
+    --------
+    >>> from implicitmoments.circuits import describe, power, vector
+    >>> said = describe(power(vector("x"), 12), n_features=20, width=6)
+    >>> said.flops, said.largest_wire, said.dense_numbers
+    (16100, 20, 4096000000000000)
     """
 
     wires: tuple[Wire, ...]

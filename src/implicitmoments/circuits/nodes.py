@@ -35,6 +35,14 @@ class Circuit(ABC):
         The order (0 or 1) of every named input the circuit reads.
     size : int
         Number of operations, shared subcircuits counted once.
+
+    Examples
+    --------
+    >>> from implicitmoments.circuits import scalar, vector
+    >>> x, y, c = vector("x"), vector("y"), scalar("c")
+    >>> T = c * (x.append(y) - 2.0 * y.append(x))
+    >>> T.order, T.size, dict(T.inputs)
+    (2, 6, {'c': 0, 'x': 1, 'y': 1})
     """
 
     order: int = field(init=False)
@@ -112,7 +120,13 @@ class _Input(Circuit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vector(_Input):
-    """A named vector input, of order 1."""
+    """A named vector input, of order 1.
+
+    Examples
+    --------
+    >>> Vector("x").order
+    1
+    """
 
     def _input_order(self) -> int:
         return 1
@@ -120,7 +134,13 @@ class Vector(_Input):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scalar(_Input):
-    """A named scalar input, of order 0."""
+    """A named scalar input, of order 0.
+
+    Examples
+    --------
+    >>> Scalar("c").order
+    0
+    """
 
     def _input_order(self) -> int:
         return 0
@@ -128,7 +148,13 @@ class Scalar(_Input):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Unit(Circuit):
-    """The number 1 as a tensor of order 0: where a chain of appends starts."""
+    """The number 1 as a tensor of order 0: where a chain of appends starts.
+
+    Examples
+    --------
+    >>> Unit().append(Vector("x")).order
+    1
+    """
 
     def __post_init__(self) -> None:
         self._settle(0, {})
@@ -141,7 +167,13 @@ class Unit(Circuit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scale(Circuit):
-    """Operation (i): a tensor times a number or a scalar circuit."""
+    """Operation (i): a tensor times a number or a scalar circuit.
+
+    Examples
+    --------
+    >>> type(2.0 * Vector("x")).__name__
+    'Scale'
+    """
 
     factor: float | Circuit
     tensor: Circuit
@@ -168,7 +200,13 @@ class Scale(Circuit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Add(Circuit):
-    """Operation (ii): the sum of two tensors of the same order."""
+    """Operation (ii): the sum of two tensors of the same order.
+
+    Examples
+    --------
+    >>> type(Vector("x") + Vector("y")).__name__
+    'Add'
+    """
 
     left: Circuit
     right: Circuit
@@ -189,7 +227,14 @@ class Add(Circuit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Append(Circuit):
-    """Operation (iii): tensor product with a vector in a new last slot."""
+    """Operation (iii): tensor product with a vector in a new last slot.
+
+    Examples
+    --------
+    >>> T = Vector("x").append(Vector("y"))
+    >>> type(T).__name__, T.order
+    ('Append', 2)
+    """
 
     tensor: Circuit
     vector: Circuit

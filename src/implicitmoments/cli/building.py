@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import implicitmoments
+from implicitmoments.cli.options import KINDS
 from implicitmoments.learners import (
     ActivationSumRegressor,
     RegressionMixture,
     RegressionMixtureDensity,
-    SphericalMixture,
-    SphericalMixtureClusterer,
-    SphericalMixtureDensity,
 )
 
 __all__ = ["LABELLED", "MODELS", "build", "find_model", "word_of"]
@@ -22,12 +22,7 @@ __all__ = ["LABELLED", "MODELS", "build", "find_model", "word_of"]
 Estimator: TypeAlias = type[Any]
 
 MODELS: Mapping[str, Estimator] = {
-    "mixture": SphericalMixture,
-    "density": SphericalMixtureDensity,
-    "clusters": SphericalMixtureClusterer,
-    "regressions": RegressionMixture,
-    "regression-density": RegressionMixtureDensity,
-    "activations": ActivationSumRegressor,
+    word: getattr(implicitmoments, name) for word, name in KINDS.items()
 }
 LABELLED = (RegressionMixture, RegressionMixtureDensity, ActivationSumRegressor)
 SPOKEN = {"n_components": "-k", "activation": "--activation", "degree": "--degree"}
@@ -38,7 +33,8 @@ def find_model(word: str) -> Estimator:
     """Return the estimator of a word of the command line, or of its own name."""
     known = {**MODELS, **{estimator.__name__: estimator for estimator in MODELS.values()}}
     if word not in known:
-        raise ValueError(f"there is no model {word!r}, expected one of {', '.join(MODELS)}")
+        near = _near(word, known)
+        raise ValueError(f"there is no model {word!r}, expected one of {', '.join(MODELS)}{near}")
     return known[word]
 
 
@@ -67,7 +63,10 @@ def build(
         if not equals:
             raise ValueError(f"--set takes name=value, got {setting!r}")
         if name in texts:
-            raise ValueError(f"{name} was given twice, by {_option(name)} too")
+            by = f"by {SPOKEN[name]} and by --set" if given.get(name) is not None else "by --set"
+            raise ValueError(f"{name!r} was given twice, {by}; give it once")
+        if name == "random_state":
+            raise ValueError("random_state is given by --seed")
         texts[name] = text
     hints = typing.get_type_hints(estimator.__init__)
     names = [name for name in inspect.signature(estimator).parameters if name != "random_state"]
@@ -77,7 +76,7 @@ def build(
             known = [each for each in names if each not in given]
             raise ValueError(
                 f"{estimator.__name__} has no parameter {name!r}, given by {_option(name)}; "
-                f"by --set it takes {', '.join(known)}"
+                f"by --set it takes {', '.join(known)}{_near(name, known)}"
             )
         values[name] = parse(text, hints[name], _option(name))
     if "n_components" not in values:
@@ -128,3 +127,10 @@ def _kinds(hint: Any) -> set[Any]:
 
 def _option(name: str) -> str:
     return SPOKEN.get(name, f"--set {name}=…")
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    """Return a question where a word was mistyped."""
+    by_letters = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(word.lower(), by_letters, 1)
+    return f"; did you mean {by_letters[found[0]]}?" if found else ""

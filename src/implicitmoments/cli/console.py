@@ -1,10 +1,12 @@
-"""What a terminal is told: tables, errors in one line, and how a command ends."""
+"""Errors in one line, and how a command ends."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -13,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from numpy.linalg import LinAlgError
-from rich.console import Console
 from typer.core import TyperGroup
+
+from implicitmoments.cli.signals import Stopped, stopping
 
 __all__ = [
     "BAD_INPUT",
@@ -23,11 +25,15 @@ __all__ = [
     "INTERRUPTED",
     "PlainGroup",
     "complain",
+    "naming",
     "plain_errors",
-    "show",
+    "remark",
+    "say",
 ]
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # what the library calls its arguments, and the option of the command line
 OPTIONS = (
@@ -36,6 +42,9 @@ OPTIONS = (
     (re.compile(r"\bcolumns (?=names column|is (?:a )?column)"), "--columns "),
     (re.compile(r"\by (?=names column|is (?:a )?column|is \d|is ')"), "--target "),
     (re.compile(r"\bsample_weight (?=names column|is (?:a )?column|is \d+,|is ')"), "--weight "),
+    (re.compile(r"\bsample_weight (?=is -)"), "the weight "),
+    (re.compile(r"written by implicitmoments.save, or save the model again"), "that fit wrote"),
+    (re.compile(r"; BlockSource takes .*"), "; - takes CSV from standard input"),
     (re.compile(r"name the column of labels, y='…'"), "name their column by --target"),
     (re.compile(r"\bn_components\b"), "-k"),
     (re.compile(r"\bgive (?=[a-z_]+=)"), "give --set "),
@@ -63,7 +72,13 @@ class PlainGroup(TyperGroup):
         except (typer.Abort, KeyboardInterrupt):
             complain("interrupted")
             code = INTERRUPTED
+        except BrokenPipeError:
+            _drop_output()
+            code = 0
         except Exception as reason:
+            if isinstance(reason, OSError):  # of --help and --version
+                complain(f"standard output: {reason.strerror}")
+                sys.exit(FAILED)
             # typer has classes of its own for usage, or click's, by its version
             if not hasattr(reason, "format_message"):
                 raise
@@ -88,14 +103,28 @@ def complain(words: str) -> None:
         typer.echo(f"implicitmoments: error: {' '.join(words.split())}", err=True)
 
 
-def show(*shown: Any) -> None:
-    """Print tables and text; a reader that is gone raises BrokenPipeError, as elsewhere."""
-    console = Console()
-    with console.capture() as captured:
-        for one in shown:
-            console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
-    sys.stdout.write(captured.get())
-    sys.stdout.flush()
+def say(words: str) -> None:
+    """Print to standard output, and see that it gets there."""
+    with naming("standard output"):
+        sys.stdout.write(f"{words}\n")
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Have errors for want of room say where there is none."""
+    try:
+        yield
+    except OSError as reason:
+        if reason.filename is not None or reason.errno not in NO_ROOM:
+            raise
+        raise OSError(reason.errno, reason.strerror, place) from reason
+
+
+def remark(words: str) -> None:
+    """Say in one line on standard error what is worth knowing before the work."""
+    with contextlib.suppress(OSError):
+        typer.echo(f"implicitmoments: note: {words}", err=True)
 
 
 @contextlib.contextmanager
@@ -109,26 +138,33 @@ def plain_errors(debug: bool, checkpoint: Path | None = None) -> Iterator[None]:
     checkpoint : path, optional
         Where a fit that is interrupted has kept what was done.
     """
-    try:
-        yield
-    except (typer.Exit, typer.Abort):
-        raise
-    except BrokenPipeError:
-        _drop_output()
-        raise typer.Exit(0) from None
-    except KeyboardInterrupt:
-        kept = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
-        complain(f"interrupted{kept}")
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as reason:
-        if debug:
-            traceback.print_exc()
-        complain(_words_of(reason))
-        raise typer.Exit(_code_of(reason)) from None
+    with stopping() as came:
+        try:
+            yield
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            _drop_output()
+            raise typer.Exit(0) from None
+        except (KeyboardInterrupt, Exception) as reason:
+            if debug:
+                traceback.print_exc()
+            if isinstance(reason, KeyboardInterrupt) or came:
+                # where a module was being imported, an interruption may come as another error
+                raise typer.Exit(_told_stop(came, checkpoint)) from None
+            complain(_words_of(reason))
+            raise typer.Exit(_code_of(reason)) from None
+
+
+def _told_stop(came: Sequence[Stopped], checkpoint: Path | None) -> int:
+    stopped = came[0] if came else Stopped(signal.SIGINT)
+    kept = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+    complain(f"{stopped}{kept}")
+    return stopped.code
 
 
 def _code_of(reason: Exception) -> int:
-    if isinstance(reason, LinAlgError):
+    if _is_numeric(reason):
         return FAILED
     bad = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError)
     return BAD_INPUT if isinstance(reason, (*bad, IsADirectoryError)) else FAILED
@@ -141,12 +177,16 @@ def _words_of(reason: Exception) -> str:
     if isinstance(reason, MemoryError):
         return "there is not enough memory"
     known = isinstance(reason, ValueError | TypeError | ImportError | RuntimeError | OSError)
-    if isinstance(reason, LinAlgError) or not known:
+    if _is_numeric(reason) or not known:
         return f"{type(reason).__name__}: {reason}; --debug shows where"
     words = str(reason)
     for pattern, option in OPTIONS:
         words = pattern.sub(option, words)
     return words
+
+
+def _is_numeric(reason: Exception) -> bool:
+    return type(reason).__name__ == "LinAlgError"  # a ValueError; NumPy may not be imported yet
 
 
 def _listed(names: str) -> str:

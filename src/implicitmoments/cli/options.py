@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["AsJson", "Debug", "FeatureNames", "ModelFile", "Quiet", "Rows", "Target", "WriteTo"]
+__all__ = [
+    "KINDS",
+    "AsJson",
+    "Columns",
+    "Debug",
+    "FeatureNames",
+    "ModelFile",
+    "Quiet",
+    "Rows",
+    "Target",
+    "Weight",
+    "WriteTo",
+]
+
+# the words of fit, and the classes that the library has for them
+KINDS = {
+    "mixture": "SphericalMixture",
+    "density": "SphericalMixtureDensity",
+    "clusters": "SphericalMixtureClusterer",
+    "regressions": "RegressionMixture",
+    "regression-density": "RegressionMixtureDensity",
+    "activations": "ActivationSumRegressor",
+}
 
 ModelFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file that fit has written.", show_default=False)
@@ -32,6 +57,10 @@ FeatureNames: TypeAlias = Annotated[
 Target: TypeAlias = Annotated[
     str | None, typer.Option("--target", metavar="NAME", help="The column of the labels.")
 ]
+Weight: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--weight", metavar="NAME", help="The column that says how often rows count."),
+]
 WriteTo: TypeAlias = Annotated[
     Path | None,
     typer.Option(
@@ -50,3 +79,34 @@ Quiet: TypeAlias = Annotated[
 Debug: TypeAlias = Annotated[
     bool, typer.Option("--debug", help="Print a traceback where something goes wrong.")
 ]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are features, labels and weights, as they were typed; None for not at all.
+
+    What a model chose in their place is in ``kept``: the library's word and the option.
+    """
+
+    features: tuple[str, ...] | None = None
+    target: str | None = None
+    weight: str | None = None
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
+        """Take names apart at commas, unless they stand between quotes, as in CSV."""
+        if columns is None:
+            return cls(None, target, weight)
+        names = next(csv.reader([columns], skipinitialspace=True), [])
+        if not names:
+            raise ValueError(f"--columns takes names separated by commas, got {columns!r}")
+        return cls(tuple(names), target, weight)
+
+    def keep(
+        self, *, features: tuple[str, ...] | None = None, target: str | None = None
+    ) -> Columns:
+        """Take columns that a model was fitted to."""
+        if features is not None:
+            return replace(self, features=features, kept={**self.kept, "columns": "--columns"})
+        return replace(self, target=target, kept={**self.kept, "y": "--target"})

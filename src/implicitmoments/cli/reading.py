@@ -6,35 +6,29 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from implicitmoments.cli.building import LABELLED
+from implicitmoments.cli.console import naming
+from implicitmoments.cli.options import Columns
 from implicitmoments.samples import Block, RowDraws, open_file
 from implicitmoments.samples.files import FileSource
+from implicitmoments.saving import load
 
-__all__ = ["Columns", "blocks_of", "columns_for", "open_table", "remembered"]
+__all__ = ["blocks_of", "columns_for", "load_model", "open_table", "remembered"]
 
 READ_ROWS = 16_384
 ARRAYS = (".npy", ".zarr")
+GZIP = b"\x1f\x8b"
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which columns are features, labels and weights, as they were typed; None for not at all."""
-
-    features: tuple[str, ...] | None = None
-    target: str | None = None
-    weight: str | None = None
-
-    @classmethod
-    def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
-        """Take names apart at commas."""
-        if columns is None:
-            return cls(None, target, weight)
-        return cls(tuple(name.strip() for name in columns.split(",")), target, weight)
+def load_model(path: Path) -> Any:
+    """Load a fitted model."""
+    if str(path) == "-":
+        raise ValueError("- is standard input, where rows can come from; a model has to be a file")
+    return load(path)
 
 
 def remembered(columns: Columns, source: FileSource) -> dict[str, Any]:
@@ -64,33 +58,48 @@ def columns_for(model: Any, path: str, columns: Columns, *, labelled: bool) -> C
     if _is_array(path):
         names, kept = None, {name: words for name, words in kept.items() if _is_number(words)}
     if columns.features is None and names is not None:
-        columns = replace(columns, features=tuple(str(name) for name in names))
+        columns = columns.keep(features=tuple(str(name) for name in names))
     elif columns.features is None and "features" in kept:
-        columns = replace(columns, features=tuple(kept["features"].split(",")))
+        columns = columns.keep(features=tuple(kept["features"].split(",")))
     if labelled and isinstance(model, LABELLED) and columns.target is None:
         if "target" not in kept:
             raise ValueError(f"{type(model).__name__} has labels; name their column by --target")
-        columns = replace(columns, target=kept["target"])
+        columns = columns.keep(target=kept["target"])
     return columns
 
 
 @contextmanager
 def open_table(path: str, columns: Columns) -> Iterator[FileSource]:
-    """Open a file of rows; ``-`` is CSV from standard input."""
-    if path != "-":
+    """Open a file of rows; ``-`` is CSV from standard input, and a pipe is read likewise."""
+    if path != "-" and not Path(path).is_fifo():
         with _open(path, columns) as source:
             yield source
         return
     with tempfile.TemporaryDirectory(prefix="implicitmoments-") as folder:
-        copy = Path(folder) / "rows.csv"
-        with open(copy, "wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+        copy = _copied(path, Path(folder))
         try:
             source = _open(str(copy), columns)
         except (ValueError, TypeError) as reason:
-            raise type(reason)(str(reason).replace(str(copy), "standard input")) from reason
+            name = "standard input" if path == "-" else path
+            raise type(reason)(str(reason).replace(str(copy), name)) from reason
     with source:  # it was parsed, and its copy is gone
         yield source
+
+
+def _copied(path: str, folder: Path) -> Path:
+    """Copy what can be read once; by its name the copy is CSV, or CSV compressed."""
+    copy = folder / "rows.csv"
+    if path == "-" and sys.stdin is None:
+        raise ValueError("standard input is closed; pipe rows into it")
+    with (
+        naming(f"the temporary folder {tempfile.gettempdir()}"),
+        nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream,
+        open(copy, "wb") as file,
+    ):
+        shutil.copyfileobj(stream, file)
+    with open(copy, "rb") as file:
+        compressed = file.read(len(GZIP)) == GZIP
+    return copy.rename(folder / "rows.csv.gz") if compressed else copy
 
 
 def _open(path: str, columns: Columns) -> FileSource:
@@ -100,12 +109,22 @@ def _open(path: str, columns: Columns) -> FileSource:
     except ValueError as reason:
         by_number = _choice(columns, True)
         if "names column" not in str(reason) or by_number == typed:
-            raise
+            raise _of_model(reason, columns) from None
         # no column has that name: a file without names counts its columns
         try:
             return open_file(path, **by_number)
         except ValueError:
-            raise reason from None
+            raise _of_model(reason, columns) from None
+
+
+def _of_model(reason: ValueError, columns: Columns) -> ValueError:
+    """Return an error in words for a column that the model named, and nobody typed."""
+    what, names, rest = str(reason).partition(" names column ")
+    if not names or what not in columns.kept:
+        return reason
+    return ValueError(
+        f"the model was fitted to column {rest}; name others by {columns.kept[what]}"
+    )
 
 
 def _choice(columns: Columns, numbered: bool) -> dict[str, Any]:

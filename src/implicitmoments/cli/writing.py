@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 import numpy as np
+from rich.console import Console
 
+from implicitmoments.cli.console import naming, say
 from implicitmoments.samples.files.optional import require
 from implicitmoments.saving.atomic import whole_file
 
-__all__ = ["KINDS", "Piece", "Sink", "check_output", "open_output", "plain"]
+__all__ = ["KINDS", "Piece", "Sink", "check_output", "open_output", "plain", "show"]
 
 Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 
@@ -34,17 +36,21 @@ class Sink(Protocol):
         """Write what comes last."""
 
 
-def check_output(path: Path, *, kinds: tuple[str, ...] = (), read: str | None = None) -> None:
+def check_output(path: Path, *read: str | Path, kinds: tuple[str, ...] = ()) -> None:
     """Say before any work that a file cannot be written.
 
     Parameters
     ----------
     path : path
+    *read : str or path
+        Files that are read.
     kinds : tuple of str
         Endings of which it must have one; any will do by default.
-    read : str, optional
-        The file that is read at the same time.
     """
+    device = path.absolute().is_relative_to("/dev")  # /dev/stdout may be a file by another name
+    if str(path) == "-" or device or (path.exists() and not path.is_file() and not path.is_dir()):
+        instead = "leave -o out for standard output" if kinds == KINDS else "give -o a file"
+        raise ValueError(f"{path} is no plain file; {instead}")
     target = Path(os.path.realpath(path))
     if kinds and target.suffix.lower() not in kinds:
         raise ValueError(
@@ -52,15 +58,13 @@ def check_output(path: Path, *, kinds: tuple[str, ...] = (), read: str | None = 
         )
     if target.is_dir():
         raise ValueError(f"{path} is a folder, expected a file to write to")
-    if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is no plain file; leave -o out for standard output")
     if not target.parent.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {target.parent}")
     if not os.access(target if target.exists() else target.parent, os.W_OK) or not os.access(
         target.parent, os.W_OK
     ):
         raise ValueError(f"{path} cannot be written: it is not permitted")
-    if read not in (None, "-") and Path(os.path.realpath(str(read))) == target:
+    if any(str(each) != "-" and Path(os.path.realpath(each)) == target for each in read):
         raise ValueError(f"{path} is the file that is read; give -o another name")
 
 
@@ -78,11 +82,12 @@ def open_output(path: Path | None, n_rows: int, *, as_json: bool = False) -> Ite
     """
     if path is None:
         text = JsonSink(sys.stdout) if as_json else CsvSink(sys.stdout, ",")
-        yield text
-        text.close()
-        sys.stdout.flush()
+        with naming("standard output"):
+            yield text
+            text.close()
         return
     with (
+        naming(str(path)),
         whole_file(path) as file,
         # what was left unfinished is closed as well, and deleted
         contextlib.closing(_sink_of(path, file, n_rows)) as sink,
@@ -216,3 +221,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def show(*shown: Any) -> None:
+    """Print tables and text; a reader that is gone raises BrokenPipeError, as elsewhere."""
+    console = Console()
+    with naming("standard output"), console.capture() as captured:
+        for one in shown:
+            console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
+    say(captured.get().removesuffix("\n"))

@@ -128,6 +128,8 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     >>> model = ActivationSumRegressor("relu", n_components=3).fit(X, y)
     >>> round(model.score(X, y), 6)
     1.0
+    >>> model.directions_.shape, model.weights_.round(2).tolist()
+    ((3, 6), [0.33, 0.33, 0.33])
     """
 
     def __init__(  # noqa: PLR0913 (one keyword a choice, as scikit-learn has it)
@@ -172,7 +174,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array, data frame or Source of shape (n_samples, n_features)
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
             Rows of a Source have a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional

@@ -6,7 +6,7 @@ import math
 import numbers
 from typing import Any
 
-__all__ = ["check_method", "check_number", "check_variance", "check_whole"]
+__all__ = ["check_method", "check_number", "check_unknowns", "check_variance", "check_whole"]
 
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
@@ -29,6 +29,17 @@ def check_number(name: str, value: Any, least: float, most: float = math.inf) ->
         upper = "" if most == math.inf else f" and at most {most:g}"
         raise ValueError(f"{name} is a finite number of at least {least:g}{upper}, got {value}")
     return number
+
+
+def check_unknowns(k: int, each: int, n_rows: int, what: str, unknowns: str) -> None:
+    """Raise where labels are fewer than what is to be found from them."""
+    if k * each > n_rows:
+        most = n_rows // each
+        enough = f"use at most n_components={most}, or more rows" if most else "use more rows"
+        raise ValueError(
+            f"n_components={k}: {k:,} {what} with {each} {unknowns} each are {k * each:,} "
+            f"unknowns, and {n_rows:,} rows do not determine them; {enough}"
+        )
 
 
 def check_variance(variance: Any) -> float | None:

@@ -89,11 +89,14 @@ class SphericalMixtureClusterer(
 
     Examples
     --------
+    >>> from implicitmoments import SphericalMixtureClusterer
     >>> from implicitmoments.datasets import make_spherical_mixture
     >>> X, truth = make_spherical_mixture(5_000, 4, 8, radius=8.0, separation=8.0, random_state=0)
     >>> model = SphericalMixtureClusterer(n_components=4, random_state=0).fit(X)
-    >>> model.means_.shape
-    (4, 8)
+    >>> model.means_.shape, model.labels_.shape
+    ((4, 8), (5000,))
+    >>> model.predict(truth.vectors).shape, model.stats_["split_rate"] < 0.05
+    ((4,), True)
     """
 
     def __init__(
@@ -128,7 +131,7 @@ class SphericalMixtureClusterer(
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional

@@ -17,9 +17,11 @@ from implicitmoments.fitting.spherical.placing import count_rows, place_rows
 from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.scales import fit_by_scale
 from implicitmoments.fitting.spherical.stream import Stream, begin_stream, continue_stream
+from implicitmoments.fitting.spherical.within import look_within
 from implicitmoments.learners.inputs import Checkpoint, open_rows
 from implicitmoments.learners.spherical import SphericalAnswers
 from implicitmoments.learners.spherical_checks import check_enough, check_parameters, in_one_unit
+from implicitmoments.learners.spherical_notes import notes_on
 from implicitmoments.learners.warnings import UNFINISHED, tell_unfinished
 from implicitmoments.samples import ArraySource, Progress, RandomState, Source, as_seed
 
@@ -102,6 +104,11 @@ class SphericalMixture(SphericalAnswers):
     >>> model = im.SphericalMixture(8, random_state=0).fit(X)
     >>> model.means_.shape, round(model.variance_, 1)
     ((8, 5), 1.0)
+    >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
+    ((3,), (3, 8))
+    >>> rows, components = model.sample(4)
+    >>> rows.shape, model.score(rows) > -20
+    ((4, 5), True)
     """
 
     def __init__(  # noqa: PLR0913 (keyword-only, each documented)
@@ -144,7 +151,7 @@ class SphericalMixture(SphericalAnswers):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts. Weights with a mean below 1 are scaled to a mean of 1.
@@ -190,6 +197,16 @@ class SphericalMixture(SphericalAnswers):
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts, in the same unit in every call.
+
+        Examples
+        --------
+        >>> import implicitmoments as im
+        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
+        >>> model = im.SphericalMixture(3, random_state=0)
+        >>> for piece in (X[:1_000], X[1_000:2_000], X[2_000:]):
+        ...     model = model.partial_fit(piece)
+        >>> model.stats_["rows_seen"]
+        3000.0
         """
         check_parameters(self)
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
@@ -257,13 +274,16 @@ class SphericalMixture(SphericalAnswers):
         self.converged_, self.n_iter_ = polished.converged, polished.n_iter
         self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
         self.components_read_ = found.start.components
-        notes = list(found.start.words)
-        if n_out:
-            far = "1 row lies far from all others and was"
-            if n_out > 1:
-                far = f"{n_out:,} rows lie far from all others and were"
-            notes.append(f"{far} left out of the fit")
-        self.stats_ = {**found.stats, "outliers": n_out, "notes": notes}
+        within = look_within(rows, mixture, rng)
+        self.stats_ = {
+            **found.stats,
+            "outliers": n_out,
+            "spread_by_column": (within.spreads * rows.scale).tolist(),
+            "width_by_component": within.widths.tolist(),
+            "doubt": within.doubt,
+            "moments_say": list(found.start.words),
+            "notes": notes_on(self, within, found.start, rows.scale, rows.total, n_out),
+        }
         self.stats_ |= account_of_components(found.start.components)
         self._store_history(polished, rows)
         self._note_convergence(stacklevel=5)

@@ -91,9 +91,12 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     Examples
     --------
+    >>> from implicitmoments import SphericalMixtureDensity
     >>> from implicitmoments.datasets import make_spherical_mixture
     >>> X, _ = make_spherical_mixture(20_000, 3, 5, radius=1.2, random_state=0)
     >>> model = SphericalMixtureDensity(n_components=3, random_state=0).fit(X)
+    >>> model.score_samples(X[:10]).shape
+    (10,)
     >>> model.sample(100).shape
     (100, 5)
     """
@@ -138,7 +141,7 @@ class SphericalMixtureDensity(ExpandedDensity):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional

@@ -27,6 +27,7 @@ from implicitmoments.fitting.regression.likelihood import (
     measure_likelihood,
     responsibilities,
 )
+from implicitmoments.fitting.regression.splits import doubleness
 from implicitmoments.fitting.regression.standard import Standard, standardise
 from implicitmoments.fitting.spectra import account_of_components
 from implicitmoments.learners.answers import answer
@@ -34,6 +35,7 @@ from implicitmoments.learners.checks import check_whole
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.regression_checks import (
     check_parameters,
+    missing_line,
     most_lines,
     words_for_user,
 )
@@ -70,8 +72,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     Parameters
     ----------
     n_components : int or "auto"
-        The number k of lines. ``"auto"`` starts at the number of clear peaks and goes up or down
-        while BIC falls.
+        The number k of lines, with no more coefficients together than there are rows. ``"auto"``
+        starts at the number of clear peaks and goes up or down while BIC falls.
     noise : {"shared", "separate"}
         One standard deviation for all lines, or one for each.
     fit_intercept : bool
@@ -115,6 +117,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     (3, 4)
     >>> round(float(model.noise_[0]), 2)
     0.2
+    >>> model.predict(X[:2]).shape, model.predict_component(X[:2], y[:2]).shape
+    ((2,), (2,))
     """
 
     def __init__(
@@ -149,7 +153,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
             A source has labels of its own, in a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
@@ -172,6 +176,9 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         ) as (source, seed):
             self._fit(source, k, seed)
         tell(self.stats_["notes"])
+        self.stats_["notes"] += missing_line(
+            self.stats_, float(np.max(to_numpy(self.noise_))) / self._standard.scale
+        )
         if not self.converged_:
             tell_unfinished(self.stats_["notes"], self.max_iter)
         return self
@@ -179,7 +186,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
     def _fit(self, source: Source, k: int | None, seed: int) -> None:
         model = self._model
         standard = standardise(source, intercept=model.intercept)
-        most = most_lines(self, source.n_rows or 0, standard.n_features, k)
+        n_coefficients = standard.n_features + model.intercept
+        most = most_lines(self, source.n_rows or 0, n_coefficients, k)
         how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "seed": seed}
         scores: dict[int, float] = {}
         space = Workspace.of(standard.rows(source), k or min(most, ABOUT))
@@ -191,6 +199,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         self._store(fitted, standard, found, space, probe_of(source))
         units = 2 * space.rows.mass * float(np.log(standard.scale))
         self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
+        self.stats_["double_by_line"] = doubleness(space.rows, fitted.lines, model).tolist()
         self.stats_["notes"] = words_for_user(self, source, standard, model)
 
     def predict(self, X: Any) -> Array:

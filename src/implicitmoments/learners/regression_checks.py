@@ -7,11 +7,14 @@ from typing import Any
 from implicitmoments.fitting.gaussianity import measure_gaussianity
 from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.standard import Standard
-from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.checks import check_number, check_unknowns, check_whole
 from implicitmoments.samples import Source, Whitening
 
-__all__ = ["check_parameters", "most_lines", "words_for_user"]
+__all__ = ["check_parameters", "missing_line", "most_lines", "words_for_user"]
 
+DOUBLE = 1.5  # times what is no noise any more: heavy tails raise it too
+HIGH = 1.2  # times what noise makes, from which a peak is one of a line
+EXACT = 1e-6  # of the scale of labels: noise below it is rounding, and so are its peaks
 ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
 
 
@@ -31,31 +34,27 @@ def check_parameters(estimator: Any) -> tuple[int | None, Model]:
     return check_whole("n_components", k, 1), model
 
 
-def most_lines(estimator: Any, n_rows: int, n_features: int, k: int | None) -> int:
-    """Return the most lines that are fitted."""
+def most_lines(estimator: Any, n_rows: int, n_coefficients: int, k: int | None) -> int:
+    """Return the most lines that are fitted; raise where rows cannot tell so many."""
     if k is None:
-        enough = n_rows // (ROWS_TO_COUNT * (n_features + 2))
+        enough = n_rows // (ROWS_TO_COUNT * (n_coefficients + 1))
         return max(1, min(int(estimator.max_components), enough))
     if k > n_rows:
         raise ValueError(
             f"n_components={k} is more than the {n_rows} rows; use more rows or fewer components"
         )
+    if k > 1:  # for one line features that do not vary on their own were left out
+        check_unknowns(k, n_coefficients, n_rows, "lines", "coefficients")
     return k
 
 
 def words_for_user(estimator: Any, source: Source, standard: Standard, model: Model) -> list[str]:
     """Say of a fit what the user can act on."""
     said: list[str] = []
-    n, k, q = source.n_rows or 0, estimator.n_components_, standard.n_features + model.intercept
-    if n < k * q:
-        said.append(
-            f"{k} lines with {q} coefficients each are fitted to {n} rows, which do not "
-            "determine them; use fewer components or features, or more rows"
-        )
     if standard.constant:
         said.append("y is the same in every row, so that all lines are; look at y")
     words = None
-    if k > 1:  # of one line there is no start
+    if estimator.n_components_ > 1:  # of one line there is no start
         # without intercepts points were standardised about 0, and not about their mean
         whitening = standard.whitening if model.intercept else Whitening.of(source, reduce=True)
         names = getattr(estimator, "feature_names_in_", None)
@@ -67,3 +66,27 @@ def words_for_user(estimator: Any, source: Source, standard: Standard, model: Mo
             "random_state"
         )
     return said
+
+
+def missing_line(stats: dict[str, Any], noise: float) -> list[str]:
+    """Say where what the lines leave shows another one; noise is relative to the labels.
+
+    No warning: a search through numbers of lines tries too few on purpose.
+    """
+    if noise < EXACT:
+        return []
+    double = stats["double_by_line"]
+    widest = max(range(len(double)), key=double.__getitem__)
+    if double[widest] > DOUBLE:
+        return [
+            f"line {widest} looks like two: rows lie off it by more in some directions of x than "
+            "in others; a line may be missing, or y is not linear, or the noise depends on x; try "
+            "more components"
+        ]
+    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
+    if left > HIGH * usual:
+        return [
+            f"what the lines leave still peaks at {left:.1f} standard errors, where noise makes "
+            f"at most {usual:.1f}: a line may be missing; try more components"
+        ]
+    return []

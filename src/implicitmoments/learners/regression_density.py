@@ -111,6 +111,7 @@ class RegressionMixtureDensity(ExpandedDensity):
 
     Examples
     --------
+    >>> from implicitmoments import RegressionMixtureDensity
     >>> from implicitmoments.datasets import make_regression_mixture
     >>> X, y, _ = make_regression_mixture(20_000, 3, 5, noise=1.0, random_state=0)
     >>> model = RegressionMixtureDensity(n_components=3, degree=6, random_state=0).fit(X, y)
@@ -166,7 +167,7 @@ class RegressionMixtureDensity(ExpandedDensity):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : array of shape (n_samples,)
             Not of a source, which has labels of its own.
         sample_weight : array of shape (n_samples,), optional

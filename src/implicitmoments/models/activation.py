@@ -52,6 +52,15 @@ class Activation:
         Error of the coefficients: 0 for formulas, an estimate for quadrature.
     kinks : tuple of float
         Where quadrature found the function or its slope to jump.
+
+    Examples
+    --------
+    >>> from implicitmoments.models import cosine
+    >>> sigma = cosine(1.0)
+    >>> [round(sigma.coefficient(t), 4) for t in range(4)]
+    [0.6065, -0.0, -0.4289, 0.0]
+    >>> round(sigma.tail(4), 4)
+    0.0005
     """
 
     name: str
@@ -115,12 +124,23 @@ def relu() -> Activation:
 
     Erratum 1: Corollary 4.9 prints a coefficient that is imaginary at t = 4. The right one is
     :math:`(-1)^{(t-2)/2} (t-3)!! / \sqrt{2\pi\, t!}` for even t, zero for odd t above 1.
+
+    Examples
+    --------
+    >>> [round(relu().coefficient(t), 5) for t in (2, 4, 6, 8)]
+    [0.28209, -0.08143, 0.0446, -0.0298]
     """
     return Activation("relu", _relu, _relu_coefficient, _step, 0.5)
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
-    """Return u for positive u and ``slope · u`` for negative: (1 − slope) relu(u) + slope · u."""
+    """Return u for positive u and ``slope · u`` for negative: (1 − slope) relu(u) + slope · u.
+
+    Examples
+    --------
+    >>> leaky_relu(0.1)(np.array([-1.0, 2.0])).tolist()
+    [-0.1, 2.0]
+    """
     if not math.isfinite(slope):
         raise ValueError(f"slope is a finite number, got {slope}")
 
@@ -147,12 +167,24 @@ def square() -> Activation:
 
 
 def softplus() -> Activation:
-    r"""Return :math:`\log(1 + e^u)`; its odd part is u/2."""
+    r"""Return :math:`\log(1 + e^u)`; its odd part is u/2.
+
+    Examples
+    --------
+    >>> softplus()(np.array([0.0])).round(4).tolist()
+    [0.6931]
+    """
     return from_function(_softplus, "softplus", _logistic)
 
 
 def gelu() -> Activation:
-    r"""Return :math:`u\, \Phi(u)`; its odd part is u/2."""
+    r"""Return :math:`u\, \Phi(u)`; its odd part is u/2.
+
+    Examples
+    --------
+    >>> gelu()(np.array([1.0])).round(4).tolist()
+    [0.8413]
+    """
     return from_function(_gelu, "gelu", _gelu_slope)
 
 
@@ -167,6 +199,11 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
         The paper's :math:`\gamma`, positive.
     phase : float
         The paper's :math:`\theta`, in radians.
+
+    Examples
+    --------
+    >>> cosine(2.0)
+    <activation cos(2u + 0)>
     """  # noqa: D400 (the formula belongs to the sentence)
     if not (math.isfinite(frequency) and frequency > 0):
         raise ValueError(f"frequency is a positive number, got {frequency}")
@@ -231,7 +268,13 @@ NAMED: dict[str, Callable[[], Activation]] = {
 
 
 def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activation:
-    """Return the activation of a name, of a function, or what is one already."""
+    """Return the activation of a name, of a function, or what is one already.
+
+    Examples
+    --------
+    >>> as_activation("gelu")
+    <activation gelu>
+    """
     if isinstance(given, Activation):
         return given
     if isinstance(given, str):

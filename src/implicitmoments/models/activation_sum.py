@@ -30,6 +30,16 @@ class ActivationSumProblem(HermiteProblem):
         Standardise the points by it first; the directions are those of standardised points.
     sample_weight : array of shape (n_samples,), optional
         How often each row counts.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_activation_sum
+    >>> from implicitmoments.models import ActivationSumProblem, relu
+    >>> X, y, _ = make_activation_sum(20_000, 3, 6, random_state=0)
+    >>> problem = ActivationSumProblem(X, y, relu())
+    >>> implicit_moments(problem, n_components=3, order=2).components()
+    <3 of 3 components told apart at order 2>
     """
 
     reduces = True

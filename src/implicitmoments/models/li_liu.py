@@ -44,6 +44,13 @@ def li_liu_hermite(x: Circuit, order: int) -> Circuit:
     -------
     Circuit of order ``order``
         Reads ``x`` and the vectors named by :func:`li_liu_names`.
+
+    Examples
+    --------
+    >>> from implicitmoments.circuits import vector
+    >>> from implicitmoments.models import li_liu_hermite
+    >>> li_liu_hermite(vector("x"), 4)
+    <circuit of order 4, size 31, inputs: x, z1, z2>
     """
     if order < 1:
         raise ValueError(f"order is at least 1, got {order}")
@@ -101,6 +108,13 @@ class LiLiuMixtureProblem(MomentProblem):
     Parameters
     ----------
     points : array of shape (n_samples, n_features), Source, or callable
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.models import LiLiuMixtureProblem
+    >>> LiLiuMixtureProblem(np.zeros((10, 3))).circuit(4)
+    <circuit of order 4, size 32, inputs: x, z1, z2>
     """
 
     def __init__(self, points: Array | Source) -> None:

@@ -28,6 +28,16 @@ class SphericalMixtureProblem(HermiteProblem):
         The point c that means are measured from; the origin by default.
     sample_weight : array of shape (n_samples,), optional
         How often each row counts.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(10_000, 3, 6, radius=4.0, separation=3.0, random_state=0)
+    >>> problem = SphericalMixtureProblem(2 * X, variance=4.0)
+    >>> implicit_moments(problem, n_components=3, order=1).components().vectors.shape
+    (3, 6)
     """
 
     def __init__(
@@ -75,6 +85,14 @@ class PairwiseDifferenceProblem(HermiteProblem):
         Rows of the mixture; rows 2i and 2i + 1 make one difference.
     sample_weight : array of shape (n_samples,), optional
         How often each row counts; a difference counts as often as the product says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.models import PairwiseDifferenceProblem
+    >>> problem = PairwiseDifferenceProblem(np.zeros((10, 3)))
+    >>> problem.n_rows, problem.n_features
+    (5, 3)
     """
 
     def __init__(self, points: Array | Source, *, sample_weight: Array | None = None) -> None:

@@ -20,6 +20,21 @@ class PopulationProblem(MomentProblem):
     Parameters
     ----------
     truth : Truth
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import Truth
+    >>> from implicitmoments.models import PopulationProblem
+    >>> from implicitmoments.circuits import power, vector
+    >>> truth = Truth(np.array([0.7, 0.3]), np.array([[1.0, 0.0], [0.6, 0.8]]))
+    >>> moments = implicit_moments(
+    ...     PopulationProblem(truth), n_components=2, order=5, n_samples=2
+    ... )
+    >>> x = np.array([[0.5, 2.0]])
+    >>> bool(np.allclose(moments.inner(power(vector("x"), 5), {"x": x}), truth.power(x, 5)))
+    True
     """
 
     def __init__(self, truth: Truth) -> None:

@@ -37,6 +37,14 @@ class Quadrature:
     kinks : tuple of float
         Where the function or its slope jumps, to 1e-3 or better. One that happens to lie at the
         border of a panel costs nothing and is not listed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.models import hermite_coefficients
+    >>> found = hermite_coefficients(lambda u: np.maximum(0, u - 0.3), 2)
+    >>> [round(kink, 2) for kink in found.kinks], found.error < 1e-10
+    ([0.3], True)
     """
 
     coefficients: Floats
@@ -60,6 +68,13 @@ def hermite_coefficients(
     order : int
     name : str
         What errors call the function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.models import hermite_coefficients
+    >>> hermite_coefficients(np.abs, 4).coefficients.round(4).tolist()
+    [0.7979, 0.0, 0.5642, 0.0, -0.1629]
     """
     # √φ falls below 1e-16 beyond the turning point 2√t of h_t √φ
     reach = math.ceil(2 * math.sqrt(order) + 12)

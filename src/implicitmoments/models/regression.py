@@ -53,6 +53,16 @@ class RegressionMixtureProblem(HermiteProblem):
         points; vectors are mapped back. Otherwise x is taken to be from N(0, I).
     sample_weight : array of shape (n_samples,), optional
         How often each row counts.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_regression_mixture
+    >>> from implicitmoments.models import RegressionMixtureProblem
+    >>> X, y, _ = make_regression_mixture(20_000, 2, 4, noise=0.1, random_state=0)
+    >>> problem = RegressionMixtureProblem(X, y, weights="fourier")
+    >>> implicit_moments(problem, n_components=2, order=2).components().guesses.shape
+    (2, 4)
     """
 
     OMEGA = 2.0

@@ -119,6 +119,17 @@ class HermiteProblem(MomentProblem):
     sample_weight : array of shape (n_samples,), optional
         How often each row counts in every mean: a weight of 2 is a row that is there twice, a
         weight of 0 one that is not. In moments only ratios matter.
+
+    Examples
+    --------
+    The means of a mixture have the weight 1, which is the default:
+
+    >>> from implicitmoments import HermiteProblem, implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> X, truth = make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
+    >>> found = implicit_moments(HermiteProblem(X), n_components=3, order=2).components()
+    >>> found.vectors.shape
+    (3, 6)
     """
 
     reduces: bool = False

@@ -32,6 +32,16 @@ class StepReport:
     delta : float or None
         Frobenius distance of the average from its mean, when the truth is known.
     seconds : float
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(5_000, 2, 4, radius=3.0, random_state=0)
+    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=2, order=4)
+    >>> [(step.order, step.rank, bool(step.gap > 1.5)) for step in moments.steps]
+    [(2, 2, True), (4, 2, True)]
     """
 
     order: int

@@ -47,6 +47,18 @@ class ImplicitMoments(ABC):
         Method, rows, seconds, orthonormality defect and whatever else was measured.
     view : View or None
         The rows, for a :class:`HermiteProblem`.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
+    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=3, order=4)
+    >>> moments.hermite(X[:5]).shape, len(moments.spectra)
+    ((5,), 2)
+    >>> moments.components()
+    <3 of 3 components told apart at order 2>
     """
 
     problem: MomentProblem
@@ -178,6 +190,21 @@ class Run:
     steps : tuple of StepReport
     etas : array of shape (m,), or None
         Distance of the truth from each U_r, when it is known.
+
+    Examples
+    --------
+    With exact moments the answers are exact:
+
+    >>> import numpy as np
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import Truth
+    >>> from implicitmoments.models import PopulationProblem
+    >>> truth = Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
+    >>> moments = implicit_moments(
+    ...     PopulationProblem(truth), n_components=2, order=3, n_samples=2
+    ... )
+    >>> moments.runs[0].coordinates.shape
+    (2,)
     """
 
     projection: RecursiveProjection
@@ -194,6 +221,18 @@ class PaperMoments(ImplicitMoments):
     ----------
     runs : tuple of Run
         One unless ``n_repeats`` was given; answers are medians over them.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(4_000, 2, 4, random_state=0)
+    >>> moments = implicit_moments(
+    ...     SphericalMixtureProblem(X), n_components=2, order=2, method="paper", random_state=0
+    ... )
+    >>> moments.runs[0].projection
+    <recursive projection of order 2 in 4 features: 1 → 2 → 2>
     """
 
     runs: tuple[Run, ...]
@@ -259,6 +298,16 @@ class ClosedFormMoments(ImplicitMoments):
     ----------
     folds : tuple of Fold
         One, or two when cross-fitted; answers are means over them.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(5_000, 2, 4, random_state=0)
+    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=2, order=3)
+    >>> [moments.hermite(X[:1], order).shape for order in (1, 2, 3)]
+    [(1,), (1,), (1,)]
     """
 
     folds: tuple[Fold, ...]

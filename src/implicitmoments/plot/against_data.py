@@ -18,6 +18,7 @@ from implicitmoments.learners import (
     SphericalMixtureDensity,
 )
 from implicitmoments.plot.canvas import (
+    NoPictureError,
     axes_for,
     check_model,
     colour,
@@ -66,9 +67,20 @@ def fit(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> from matplotlib.figure import Figure
+    >>> X, y, _ = im.datasets.make_regression_mixture(2_000, 2, 3, random_state=0)
+    >>> model = im.RegressionMixture(2, random_state=0).fit(X, y)
+    >>> ax = im.plot.fit(model, X, y, ax=Figure().add_subplot())
+    >>> ax.get_title(loc="left").strip()
+    'Residuals'
     """
     check_model(model)
     some = some_rows(model, X, y, max_rows)
+    _affordable(model, len(some.x))  # before there is a figure
     ax = axes_for(ax)
     _draw(asked(model), ax, some)
     return ax
@@ -217,4 +229,9 @@ def _residuals(model: RegressionMixture, some: Some, y: Floats) -> Floats:
 
 def _affordable(model: Any, n: int) -> int:
     rate = float(getattr(model, "acceptance_rate_", 1.0))
+    if rate * getattr(model, "max_proposals", PROPOSALS) < 2 * FEWEST_DRAWN:
+        raise NoPictureError(
+            f"no rows can be drawn from this {type(model).__name__}: its sampler accepts "
+            f"{rate:.2g} of its proposals; use implicitmoments.plot.components"
+        )
     return max(min(n, int(rate * PROPOSALS)), FEWEST_DRAWN)

@@ -47,6 +47,15 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> from matplotlib.figure import Figure
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
+    >>> model = im.SphericalMixture(3, random_state=0).fit(X)
+    >>> im.plot.convergence(model, Figure().add_subplot()).get_title(loc="left").strip()
+    'Convergence of the polish'
     """
     name, stats = check_model(model), model.stats_
     if stats.get("mean_log_likelihood_history"):

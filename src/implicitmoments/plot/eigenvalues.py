@@ -44,6 +44,16 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> from matplotlib.figure import Figure
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
+    >>> model = im.SphericalMixture(3, random_state=0).fit(X)
+    >>> ax = im.plot.spectra(model, Figure().add_subplot())
+    >>> ax.get_title(loc="left").strip()
+    'Spectra of the moments'
     """
     name = check_model(model)
     stats = model.stats_

@@ -70,6 +70,16 @@ def components(
     Returns
     -------
     matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> from matplotlib.figure import Figure
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
+    >>> model = im.SphericalMixture(3, random_state=0).fit(X)
+    >>> ax = im.plot.components(model, X, ax=Figure().add_subplot())
+    >>> ax.get_title(loc="left").strip()
+    '3 components'
     """
     check_model(model)
     if isinstance(model, ActivationSumRegressor) and not hasattr(model, "directions_"):

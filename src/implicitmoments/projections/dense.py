@@ -18,7 +18,16 @@ __all__ = ["evaluate_dense", "hermite_dense", "project_dense"]
 
 
 def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
-    """Return the tensor itself, an array ``(n_samples, d, …, d)`` with ``order`` axes of d."""
+    """Return the tensor itself, an array ``(n_samples, d, …, d)`` with ``order`` axes of d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.circuits import power, vector
+    >>> from implicitmoments.projections import evaluate_dense
+    >>> evaluate_dense(power(vector("x"), 2), {"x": np.array([[1.0, 2.0]])}).tolist()
+    [[[1.0, 2.0], [2.0, 4.0]]]
+    """
     batch = read_inputs(circuit, inputs, None)
     xp = namespace_of(batch.ones())
     tensors: dict[int, Array] = {}
@@ -53,6 +62,13 @@ def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Arra
     Definition 2.2, by the recursion on the last slot: it holds x, or it is paired with one of
     the slots before it, :math:`He_n = He_{n-1} \otimes x - \sum_{j<n} I_{j,n} \otimes He_{n-2}`.
     Pairs hold ``noise``, an array (d, d), where one is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.projections import hermite_dense
+    >>> (np.sqrt(2) * hermite_dense(np.array([[1.0, 2.0]]), 2)).round(6).tolist()
+    [[[0.0, 2.0], [2.0, 3.0]]]
     """
     x = as_real_array(points, "points", 2)
     xp = namespace_of(x)
@@ -71,7 +87,16 @@ def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Arra
 
 
 def project_dense(projection: RecursiveProjection, tensor: Array) -> Array:
-    """Apply a projection to dense tensors: ``(n_samples, d, …, d)`` to ``(n_samples, dim)``."""
+    """Apply a projection to dense tensors: ``(n_samples, d, …, d)`` to ``(n_samples, dim)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.projections import RecursiveProjection, project_dense
+    >>> P = RecursiveProjection([np.eye(2), np.eye(4)[:1]])
+    >>> project_dense(P, np.array([[[1.0, 2.0], [2.0, 4.0]]])).tolist()
+    [[1.0]]
+    """
     tensor = as_real_array(tensor, "tensor", projection.order + 1)
     d = projection.n_features
     if any(size != d for size in tensor.shape[1:]):

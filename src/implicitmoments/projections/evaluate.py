@@ -38,6 +38,17 @@ def evaluate(
     array of shape (n_samples, projection.dim)
         In the namespace and on the device of ``inputs``. Equals
         ``project_dense(projection, evaluate_dense(circuit, inputs))``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.circuits import power, vector
+    >>> from implicitmoments.projections import evaluate
+    >>> from implicitmoments.testing import random_projection
+    >>> rng = np.random.default_rng(0)
+    >>> P = random_projection(rng, n_features=20, order=12, width=4)
+    >>> evaluate(power(vector("x"), 12), {"x": rng.normal(size=(7, 20))}, P).shape == (7, P.dim)
+    True
     """
     _check_order(circuit, projection.order)
     batch = read_inputs(circuit, inputs, projection.n_features, first_row)
@@ -77,6 +88,16 @@ def evaluate_split(
     list of pairs of arrays (n_samples, left.dim) and (n_samples, right.dim)
         ``evaluate(circuit, inputs, left.tensor(right))`` is the sum of their row-wise outer
         products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.circuits import hermite, vector
+    >>> from implicitmoments.projections import RecursiveProjection, evaluate_split
+    >>> half, X = RecursiveProjection.identity(3, 2), np.ones((5, 3))
+    >>> T = hermite(vector("x"), vector("y"), 4)
+    >>> [(L.shape, R.shape) for L, R in evaluate_split(T, {"x": X, "y": X}, half, half)]
+    [((5, 9), (5, 9)), ((5, 9), (5, 9))]
     """
     _check_order(circuit, left.order + right.order)
     if left.order < 1 or right.order < 1:

@@ -38,6 +38,13 @@ class Step:
     n_before : int
         Numbers a copy carries into the step.
     n_features : int
+
+    Examples
+    --------
+    >>> from implicitmoments.projections import RecursiveProjection
+    >>> step = RecursiveProjection.identity(3, 2).steps[1]
+    >>> step.n_in, step.n_out
+    (3, 9)
     """
 
     theta: Array | None

@@ -16,6 +16,7 @@ from implicitmoments.learners import (
     SphericalMixtureDensity,
 )
 from implicitmoments.plot.against_data import compared
+from implicitmoments.plot.canvas import NoPictureError
 from implicitmoments.plot.rows import Some, asked
 
 __all__ = ["agreement_of", "largest_gap", "wald"]
@@ -49,10 +50,13 @@ def agreement_of(model: Any, some: Some) -> list[tuple[bool, str]]:
     if _weighted(model) or _exact(model, some):
         return []
     twin = asked(model)
-    facts = [_same_law(twin, some)]
+    try:
+        facts: list[tuple[bool, str] | None] = [_same_law(twin, some)]
+    except NoPictureError:
+        return [(False, "No rows can be drawn from the density: hardly any proposal is accepted.")]
     if isinstance(model, RegressionMixture):
         facts.append(_everywhere(twin, some))
-    return facts
+    return [fact for fact in facts if fact is not None]
 
 
 def _weighted(model: Any) -> bool:
@@ -85,11 +89,12 @@ def _same_law(model: Any, some: Some) -> tuple[bool, str]:
     return False, f"{differ}, and chance makes {chance:.2g}: see how, under Fit against data."
 
 
-def _everywhere(model: RegressionMixture, some: Some) -> tuple[bool, str]:
+def _everywhere(model: RegressionMixture, some: Some) -> tuple[bool, str] | None:
     """Ask whether labels are as likely as those of the model wherever the inputs are.
 
     Where one line stands for two, rows between which the two part are less likely than labels
-    drawn there, and rows where they meet are likelier: the difference is no constant of x.
+    drawn there, and rows where they meet are likelier: the difference is no constant of x. None
+    where a note says so.
     """
     drawn = [
         model.score_samples(some.given, model.sample(X=some.given, random_state=seed)[1])
@@ -104,6 +109,8 @@ def _everywhere(model: RegressionMixture, some: Some) -> tuple[bool, str]:
     if chi2.sf(statistic, freedom) >= RARE:
         words = "Labels are as likely as ones drawn from the model, wherever the inputs are"
         return True, f"{words} {by_chance}."
+    if any("a line may be missing" in note for note in model.stats_["notes"]):
+        return None
     words = f"How likely labels are, beside ones drawn from the model, depends on x {by_chance}"
     return False, f"{words}: a line may be missing, or the relation is not linear."
 

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
+from implicitmoments.backends import to_numpy
 from implicitmoments.learners import (
     ActivationSumRegressor,
     RegressionMixture,
@@ -30,6 +33,9 @@ NEAR = 1.5  # times the noise: less is not clear of it
 CHANCE = 2.0  # a distance of distributions passes this / √n by chance once in 1,500
 LOOKED_AT = 262_144  # rows at which a distance is measured, at most
 UNSURE, DOUBTFUL, WIDE = 0.2, 0.05, 1.5  # of clusters: errors of the test, rows, variance
+HIGH = 1.2  # times what noise makes, from which a peak is one of a line
+EXACT = 1e-5  # of the scale of labels: less is no noise, but the least that a fit assumes
+ROUND, IN_DOUBT = 1.3, 0.1  # of components: variance over the noise's, and part of the rows
 BARELY = 2.0  # of BIC: a smaller difference tells nothing
 
 
@@ -68,9 +74,13 @@ def _of_mixture(model: SphericalMixture) -> Evidence:
             facts += _standing(stats, k)
         words = "EM started from what the moments told, and a start from scattered rows was no "
         facts.append((True, words + "better."))
-    elif k > 1 and not _said(stats, "scattered"):
-        words = "EM started from scattered rows, since the moments did not tell the components "
-        facts.append((False, words + "apart: it may have ended in one of several optima."))
+    widths = [width for width in stats.get("width_by_component", []) if math.isfinite(width)]
+    if len(widths) == k and max(widths) <= ROUND:
+        what = "The component is" if k == 1 else f"All {k} components are"
+        facts.append((True, f"{what} as round as the noise of the model."))
+    if k > 1 and stats.get("doubt", 1.0) <= IN_DOUBT:
+        words = f"{_percent(stats['doubt'])} of the rows may be of another component than they are"
+        facts.append((True, words + " given to."))
     facts += _by_bic(stats.get("sample_bic", {}), k, "component", model.max_components)
     if stats.get("groups", 1) > 1:
         words = f"The rows fall into {stats['groups']} groups so far apart that each was fitted "
@@ -83,12 +93,13 @@ def _of_lines(model: RegressionMixture) -> Evidence:
     stats, k = model.stats_, number_of(model)
     facts = []
     left, usual = stats.get("highest_peak_left"), stats.get("noise_maximum", math.inf)
-    if left is not None and math.isfinite(left):
+    exact = float(np.max(to_numpy(model.noise_))) <= EXACT * model._standard.scale
+    if left is not None and math.isfinite(left) and not exact:
         lines = "the line is" if k == 1 else f"the {k} lines are"
         if left <= usual:
             words = f"no peak is left that noise does not make ({left:.1f} standard errors)."
             facts.append((True, f"Once {lines} taken away, {words}"))
-        elif not _said(stats, "peak"):
+        elif left > HIGH * usual and not _said(stats, "a line may be missing"):
             words = f"a peak of {left:.1f} standard errors is left, more than noise makes "
             more = f"({usual:.1f}): a line may be missing, or the noise is not what is assumed."
             facts.append((False, f"Once {lines} taken away, {words}{more}"))

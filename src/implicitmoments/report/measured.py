@@ -93,7 +93,7 @@ WORDS = {
     ),
     "n_landmarks": Words("rows compared in pairs", "Rows among which clusters were formed."),
     "doubt": Words(
-        "rows in doubt", "Rows that would be put wrong even if the means were known.", _percent
+        "rows in doubt", "Rows that may be of another component than they are given to.", _percent
     ),
     "within_variance": Words(
         "widest cluster (noise variances)", "The largest variance in a cluster, over the noise's."

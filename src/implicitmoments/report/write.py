@@ -54,6 +54,17 @@ def write_report(
     -------
     pathlib.Path
         Where the page is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
+    >>> model = im.SphericalMixture(3, random_state=0).fit(X)
+    >>> path = im.report.write_report(model, X, path=Path(tempfile.mkdtemp()) / "mixture.html")
+    >>> path.read_text()[:15]
+    '<!DOCTYPE html>'
     """
     check_model(model)
     some = some_rows(model, X, y, max_rows)

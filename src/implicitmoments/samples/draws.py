@@ -17,7 +17,13 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Stream(IntEnum):
-    """What random numbers are for: numbers of different streams are independent."""
+    """What random numbers are for: numbers of different streams are independent.
+
+    Examples
+    --------
+    >>> RowDraws(0, range(2), (Stream.ROWS,)).normal(3).shape
+    (2, 3)
+    """
 
     HIDDEN = 0  # hidden vectors of synthetic data
     ROWS = 1  # rows themselves; the same in every pass
@@ -30,7 +36,13 @@ WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
 
 def as_seed(random_state: RandomState) -> int:
-    """Turn what scikit-learn calls a ``random_state`` into one whole number."""
+    """Turn what scikit-learn calls a ``random_state`` into one whole number.
+
+    Examples
+    --------
+    >>> as_seed(7)
+    7
+    """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, np.random.Generator):

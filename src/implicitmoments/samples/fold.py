@@ -45,7 +45,13 @@ _threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", defau
 
 
 def blocks(rows: range, block_rows: int) -> Iterator[range]:
-    """Cut a range of rows into consecutive ranges of at most ``block_rows``."""
+    """Cut a range of rows into consecutive ranges of at most ``block_rows``.
+
+    Examples
+    --------
+    >>> list(blocks(range(5), 2))
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
     if block_rows < 1:
         raise ValueError(f"block_rows is at least 1, got {block_rows}")
     for start in range(rows.start, rows.stop, block_rows):
@@ -56,6 +62,11 @@ def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
     """Add named sums; what only one of them names is taken as it is.
 
     Of numbers whose name begins with ``LARGEST`` the larger is kept.
+
+    Examples
+    --------
+    >>> add_sums({"n": 2, "largest x": 5.0}, {"n": 3, "largest x": 4.0})
+    {'n': 5, 'largest x': 5.0}
     """
     total = dict(one)
     for name, value in other.items():
@@ -81,6 +92,18 @@ def fold_blocks(
     main memory, as many blocks are measured at a time instead, each with one thread: products
     and what lies between them then both scale. Sums are added in the order of the rows, so the
     result has the same bits for any number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(6.0)
+    >>> pieces = blocks(range(6), 4)
+    >>> fold_blocks(
+    ...     lambda rows: {"x": X[rows.start : rows.stop, None]},
+    ...     lambda block, rows: {"sum": float(block["x"].sum())},
+    ...     pieces,
+    ... )["sum"]
+    15.0
     """
     total, pieces = dict(initial or {}), list(pieces)
     n_threads = _threads_for(len(pieces))

@@ -42,6 +42,14 @@ class Source(ABC):
         Columns of the points ``"x"``.
     local : bool
         Rows are NumPy arrays of this process, which a fit may lay out anew in memory.
+
+    Examples
+    --------
+    >>> from implicitmoments.samples import ArraySource
+    >>> source = ArraySource(np.arange(6.0).reshape(3, 2))
+    >>> sums = source.fold(lambda block, rows: {"sum": block["x"].sum(axis=0)}, range(3), 2)
+    >>> sums["sum"].tolist()
+    [6.0, 9.0]
     """
 
     n_rows: int | None
@@ -97,15 +105,11 @@ class Source(ABC):
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return the columns of some rows, by numbers in ascending order, in memory."""
         taken: list[Block] = []
-        edges = np.arange(0, (self.n_rows or 0) + PICKED_ROWS, PICKED_ROWS)
-        for low, high in zip(
-            *(np.searchsorted(rows, e) for e in (edges[:-1], edges[1:])), strict=True
-        ):
-            if high > low:
-                near = rows[low:high]
-                span = range(int(near[0]), int(near[-1]) + 1)
-                block = self.read(span, RowDraws(0, span, (Stream.ROWS,)))
-                taken.append(_take(block, near - span.start))
+        cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
+        for near in np.split(rows, cuts):
+            span = range(int(near[0]), int(near[-1]) + 1)
+            block = self.read(span, RowDraws(0, span, (Stream.ROWS,)))
+            taken.append(_take(block, near - span.start))
         xp = namespace_of(taken[0]["x"])
         return {name: xp.concat([part[name] for part in taken]) for name in taken[0]}
 
@@ -142,6 +146,12 @@ class ArraySource(Source):
     **columns : array of shape (n_samples,)
         Further columns by name, such as ``y``; they take the precision of x. ``origin`` holds
         points from which x was made, (n_samples, any).
+
+    Examples
+    --------
+    >>> source = ArraySource(np.zeros((10, 3)), y=np.ones(10))
+    >>> source.n_rows, source.n_features
+    (10, 3)
     """
 
     def __init__(self, x: Array, **columns: Array) -> None:
@@ -180,6 +190,12 @@ class CallableSource(Source):
         ``rng.uniform(width)`` and ``rng.categorical(p)`` for randomness: they are keyed by row.
     n_rows : int, optional
         How many rows there are; as many as are asked for by default.
+
+    Examples
+    --------
+    >>> source = CallableSource(lambda rows, rng: rng.normal(3), n_rows=1_000_000)
+    >>> source.n_rows, source.n_features
+    (1000000, 3)
     """
 
     def __init__(
@@ -232,6 +248,13 @@ class MappedSource(Source):
         Takes a block of columns and returns one with as many rows.
     n_features : int, optional
         Columns of the points afterwards, when the function changes them.
+
+    Examples
+    --------
+    >>> source = ArraySource(np.ones((4, 2)))
+    >>> doubled = MappedSource(source, lambda block: {**block, "x": 2 * block["x"]})
+    >>> doubled.pick(np.array([0]))["x"].tolist()
+    [[2.0, 2.0]]
     """
 
     def __init__(
@@ -283,6 +306,12 @@ class CountedSource(Source):
     ----------
     source : Source
     counts : array of shape (n_rows,)
+
+    Examples
+    --------
+    >>> source = CountedSource(ArraySource(np.zeros((2, 3))), np.array([1.0, 4.0]))
+    >>> source.n_rows, source.mass
+    (2, 5.0)
     """
 
     def __init__(self, source: Source, counts: Array) -> None:
@@ -315,6 +344,11 @@ class DifferenceSource(Source):
     """Differences ``(s − s′)/√2`` of rows 2i and 2i + 1 of another source.
 
     Pairs share no row, so differences are as independent as the rows were.
+
+    Examples
+    --------
+    >>> DifferenceSource(ArraySource(np.zeros((10, 3)))).n_rows
+    5
     """
 
     def __init__(self, source: Source) -> None:
@@ -331,7 +365,13 @@ class DifferenceSource(Source):
 
 
 def as_source(points: Source | Array | Callable[[range, RowDraws], Array | Block]) -> Source:
-    """Make a source of an array, of a function, or of what is one already."""
+    """Make a source of an array, of a function, or of what is one already.
+
+    Examples
+    --------
+    >>> as_source(np.zeros((10, 3))).n_features
+    3
+    """
     if isinstance(points, Source):
         return points
     return CallableSource(points) if callable(points) else ArraySource(points)

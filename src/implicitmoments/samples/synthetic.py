@@ -57,6 +57,15 @@ def make_spherical_mixture(
     X : array of shape (n_samples, n_features)
     truth : Truth
         Means as vectors, and the component of each row.
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> X, truth = make_spherical_mixture(
+    ...     100, n_components=4, n_features=3, radius=5.0, separation=4.0, random_state=0
+    ... )
+    >>> X.shape, truth.vectors.shape, truth.labels.shape
+    ((100, 3), (4, 3), (100,))
     """
     seed = as_seed(random_state)
     w = _weights(weights, n_components)
@@ -87,6 +96,13 @@ def make_pairwise_differences(
     truth : Truth
         With ``n_components ** 2`` vectors, ``n_components`` of them zero; see
         :meth:`Truth.differences`.
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_pairwise_differences
+    >>> X, truth = make_pairwise_differences(100, 3, 4, random_state=0)
+    >>> X.shape, truth.vectors.shape
+    ((100, 4), (9, 4))
     """
     points, behind = make_spherical_mixture(2 * n_samples, n_components, n_features, **mixture)
     return (points[::2] - points[1::2]) / np.sqrt(2), behind.differences()
@@ -122,6 +138,13 @@ def make_regression_mixture(
     X : array of shape (n_samples, n_features)
     y : array of shape (n_samples,)
     truth : Truth
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_regression_mixture
+    >>> X, y, truth = make_regression_mixture(100, 3, 4, noise=0.1, random_state=0)
+    >>> X.shape, y.shape, truth.vectors.shape
+    ((100, 4), (100,), (3, 4))
     """
     seed = as_seed(random_state)
     w = _weights(weights, n_components)
@@ -163,6 +186,14 @@ def make_activation_sum(
     y : array of shape (n_samples,)
     truth : Truth
         With unit vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.datasets import make_activation_sum
+    >>> X, y, truth = make_activation_sum(100, 3, 4, activation=np.abs, random_state=0)
+    >>> bool(np.allclose(y, np.abs(X @ truth.vectors.T) @ truth.weights))
+    True
     """
     seed = as_seed(random_state)
     w = _weights(weights, n_components)

@@ -25,6 +25,14 @@ class Truth:
         The component each row came from, where rows come from components.
     noise : float
         Standard deviation of the label noise, or of a spherical component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.datasets import Truth
+    >>> truth = Truth(np.array([0.5, 0.5]), np.eye(2))
+    >>> truth.power(np.array([[2.0, 1.0]]), 3).tolist()  # the mean of (v · x)³
+    [4.5]
     """
 
     weights: Floats

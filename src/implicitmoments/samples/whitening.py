@@ -30,6 +30,15 @@ class Whitening:
     inverse_root : array of shape (d, p)
         :math:`\Sigma^{-1/2}`, symmetric; or, where the covariance has no inverse and the points
         are reduced, the p coordinates in which they vary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.samples import ArraySource, Whitening
+    >>> X = 3.0 + 2.0 * np.random.default_rng(0).normal(size=(500, 2))
+    >>> z = Whitening.of(ArraySource(X)).apply({"x": X})["x"]
+    >>> bool(np.allclose(z.mean(axis=0), 0)), bool(np.allclose(z.T @ z / 500, np.eye(2)))
+    (True, True)
     """
 
     mean: Floats

@@ -50,6 +50,14 @@ class ProgressSource(WrappedSource):
     source : Source
     progress : callable
         Called as ``progress(what, rows_done, rows_total)`` after blocks, and at the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.samples import ArraySource, ProgressSource
+    >>> source = ProgressSource(ArraySource(np.ones((6, 2))), print)
+    >>> sums = source.fold(lambda block, rows: {"n": len(rows)}, range(6), 6, what="rows")
+    rows 6 6
     """
 
     def __init__(self, source: Source, progress: Progress) -> None:

@@ -4,7 +4,17 @@ __all__ = ["ModelFileError", "UnreadableError"]
 
 
 class ModelFileError(ValueError):
-    """A model cannot be written, or a file cannot be read; the message says what to try."""
+    """A model cannot be written, or a file cannot be read; the message says what to try.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> try:
+    ...     im.load("nowhere.im")
+    ... except im.ModelFileError as reason:
+    ...     print("nowhere.im" in str(reason))
+    True
+    """
 
 
 class UnreadableError(ValueError):

@@ -90,6 +90,17 @@ def load(path: str | PathLike[str]) -> Any:
     ------
     ModelFileError
         If there is no file, or it is damaged, altered, of a newer version, or something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
+    >>> path = Path(tempfile.mkdtemp()) / "mixture.im"
+    >>> im.save(im.SphericalMixture(3, random_state=0).fit(X), path)
+    >>> im.load(path).means_.shape
+    (3, 4)
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):

@@ -38,6 +38,7 @@ __all__ = [
 Scorer: TypeAlias = Callable[[int], ClippedDensity[Any]]
 
 FOLDS = 3
+LARGEST_EXPONENT = 700.0  # of a float
 # ratios below this count as this: one row where a polynomial dips below 0 decides nothing
 LEAST_RATIO = 0.01
 
@@ -49,6 +50,8 @@ def truncation_error(squared_radius: float, degree: int) -> float:
     :math:`(\sum_{t>n} R^{2t}/t!)^{1/2}`, a tail of the Poisson law; the total variation distance
     is at most half of it.
     """
+    if squared_radius > LARGEST_EXPONENT:
+        return math.inf
     tail = math.exp(squared_radius) * float(gammainc(degree + 1, squared_radius))
     return math.sqrt(tail) / 2
 

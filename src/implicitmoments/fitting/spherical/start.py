@@ -18,10 +18,6 @@ __all__ = ["Start", "choose_start", "scattered_mixture"]
 
 SETTLING, SETTLED = 40, 2e-5  # iterations of EM before starts are compared, and its tolerance
 CLEARLY = 2.0  # of the log-likelihood of the sample: nearer than that starts are equals
-FALLEN_BACK = (
-    "the moments did not separate the components, so the fit starts from scattered rows and may "
-    "be one of several local optima; more rows or fewer components may help"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +31,7 @@ class Start:
     components : Components or None
         What was read off the moments.
     words : tuple of str
-        What the user should know.
+        What the moments could not tell, and why.
     numbers : dict
         What was measured on the way.
     """
@@ -77,9 +73,8 @@ def choose_start(
         levels[kind] = gather(sample, settled[kind]).log_likelihood / sample.total
     ahead = (levels["scattered"] - levels.get("moments", -np.inf)) * sample.total
     best = "scattered" if ahead > CLEARLY else "moments"
-    words = reading.words if best == "moments" else (*reading.words, FALLEN_BACK)
     numbers = reading.numbers | {"start": best, "start_log_likelihood": levels}
-    return Start(settled[best], best, reading.components, words, numbers)
+    return Start(settled[best], best, reading.components, reading.words, numbers)
 
 
 def _one_component(sample: Sample, model: VarianceModel) -> Mixture:

@@ -41,6 +41,17 @@ class Components:
         All vectors as they were read, resolved or not: a start for a local search, nothing more.
     decoded : Decoded or None
         The numbers behind the verdict; None when there was nothing to decode.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(10_000, 4, 3, radius=5.0, separation=4.0, random_state=0)
+    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=4, order=1)
+    >>> found = moments.components()
+    >>> found.identified, round(float(found.weights.sum()), 1)
+    (True, 1.0)
     """
 
     weights: Floats

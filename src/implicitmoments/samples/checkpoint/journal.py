@@ -56,6 +56,27 @@ class Journal:
         fingerprint is refused.
     every : float
         Seconds between two times the sums of an unfinished pass are kept.
+
+    Examples
+    --------
+    What estimators do with ``checkpoint=path``:
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from implicitmoments.samples import ArraySource, Journal, JournaledSource
+    >>> path = Path(tempfile.mkdtemp()) / "passes"
+    >>> calls = []
+    >>> def measure(block, rows):
+    ...     calls.append(rows)
+    ...     return {"sum": block["x"].sum(axis=0)}
+    >>> for _ in range(2):
+    ...     journal = Journal(path)
+    ...     source = JournaledSource(ArraySource(np.ones((6, 2))), journal)
+    ...     sums = source.fold(measure, range(6), 3, what="sums")
+    ...     journal.close()
+    >>> sums["sum"].tolist(), len(calls)  # the second pass was answered from the file
+    ([6.0, 6.0], 2)
     """
 
     def __init__(

@@ -41,6 +41,19 @@ class JournaledSource(WrappedSource):
     ----------
     source : Source
     journal : Journal
+
+    Examples
+    --------
+    See :class:`Journal`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from implicitmoments.samples import ArraySource, Journal, JournaledSource
+    >>> journal = Journal(Path(tempfile.mkdtemp()) / "passes")
+    >>> JournaledSource(ArraySource(np.ones((6, 2))), journal).n_rows
+    6
+    >>> journal.close()
     """
 
     def __init__(self, source: Source, journal: Journal) -> None:
@@ -124,6 +137,13 @@ def describe_rows(source: Source) -> dict[str, Any]:
     dict
         ``rows`` and ``columns``, the array ``library`` and ``type``, and a ``digest`` of rows at
         the beginning, in the middle and at the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.samples import ArraySource, describe_rows
+    >>> describe_rows(ArraySource(np.ones((6, 2))))["rows"]
+    6
     """
     n, digest = source.n_rows or DIGEST_ROWS, hashlib.sha256()
     described: dict[str, Any] = {"rows": source.n_rows, "columns": source.n_features}

@@ -49,6 +49,13 @@ def map_rows(
     -------
     dask.array of shape (n_samples,) or (n_samples, width)
         In the row chunks of x.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from implicitmoments.samples import map_rows
+    >>> map_rows(da.ones((6, 2), chunks=(3, 2)), lambda x: x.sum(axis=1)).compute().tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
     if is_frame(x):
         x = rows_of_frame(x, numeric_columns(x, columns, ()))

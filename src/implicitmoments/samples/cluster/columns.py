@@ -45,7 +45,13 @@ def is_frame(value: Any) -> bool:
 
 
 def is_dask(value: Any) -> bool:
-    """Say whether a value is a Dask array or DataFrame; Dask need not be there to ask."""
+    """Say whether a value is a Dask array or DataFrame; Dask need not be there to ask.
+
+    Examples
+    --------
+    >>> is_dask([[1.0, 2.0]])
+    False
+    """
     return bool(array_api_compat.is_dask_array(value)) or is_frame(value)
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from implicitmoments.samples.files.damage import as_damage
 from implicitmoments.samples.files.optional import require
 
 __all__ = ["ArrowReader"]
 
 MAGIC = b"ARROW1"
+FAULT = "is empty, cut off or no Arrow file"
 
 
 class ArrowReader:
@@ -24,28 +26,26 @@ class ArrowReader:
     def __init__(self, path: Path) -> None:
         self._pa, self._ipc = require("pyarrow", "Arrow"), require("pyarrow.ipc", "Arrow")
         self.path = path
-        try:
+        with as_damage(path, FAULT):
             with path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._buffer = self._pa.py_buffer(self._map)
             self._is_stream = self._map[: len(MAGIC)] != MAGIC
             self.schema = self._open().schema
-        except (OSError, ValueError) as reason:
-            raise ValueError(
-                f"{path} is empty, cut off or no Arrow file ({reason}); write it again"
-            ) from reason
+            self.names: list[str] = self.schema.names
 
     def segment_rows(self) -> list[int]:
         """Return the rows of each record batch, or of the whole stream."""
-        reader = self._open()
-        if self._is_stream:
-            return [sum(self._count(batch) for batch in reader)]
-        return [self._count(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        with as_damage(self.path, FAULT):
+            reader = self._open()
+            if self._is_stream:
+                return [sum(self._count(batch) for batch in reader)]
+            return [self._count(reader.get_batch(i)) for i in range(reader.num_record_batches)]
 
     def batches(self, segment: int, names: Sequence[str]) -> Iterator[Any]:  # noqa: ARG002
         """Yield one record batch of a file, or all of a stream."""
         reader = self._open()
-        return iter(reader) if self._is_stream else iter([reader.get_batch(segment)])
+        return map(_valid, reader if self._is_stream else [reader.get_batch(segment)])
 
     def forget(self) -> None:
         """Give back the pages of the mapped file."""
@@ -57,10 +57,20 @@ class ArrowReader:
         self._buffer = None
 
     def _count(self, batch: Any) -> int:
+        n_rows = int(_valid(batch).num_rows)
         self.forget()  # a compressed batch was read as a whole
-        return int(batch.num_rows)
+        return n_rows
 
     def _open(self) -> Any:
         # All columns: to ask for some copies the whole batch, where otherwise nothing is copied.
         source = self._pa.BufferReader(self._buffer)
         return (self._ipc.open_stream if self._is_stream else self._ipc.open_file)(source)
+
+
+def _valid(batch: Any) -> Any:
+    """Return a batch whose columns have as much room as they claim rows.
+
+    Arrow takes the lengths from the file, and would read whatever lies behind a buffer.
+    """
+    batch.validate()
+    return batch

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from implicitmoments.samples.files.damage import brief
 
 __all__ = ["Choice", "Chosen", "choose_columns", "choose_numbers"]
 
@@ -74,15 +77,21 @@ def choose_columns(
         features = [_find(label, names, wanted, "columns") for wanted in _listed(choice.columns)]
     chosen = Chosen(tuple(features), others)
     if not features:
-        raise ValueError(f"no column of {label} is a feature, expected at least one: {names}")
+        raise ValueError(
+            f"no column of {label} is a feature, expected at least one of {brief(list(names))}"
+        )
+    asked, there = Counter(chosen.names), Counter(names)
     for name in chosen.names:
-        if chosen.names.count(name) > 1 or list(names).count(name) > 1:
-            raise ValueError(f"column {name!r} of {label} is there or asked for more than once")
+        if asked[name] > 1 or there[name] > 1:
+            raise ValueError(
+                f"column {brief(name)!r} of {label} is there or asked for more than once, "
+                "expected columns of different names"
+            )
         if name in not_numbers:
             good = [n for n in names if n not in not_numbers and n not in others.values()]
             raise TypeError(
-                f"column {name!r} of {label} holds {not_numbers[name]}, expected numbers; "
-                f"encode it as numbers or choose others: columns={good}"
+                f"column {brief(name)!r} of {label} holds {not_numbers[name]}, expected numbers; "
+                f"encode it as numbers or choose others: columns={brief(good)}"
             )
     return chosen
 
@@ -114,7 +123,8 @@ def _find(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
         if wanted in names:
             return wanted
         raise ValueError(
-            f"{what} names column {wanted!r}, which {label} does not have; it has {list(names)}"
+            f"{what} names column {wanted!r}, which {label} does not have; it has "
+            f"{brief(list(names))}"
         )
     try:
         return names[operator.index(wanted)]
@@ -124,5 +134,6 @@ def _find(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
         ) from reason
     except IndexError as reason:
         raise ValueError(
-            f"{what} is column {wanted}, and {label} has {len(names)} columns"
+            f"{what} is column {wanted}, and {label} has {len(names)} columns, expected a number "
+            f"below that"
         ) from reason

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from implicitmoments.samples.files.choice import Choice, Chosen, choose_columns
+from implicitmoments.samples.files.damage import as_damage, brief
 from implicitmoments.samples.files.matrix import MatrixSource, float_type
 from implicitmoments.samples.files.optional import require
 from implicitmoments.samples.files.spool import Spool
@@ -19,7 +22,14 @@ __all__ = ["open_csv"]
 
 # what Arrow says; rows are counted from 1 and with the line of names
 NO_NUMBER = re.compile(r"In CSV column #(\d+): Row #(\d+): .* invalid value '(.*)'", re.S)
+QUOTED = re.compile(rb'"[^"]*"')
+NOT_UTF8 = (
+    "cannot be read as CSV: it is no text in UTF-8; save it in UTF-8, as iconv -t utf-8 does"
+)
 NO_ROW = re.compile(r"CSV parse error: Row #(\d+): (Expected \d+ columns, got \d+)")
+FRONT_BYTES = 2**20  # Arrow refuses lines of more
+MOST_COLUMNS = 2**16  # to guess the type of each Arrow takes 17 kB
+ADVICE = "write it again, as text in UTF-8 with names in the first line and a row in each other"
 
 
 def open_csv(path: Path, choice: Choice, dtype: Any = None) -> MatrixSource:
@@ -58,17 +68,31 @@ class _CsvFile:
     def __init__(self, path: Path) -> None:
         self._csv, self._pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
         self.path, self.has_names = path, True
-        self.names: list[str] = self._open().schema.names
+        self.names: list[str] = []
+        with self._told():
+            front = self._front()
+        if front.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError(f"{path} {NOT_UTF8}")
+        self._delimiter, self._decimal_point = _layout(front, path)
+        width = _first_line(front).count(self._delimiter.encode()) + 1
+        if width > MOST_COLUMNS:
+            raise ValueError(
+                f"{path} has {width} columns, expected at most {MOST_COLUMNS} in a file of text; "
+                "write it as .npy or Parquet"
+            )
+        with self._told():
+            self.names = self._open().schema.names
         counted = [str(j) for j in range(len(self.names))]  # what pandas gives as names
         self.has_names = self.names == counted or not _are_numbers(self.names)
-        reader = self._open()
-        self.names, self._types = reader.schema.names, reader.schema.types
-        first = next(iter(reader), None)
-        self.not_numbers = {
-            field.name: self._describe(field, None if first is None else first.column(j))
-            for j, field in enumerate(reader.schema)
-            if not is_number(field.type)
-        }
+        with self._told():
+            reader = self._open()
+            self.names, self._types = reader.schema.names, reader.schema.types
+            first = next(iter(reader), None)
+            self.not_numbers = {
+                field.name: self._describe(field, None if first is None else first.column(j))
+                for j, field in enumerate(reader.schema)
+                if not is_number(field.type)
+            }
 
     def batches(self, chosen: Chosen) -> Any:
         """Yield record batches of the chosen columns as numbers."""
@@ -81,45 +105,83 @@ class _CsvFile:
             name: self._pa.bool_() if name in booleans else self._pa.float64()
             for name in chosen.names
         }
-        try:
+        with self._told():
             yield from self._open(include_columns=list(chosen.names), column_types=types)
-        except self._pa.ArrowInvalid as reason:
-            raise ValueError(self._explain(str(reason))) from reason
+
+    def _front(self) -> bytes:
+        """Return the beginning of the file, out of its packing."""
+        with self._pa.input_stream(str(self.path)) as stream:
+            front: bytes = stream.read(FRONT_BYTES)
+        return front
 
     def _open(self, **convert: Any) -> Any:
-        suffixes = "".join(self.path.suffixes[-2:]).lower()
+        return self._csv.open_csv(
+            self.path,
+            # in one thread Arrow counts rows, and its messages name them
+            read_options=self._csv.ReadOptions(
+                use_threads=False, autogenerate_column_names=not self.has_names
+            ),
+            parse_options=self._csv.ParseOptions(delimiter=self._delimiter),
+            convert_options=self._csv.ConvertOptions(decimal_point=self._decimal_point, **convert),
+        )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise one error that names the line, or at the least the file."""
         try:
-            return self._csv.open_csv(
-                self.path,
-                # in one thread Arrow counts rows, and its messages name them
-                read_options=self._csv.ReadOptions(
-                    use_threads=False, autogenerate_column_names=not self.has_names
-                ),
-                parse_options=self._csv.ParseOptions(
-                    delimiter="\t" if ".tsv" in suffixes else ","
-                ),
-                convert_options=self._csv.ConvertOptions(**convert),
-            )
-        except (self._pa.ArrowInvalid, OSError) as reason:
-            raise ValueError(self._explain(str(reason))) from reason
+            yield
+        except UnicodeDecodeError as reason:
+            raise ValueError(f"{self.path} {NOT_UTF8}") from reason
+        except Exception as reason:
+            if words := self._explain(str(reason)):
+                raise ValueError(words) from reason
+            with as_damage(self.path, "cannot be read as CSV", ADVICE):
+                raise
 
     def _explain(self, reason: str) -> str:
+        """Say which cell or row is wrong, where Arrow says so."""
         if found := NO_NUMBER.search(reason):
             column, row, text = found.groups()
             name = self.names[int(column)]
-            return f"{self.path}, line {row}: column {name!r} holds {text!r}, expected a number"
+            return (
+                f"{self.path}, line {row}: column {brief(name)!r} holds {brief(text)!r}, expected "
+                "a number"
+            )
         if found := NO_ROW.search(reason):
             row, said = found.groups()
             return f"{self.path}, line {row}: {said[0].lower()}{said[1:]}"
-        return f"{self.path} cannot be read as CSV: {reason}"
+        return ""
 
     def _describe(self, field: Any, column: Any) -> str:
         """Say what a column holds, with the first cell that is no number."""
+        if column is not None and self._pa.types.is_timestamp(field.type):
+            # as text at once: nanoseconds would become objects of pandas, if it is there
+            column = column.cast(self._pa.timestamp(field.type.unit)).cast(self._pa.string())
         texts = [] if column is None else [str(cell) for cell in column.to_pylist()]
         for row, text in enumerate(texts):
             if not _are_numbers([text]) and text != "None":
-                return f"text, such as {text!r} in line {row + 1 + self.has_names}"
+                return f"text, such as {brief(text)!r} in line {row + 1 + self.has_names}"
         return f"entries of type {field.type}"
+
+
+def _layout(front: bytes, path: Path) -> tuple[str, str]:
+    """Tell what separates columns and decimals, by the beginning of the file.
+
+    Where commas are decimal points, spreadsheets separate columns by semicolons.
+    """
+    if ".tsv" in "".join(path.suffixes[-2:]).lower():
+        return "\t", "."
+    unquoted = QUOTED.sub(b"", front)
+    names = _first_line(unquoted)
+    if b"," in names:
+        return ",", "."
+    if b";" in names:
+        return ";", "," if b"," in unquoted else "."
+    return "\t" if b"\t" in names else ",", "."
+
+
+def _first_line(text: bytes) -> bytes:
+    return re.split(rb"[\r\n]", text.lstrip(b"\r\n"), maxsplit=1)[0]
 
 
 def _are_numbers(texts: Sequence[str]) -> bool:

@@ -89,7 +89,9 @@ class RawMatrix:
         while room:
             got = _read_at(self._file, room, place)
             if not got:
-                raise OSError(f"{self._file.name} ends before its last row; it was cut off")
+                raise OSError(
+                    f"{self._file.name} ends before its last row; it was cut off, write it again"
+                )
             room, place = room[got:], place + got
 
 
@@ -172,16 +174,19 @@ class MatrixSource(FileSource):
         self, read: Callable[[Any], Numbers], cut: Callable[[Numbers], Numbers]
     ) -> dict[str, Numbers]:
         whole = read(self._matrix)
-        block = {"x": np.ascontiguousarray(whole[:, self._features], dtype=self._dtype)}
+        columns = {"x": whole[:, self._features]}
         for name, given in self._columns.items():
             if isinstance(given, int):
-                column = whole[:, given]
+                columns[name] = whole[:, given]
             elif isinstance(given, np.ndarray):
-                column = cut(given)
+                columns[name] = cut(given)
             else:
-                column = read(given)[:, 0]
-            block[name] = np.ascontiguousarray(column, dtype=self._dtype)
-        return block
+                columns[name] = read(given)[:, 0]
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
+            return {
+                name: np.ascontiguousarray(column, dtype=self._dtype)
+                for name, column in columns.items()
+            }
 
 
 def float_type(given: np.dtype[Any], wanted: Any = None) -> np.dtype[Any]:

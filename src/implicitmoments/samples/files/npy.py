@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from typing import IO, Any
@@ -9,9 +10,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
+from implicitmoments.samples.files.damage import as_damage, without_warnings
 from implicitmoments.samples.files.matrix import RawMatrix
 
 __all__ = ["open_npy"]
+
+HEADER_BYTES = 2**14  # NumPy refuses headers of more than 10,000
 
 
 def open_npy(path: Path, ndim: int = 2) -> RawMatrix:
@@ -35,16 +39,17 @@ def open_npy(path: Path, ndim: int = 2) -> RawMatrix:
 
 
 def _header(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    try:
-        version = npy_format.read_magic(file)
+    front = io.BytesIO(file.read(HEADER_BYTES))  # a header may claim to be of any length
+    with (
+        as_damage(path, "is empty or no .npy file", "write it with numpy.save"),
+        without_warnings(),
+    ):
+        version = npy_format.read_magic(front)
         read = npy_format.read_array_header_1_0
         if version != (1, 0):
             read = npy_format.read_array_header_2_0
-        shape, by_columns, dtype = read(file)
-    except ValueError as reason:
-        raise ValueError(
-            f"{path} is empty or no .npy file ({reason}); write it with numpy.save"
-        ) from reason
+        shape, by_columns, dtype = read(front)
+    file.seek(front.tell())
     return shape, by_columns, dtype
 
 
@@ -62,5 +67,7 @@ def _check(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], ndim: int) 
             f"{path} holds an array of {len(shape)} axes (shape {shape}), expected {ndim}: "
             f"{layout}{hint}"
         )
+    if min(shape) < 0:
+        raise ValueError(f"{path} claims a shape of {shape}, expected sizes; write it again")
     if 0 in shape:
         raise ValueError(f"{path} is empty (shape {shape}), expected at least one row")

@@ -13,7 +13,7 @@ import numpy as np
 from implicitmoments.backends import Array, as_real_array, to_numpy
 from implicitmoments.samples.files.arrow import ArrowReader
 from implicitmoments.samples.files.choice import Choice, choose_numbers
-from implicitmoments.samples.files.chunks import ZarrMatrix, zarr_description
+from implicitmoments.samples.files.chunks import ZarrMatrix
 from implicitmoments.samples.files.csv_text import open_csv
 from implicitmoments.samples.files.matrix import Matrix, MatrixSource
 from implicitmoments.samples.files.npy import open_npy
@@ -21,6 +21,7 @@ from implicitmoments.samples.files.parquet import ParquetReader
 from implicitmoments.samples.files.rows import FileSource, Numbers, close_all
 from implicitmoments.samples.files.table import BatchReader, TableSource
 from implicitmoments.samples.files.watch import Stamp
+from implicitmoments.samples.files.zarr_folder import zarr_description
 
 __all__ = ["open_file"]
 
@@ -154,7 +155,10 @@ def _matrix(path: Path, ndim: int) -> Matrix:
         return ZarrMatrix(path, ndim)
     if path.suffix.lower() == ".npy":
         return open_npy(path, ndim)
-    raise ValueError(f"{path} is neither a .npy file nor a folder of Zarr")
+    raise ValueError(
+        f"{path} is neither a .npy file nor a folder of Zarr with a description that can be "
+        "read; write it again"
+    )
 
 
 def _column(given: Any, name: str, path: Path, shape: tuple[int, int]) -> int | Matrix | Numbers:

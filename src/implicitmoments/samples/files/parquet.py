@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from implicitmoments.samples.files.damage import as_damage
 from implicitmoments.samples.files.optional import require
 
 __all__ = ["ParquetReader"]
 
+FAULT = "is cut off or no Parquet file"
 BATCH_BYTES = 2**22
 PAGE_BYTES = 2**16  # read at a time from each column
 
@@ -23,18 +25,16 @@ class ParquetReader:
 
     def __init__(self, path: Path) -> None:
         parquet = require("pyarrow.parquet", "Parquet")
-        try:
+        with as_damage(path, FAULT):
             self._file = parquet.ParquetFile(path, buffer_size=PAGE_BYTES, pre_buffer=False)
-        except (OSError, ValueError) as reason:
-            raise ValueError(
-                f"{path} is cut off or no Parquet file ({reason}); write it again"
-            ) from reason
-        self.path, self.schema = path, self._file.schema_arrow
+            self.path, self.schema = path, self._file.schema_arrow
+            self.names: list[str] = self.schema.names
 
     def segment_rows(self) -> list[int]:
         """Return the rows of each row group."""
-        about = self._file.metadata
-        return [about.row_group(i).num_rows for i in range(about.num_row_groups)]
+        with as_damage(self.path, FAULT):
+            about = self._file.metadata
+            return [about.row_group(i).num_rows for i in range(about.num_row_groups)]
 
     def batches(self, segment: int, names: Sequence[str]) -> Iterator[Any]:
         """Yield batches of a few megabytes."""

@@ -46,6 +46,18 @@ class FileSource(Source):
         Of the files behind the source: they may not change while it is open.
     held : sequence of objects with a method ``close``
         Closed with the source, or when nobody holds it any more.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from implicitmoments.samples import open_file
+    >>> path = Path(tempfile.mkdtemp()) / "rows.npy"
+    >>> np.save(path, np.zeros((100, 3)))
+    >>> with open_file(path) as source:
+    ...     print(source.n_rows, source.n_features)
+    100 3
     """
 
     n_rows: int

@@ -37,7 +37,8 @@ class Spool:
 
     def append(self, block: Mapping[str, Numbers]) -> None:
         """Check the columns of some rows and write them behind those before."""
-        written = {n: np.ascontiguousarray(c, dtype=self.dtype) for n, c in block.items()}
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
+            written = {n: np.ascontiguousarray(c, dtype=self.dtype) for n, c in block.items()}
         check_block(written, self.label, self.n_rows, self.feature_names)
         for name, column in written.items():
             if name not in self._files:

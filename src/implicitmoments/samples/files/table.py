@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from implicitmoments.samples.files.choice import Choice, Chosen, choose_columns
+from implicitmoments.samples.files.damage import as_damage
 from implicitmoments.samples.files.matrix import float_type
 from implicitmoments.samples.files.optional import require
 from implicitmoments.samples.files.rows import FileSource, Numbers
@@ -24,6 +25,7 @@ class BatchReader(Protocol):
 
     path: Path
     schema: Any
+    names: list[str]
 
     def segment_rows(self) -> list[int]:
         """Return the number of rows of each segment."""
@@ -84,7 +86,8 @@ class TableSource(FileSource):
     def _fetch(self, rows: range) -> dict[str, Numbers]:
         block = empty_block(self._chosen, len(rows), self._dtype)
         for first, batch in self._cursor.slices(rows):
-            fill(block, first - rows.start, batch, self._chosen)
+            with as_damage(self._label, "holds what does not become numbers"):
+                fill(block, first - rows.start, batch, self._chosen)
         return block
 
     def close(self) -> None:
@@ -112,6 +115,9 @@ class _Cursor:
         ]
         self._starts = list(accumulate((n for *_, n in self._segments), initial=0))
         self.n_rows = self._starts.pop()
+        for reader, _, n in self._segments:
+            if n < 0:
+                raise ValueError(f"{reader.path} claims {n} rows; it is damaged, write it again")
         self.leave()
 
     def slices(self, rows: range) -> Iterator[tuple[int, Any]]:
@@ -142,17 +148,21 @@ class _Cursor:
         self.leave()
         self._segment = segment
         self._rows = range(self._starts[segment], self._starts[segment])
-        self._ahead = iter(reader.batches(number, self._names))
+        with as_damage(reader.path, "cannot be read"):
+            self._ahead = iter(reader.batches(number, self._names))
 
     def _advance(self) -> None:
-        batch = next(self._ahead, None)
+        reader, _, n = self._segments[self._segment]
+        with as_damage(reader.path, "cannot be read"):
+            batch = next(self._ahead, None)
         if batch is not None:
             self._rows = range(self._rows.stop, self._rows.stop + batch.num_rows)
             self._batch = batch
             return
-        reader, _, n = self._segments[self._segment]
         if self._rows.stop != self._starts[self._segment] + n:
-            raise OSError(f"{reader.path} ends before its last row; it was cut off")
+            raise OSError(
+                f"{reader.path} ends before its last row; it was cut off, write it again"
+            )
         reader.forget()
         self._enter(self._segment + 1)
 
@@ -173,10 +183,11 @@ def empty_block(chosen: Chosen, n_rows: int, dtype: np.dtype[Any]) -> dict[str, 
 def fill(block: Mapping[str, Numbers], at: int, batch: Any, chosen: Chosen) -> None:
     """Write the rows of a record batch into a block, from row ``at`` on."""
     rows = slice(at, at + batch.num_rows)
-    for j, name in enumerate(chosen.features):
-        block["x"][rows, j] = _numbers(batch.column(name))
-    for column, name in chosen.others.items():
-        block[column][rows] = _numbers(batch.column(name))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
+        for j, name in enumerate(chosen.features):
+            block["x"][rows, j] = _numbers(batch.column(name))
+        for column, name in chosen.others.items():
+            block[column][rows] = _numbers(batch.column(name))
 
 
 def _numbers(column: Any) -> Numbers:
@@ -193,4 +204,4 @@ def _chosen(reader: BatchReader, choice: Choice) -> Chosen:
         for field in reader.schema
         if not is_number(field.type)
     }
-    return choose_columns(str(reader.path), reader.schema.names, others, choice)
+    return choose_columns(str(reader.path), reader.names, others, choice)

@@ -1,0 +1,234 @@
+"""What scikit-learn does: ``GaussianMixture`` and its family."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn.mixture
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+from sklearn.neural_network import MLPRegressor
+from sklearn.utils.discovery import all_displays, all_estimators, all_functions
+
+from feature_probes import (
+    HOLES,
+    LABELS,
+    LIGHT,
+    WEIGHTS,
+    WILD,
+    Cell,
+    Probes,
+    X,
+    absent,
+    project,
+    public_names,
+    tries,
+)
+
+MIXTURES = public_names(sklearn.mixture)
+EVERYTHING = [name for name, _ in [*all_estimators(), *all_functions()]]
+
+
+def fit(rows: Any = X, k: int = 2, **how: Any) -> Any:
+    """Fit a mixture."""
+    return GaussianMixture(k, random_state=0, **how).fit(rows)
+
+
+def shape(kind: str, expected: tuple[int, ...]) -> Cell:
+    """Return whether covariances of this kind have the shape that the row asks for."""
+    seen = fit(covariance_type=kind).covariances_.shape
+    return ("yes" if seen == expected else "no"), f"covariance_type={kind!r}: {seen}"
+
+
+def one_variance() -> Cell:
+    """Return whether some kind of covariance is one number."""
+    kinds = ("full", "tied", "diag", "spherical")
+    shapes = {kind: fit(covariance_type=kind).covariances_.shape for kind in kinds}
+    return ("yes" if () in shapes.values() else "no"), f"shapes {shapes}"
+
+
+def only_gaussian() -> Cell:
+    """Return "no" if all that is called a mixture is Gaussian."""
+    found = [name for name in EVERYTHING if "mixture" in name.lower()]
+    others = [name for name in found if "Gaussian" not in name]
+    return (f"found {others}" if others else "no"), f"estimators called mixtures: {found}"
+
+
+def floor() -> Cell:
+    """Fit rows that are nearly the same, with a floor."""
+    variances = fit(1e-3 * X, reg_covar=0.1, covariance_type="diag").covariances_
+    return ("`reg_covar`" if variances.min() >= 0.1 else "no"), f"least variance {variances.min()}"
+
+
+def shrunk() -> Cell:
+    """Return how a number of components is found: by criteria, or by a prior on weights."""
+    bic = [fit(k=k).bic(X) for k in (1, 2, 3)]
+    prior = BayesianGaussianMixture(
+        n_components=6, random_state=0, weight_concentration_prior=1e-3
+    )
+    used = int(np.sum(prior.fit(X).weights_ > 0.01))
+    words = "compare `bic`, or a prior that empties some"
+    return words, f"BIC of 1, 2, 3: {np.round(bic)}; the prior uses {used} of 6"
+
+
+def memory_map() -> Cell:
+    """Return whether rows may be a memory map."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        np.save(path, X)
+        refused = tries(lambda: fit(str(path)), "Expected 2D|convert string")
+        mapped = tries(lambda: fit(np.load(path, mmap_mode="r")), yes="a memory map")
+    return mapped[0], f"a path: {refused[1]}; a map: {mapped[1]}"
+
+
+def torch_arrays() -> Cell:
+    """Return which starts take rows of torch and keep them there."""
+    torch = import_module("torch")
+    kept = []
+    with config_context(array_api_dispatch=True):
+        for start in ("kmeans", "random"):
+            try:
+                fitted = fit(torch.asarray(X), init_params=start)
+            except (TypeError, ValueError, NotImplementedError):
+                continue
+            if isinstance(fitted.means_, torch.Tensor):
+                kept.append(start)
+    words = {("random",): 'with `init_params="random"`', (): "no"}
+    return words.get(tuple(kept), "yes"), f"starts that keep torch tensors: {kept}"
+
+
+def again() -> Cell:
+    """Return whether a fit goes on where another ended."""
+    start = {"init_params": "random", "max_iter": 1, "tol": 0}
+    model = GaussianMixture(2, random_state=0, warm_start=True, **start)
+    bounds = [float(model.fit(X).lower_bound_) for _ in range(3)]
+    words = "by hand, `warm_start`" if bounds[0] < bounds[1] <= bounds[2] else "no"
+    return words, f"bounds after three fits of one step: {np.round(bounds, 4)}"
+
+
+def models() -> Probes:
+    """Return the probes of models."""
+    return {
+        "spherical Gaussians, a variance each": lambda: shape("spherical", (2,)),
+        "spherical Gaussians, one variance": one_variance,
+        "diagonal covariances": lambda: shape("diag", (2, 2)),
+        "full covariances": lambda: shape("full", (2, 2, 2)),
+        "one full covariance for all": lambda: shape("tied", (2, 2)),
+        "factor analysers": lambda: absent(MIXTURES, "factor"),
+        "other families (Poisson, gamma, …)": lambda: absent(MIXTURES, "poisson|gamma|famil|expo"),
+        "components of free shape": lambda: absent(MIXTURES, "kernel|bandwidth|nonparam"),
+        "features of different families": lambda: absent(MIXTURES, "famil|independent|distrib"),
+        "linear regressions": only_gaussian,
+        "generalised linear models": only_gaussian,
+        "random effects": lambda: absent(EVERYTHING, "mixedeff|mixedlin|randomeff|lmm|lmer"),
+        "smooth or penalised terms": only_gaussian,
+        "weights that depend on x": lambda: absent(EVERYTHING, "expert|concomitant|gating"),
+        "rows in groups that share a component": lambda: absent(MIXTURES, "group"),
+        "positive sums of a known activation": lambda: tries(
+            lambda: MLPRegressor(hidden_layer_sizes=(2,), max_iter=5).fit(X, LABELS).coefs_[1],
+            yes="free networks, `MLPRegressor`",
+        ),
+        "density without components, from moments": lambda: absent(EVERYTHING, "moment|hermite"),
+        "hidden Markov models, Bayesian networks": lambda: absent(
+            EVERYTHING, "markov|hmm|bayesiannet|factorgraph"
+        ),
+        "moments of an order beyond memory": lambda: absent(EVERYTHING, "moment"),
+        "more hidden vectors than features, by moments": lambda: absent(EVERYTHING, "moment"),
+        "decomposition of a given tensor": lambda: absent(EVERYTHING, "tensor|parafac|tucker"),
+        "Tucker, tensor train, tensor regression": lambda: absent(EVERYTHING, "tensor|tucker"),
+    }
+
+
+def fitting() -> Probes:
+    """Return the probes of fitting."""
+    default = GaussianMixture()
+    means = X[[0, -1]]
+    return {
+        "start": lambda: (
+            {"kmeans": "k-means"}.get(default.init_params, default.init_params),
+            f"init_params={default.init_params!r}",
+        ),
+        "several starts": lambda: tries(
+            lambda: fit(n_init=3), yes=f"`n_init`, default {default.n_init}"
+        ),
+        "a start of your own": lambda: tries(lambda: fit(means_init=means), yes="`means_init`"),
+        "EM": lambda: tries(lambda: f"{fit().n_iter_} steps"),
+        "stochastic or hard EM": lambda: tries(lambda: KMeans(2).fit(X), yes="`KMeans`"),
+        "weights of rows": lambda: tries(
+            lambda: GaussianMixture(2).fit(X, sample_weight=WEIGHTS), "unexpected keyword"
+        ),
+        "number of components": shrunk,
+        "criteria": lambda: tries(lambda: (fit().aic(X), fit().bic(X)), yes="AIC, BIC"),
+        "bootstrap test of the number": lambda: absent(MIXTURES, "boot|test"),
+        "standard errors": lambda: absent(MIXTURES, "error|stderr|confidence|boot"),
+        "far rows": lambda: (
+            "no" if fit(WILD).weights_.min() < 0.01 else "yes",
+            f"weights with one row at 1e6: {fit(WILD).weights_.round(3)}",
+        ),
+        "missing values": lambda: tries(lambda: fit(HOLES), "contains NaN"),
+        "light components": lambda: tries(
+            lambda: float(fit(LIGHT).weights_.min().round(3)), yes="kept"
+        ),
+        "prior on parameters": lambda: tries(
+            lambda: BayesianGaussianMixture(n_components=2, mean_precision_prior=1.0).fit(X),
+            yes="`BayesianGaussianMixture`",
+        ),
+        "floor under variances": floor,
+        "parameters held fixed": lambda: absent(MIXTURES, "fixed|frozen|freeze|constr"),
+        "labels of some rows known": lambda: absent(MIXTURES, "label|semi"),
+        "predicts new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
+        "density of new rows": lambda: tries(lambda: fit().score_samples(X[:1])),
+        "draws rows": lambda: tries(lambda: fit().sample(2)[0]),
+    }
+
+
+def using() -> Probes:
+    """Return the probes of rows, machines and daily use."""
+    dask = import_module("dask.array").from_array(X, chunks=(200, 2))
+    frame = import_module("pandas").DataFrame(X, columns=["a", "b"])
+    sparse = import_module("scipy.sparse").csr_array(X)
+    small = X.astype(np.float32)
+    displays = [f"{name}" for name, _ in all_displays()]
+    return {
+        "rows in pieces": lambda: absent(MIXTURES, "partial_fit"),
+        "rows in files": memory_map,
+        "goes on after an interruption": again,
+        "other arrays, GPU": torch_arrays,
+        "float32 in, float32 out": lambda: (
+            "yes" if fit(small).means_.dtype == np.float32 else "no",
+            f"means are {fit(small).means_.dtype}",
+        ),
+        "rows on Dask": lambda: tries(lambda: type(fit(dask).means_), yes="collected into memory"),
+        "sparse rows": lambda: tries(lambda: fit(sparse), "[Ss]parse"),
+        "scikit-learn's conventions": lambda: tries(lambda: clone(GaussianMixture(2)).fit(X)),
+        "data frames": lambda: tries(lambda: fit(frame).feature_names_in_),
+        "saved to a file": lambda: (
+            "pickle" if absent(MIXTURES, "save|dump|export")[0] == "no" else "yes",
+            f"no method that saves; a pickle of {len(pickle.dumps(fit()))} bytes",
+        ),
+        "report": lambda: absent(MIXTURES, "report|summary"),
+        "pictures": lambda: absent(displays, "mixture|component"),
+        "data sets shipped": lambda: (
+            str(len(shipped())),
+            f"load_*: {shipped()}",
+        ),
+    }
+
+
+def shipped() -> list[str]:
+    """Return the data sets that come with the package."""
+    names = dir(import_module("sklearn.datasets"))
+    others = ("load_files", "load_sample", "load_svmlight")
+    return [n for n in names if n.startswith("load_") and not n.startswith(others)]
+
+
+def probes() -> Probes:
+    """Return all probes of scikit-learn."""
+    return {**models(), **fitting(), **using(), **project("scikit-learn")}

@@ -1,0 +1,1 @@
+"""Hostile files, what reads them, and what keeps watch meanwhile."""

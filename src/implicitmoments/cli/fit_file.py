@@ -1,0 +1,118 @@
+"""From a file of rows to a file of a model."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import implicitmoments
+from implicitmoments.cli.building import LABELLED, word_of
+from implicitmoments.cli.console import remark, say
+from implicitmoments.cli.options import Columns
+from implicitmoments.cli.progress import told_passes
+from implicitmoments.cli.reading import open_table, remembered
+from implicitmoments.cli.summary import component_table, document_of, finding_table, notes_of
+from implicitmoments.cli.writing import check_output, show
+from implicitmoments.samples.files import FileSource
+from implicitmoments.saving import ModelFileError
+
+__all__ = ["fit_file"]
+
+FEW_ROWS = 20  # a component
+
+
+def fit_file(
+    model: Any,
+    file: str,
+    columns: Columns,
+    output: Path,
+    checkpoint: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Fit a model to the rows of a file, write it to another and tell what was found."""
+    check_output(output, file)
+    if checkpoint is not None:
+        check_output(checkpoint, file)
+        if checkpoint.resolve() == output.resolve():
+            raise ValueError(f"{output} is the checkpoint as well; give -o another name")
+    _check_target(model, columns)
+    clock = perf_counter()
+    with told_passes(quiet) as progress, open_table(file, columns) as source:
+        if not quiet:
+            _warn_of_many(model, source)
+        _learn(model, source, checkpoint, progress)
+        model.columns_ = remembered(columns, source)
+        score = _score(model, source)
+        n_rows = source.n_rows
+    _save(model, output)
+    seconds = perf_counter() - clock
+    if as_json:
+        measured = {"rows": n_rows, "score": score, "seconds": round(seconds, 3)}
+        document = document_of(model) | measured | {"output": str(output)}
+        say(json.dumps(document, indent=2, ensure_ascii=False))
+    elif not quiet:
+        _show(model, n_rows, score, seconds, output)
+
+
+def _check_target(model: Any, columns: Columns) -> None:
+    word, labelled = word_of(model), isinstance(model, LABELLED)
+    if labelled and columns.target is None:
+        raise ValueError(f"{word} learns labels from features; name their column by --target")
+    if not labelled and columns.target is not None:
+        raise ValueError(
+            f"{word} has no labels, so --target does not apply; name the features by --columns"
+        )
+
+
+def _warn_of_many(model: Any, source: FileSource) -> None:
+    """Say before the work that it may be long and in vain."""
+    k, n = model.n_components, source.n_rows
+    if not isinstance(k, int) or k < 2:
+        return
+    lines = isinstance(model, implicitmoments.RegressionMixture)
+    fewest = k * (source.n_features + 1) if lines else k  # with less the model refuses
+    if fewest <= n < FEW_ROWS * k:
+        remark(
+            f"-k {k:,} leaves {n / k:.1f} rows a component, which may take long and tell little; "
+            "try fewer"
+        )
+
+
+def _learn(model: Any, source: FileSource, checkpoint: Path | None, progress: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the model keeps them, and they are told as notes
+        model.fit(source, checkpoint=checkpoint, progress=progress)
+
+
+def _score(model: Any, source: FileSource) -> float | None:
+    if not hasattr(model, "score"):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(model.score(source))
+
+
+def _save(model: Any, path: Path) -> None:
+    try:
+        implicitmoments.save(model, path)
+    except ModelFileError as reason:
+        raise RuntimeError(str(reason)) from reason  # the input was good
+
+
+def _show(model: Any, n_rows: int, score: float | None, seconds: float, output: Path) -> None:
+    rows = [("rows", f"{n_rows:,}"), ("features", str(model.n_features_in_))]
+    if score is not None:
+        kind = "R²" if hasattr(model, "activation_") else "mean log-likelihood of a row"
+        rows.append((kind, f"{score:.5g}"))
+    table = component_table(model)
+    show(
+        *([] if table is None else [table]),
+        finding_table(model, rows),
+        *notes_of(model),
+        f"wrote {output} after {seconds:.1f} s",
+    )

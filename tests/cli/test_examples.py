@@ -1,0 +1,91 @@
+"""Every example of every --help runs as it stands."""
+
+import gzip
+import re
+import shlex
+import shutil
+import subprocess
+
+import numpy as np
+import pyarrow
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from implicitmoments.cli.app import (
+    DEMO,
+    DESCRIBE,
+    ENDING,
+    FIT,
+    PREDICT,
+    REPORT,
+    SAMPLE,
+    SCORE,
+    app,
+)
+
+HELPS = (ENDING, FIT, PREDICT, SCORE, SAMPLE, REPORT, DESCRIBE, DEMO)
+EXAMPLES = [
+    line for text in HELPS for line in re.findall(r"^  (.*implicitmoments .*)$", text, re.M)
+]
+NAMES = ["height", "width", "depth", "length"]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A folder with the files that examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+    rng = np.random.default_rng(0)
+    means = 6 * np.eye(4)[:3]
+    X = means[rng.integers(3, size=600)] + rng.normal(size=(600, 4))
+    columns = dict(zip(NAMES, X.T, strict=True))
+    stretch = rng.normal(size=600)
+    tuned = np.where(rng.random(600) < 0.5, 2 * stretch, 2 - stretch) + 0.1 * rng.normal(size=600)
+    rows, tones = pyarrow.table(columns), pyarrow.table({"stretch": stretch, "tuned": tuned})
+    whole = pyarrow.table({**columns, "stretch": stretch, "tuned": tuned})
+    for name, table in (("rows", rows), ("new", rows), ("tones", tones), ("held_out", whole)):
+        pyarrow.csv.write_csv(table, folder / f"{name}.csv")
+    pyarrow.csv.write_csv(tones.rename_columns(["x", "y"]), folder / "data.csv")
+    counted = rows.append_column("count", [rng.integers(1, 4, 600)])
+    for name, table in (("rows", counted), ("new", rows), ("huge", rows)):
+        pyarrow.parquet.write_table(table, folder / f"{name}.parquet")
+    for name in ("rows", "held_out"):
+        np.save(folder / f"{name}.npy", X)
+    (folder / "rows.csv.gz").write_bytes(gzip.compress((folder / "rows.csv").read_bytes()))
+    fits = (
+        ("mixture", folder / "rows.csv", "-k", 3, "-o", folder / "model.im"),
+        ("regressions", folder / "tones.csv", "--target", "tuned", "-o", folder / "lines.im"),
+    )
+    for fit in fits:
+        arguments = [str(each) for each in ("fit", *fit)]
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    return folder
+
+
+def piped(command, text):
+    return subprocess.run(command, shell=True, input=text, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs(example, call, prepared, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(prepared, tmp_path / "here"))
+    monkeypatch.setattr("webbrowser.open", lambda page: True)
+    # what demo does is tested on its own, and takes a while
+    monkeypatch.setattr("implicitmoments.cli.demonstrate.demonstrate", lambda *_, **__: None)
+    before, _, rest = example.partition("implicitmoments ")
+    typed, _, after = rest.partition("|")
+    typed, _, into = typed.partition(">")
+    given = piped(before.rstrip("| "), b"") if before else None
+    result = call(*shlex.split(typed), input=given)
+    assert result.exit_code == 0, result.stderr
+    if after and shutil.which(shlex.split(after)[0]):
+        assert piped(after, result.stdout.encode())
+    if into:
+        assert result.stdout
+
+
+def test_every_command_has_examples():
+    commands = {re.search(r"implicitmoments (\w+)", example)[1] for example in EXAMPLES}
+    assert commands == {"fit", "predict", "score", "sample", "report", "describe", "demo"}
+    assert len(EXAMPLES) > 20

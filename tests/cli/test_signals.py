@@ -1,0 +1,149 @@
+"""Ctrl-C, kill and a terminal that closes, at every stage of a process."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from implicitmoments.cli.signals import Stopped, stopping
+
+# runs the command line, and tells when it has begun; sends a signal when a module is imported
+BEGUN = """
+import os, signal, sys
+from implicitmoments.cli import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "implicitmoments.cli.app":  # the first that main imports
+            sys.stdout.write("begun\\n")
+            sys.stdout.flush()
+        if name == AT:
+            os.kill(os.getpid(), NUMBER)
+
+AT, NUMBER = sys.argv[1], int(sys.argv[2])
+sys.meta_path.insert(0, Finder())
+sys.argv[:3] = ["implicitmoments"]
+main()
+"""
+SAID = {2: "interrupted", 15: "terminated", 1: "the terminal was closed"}
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Start a fit of rows from standard input that never ends."""
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "here").mkdir()
+    made = []
+
+    def start(at="nothing", number=2, before=(), arguments=("fit", "mixture", "-", "-k", "2")):
+        command = [*before, sys.executable, "-c", BEGUN, at, str(number), *arguments]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path / "here",
+            env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
+        made.append(process)
+        assert process.stdout.readline() == "begun\n"
+        return process
+
+    yield start
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+def copied(folder):
+    """Wait until rows from standard input are being copied to a temporary file."""
+    for _ in range(600):
+        if any((folder / "temporary").glob("*/rows.csv")):
+            return
+        time.sleep(0.1)
+    raise AssertionError("nothing was copied within a minute")
+
+
+def ended(process, number, folder):
+    _, said = process.communicate(timeout=60)
+    assert said == f"implicitmoments: error: {SAID[number]}\n"
+    assert process.returncode == 128 + number
+    assert [*(folder / "here").iterdir(), *(folder / "temporary").iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["implicitmoments.cli.app", "typer", "numpy", "sklearn.base", "implicitmoments.saving"],
+)
+def test_an_interruption_while_modules_are_imported(module, begin, tmp_path):
+    ended(begin(module), signal.SIGINT, tmp_path)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.4, 1.2])
+def test_an_interruption_at_any_time(seconds, begin, tmp_path):
+    process = begin()
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    ended(process, signal.SIGINT, tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_copy_of_standard_input_goes_with_the_process(number, begin, tmp_path):
+    process = begin()
+    process.stdin.write("a,b\n1,2\n")
+    process.stdin.flush()
+    copied(tmp_path)
+    process.send_signal(number)
+    process.send_signal(number)  # in a hurry
+    ended(process, number, tmp_path)
+
+
+def test_what_was_to_be_ignored_stays_ignored(begin, tmp_path):
+    process = begin(before=("nohup",))
+    copied(tmp_path)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 143
+    assert not any((tmp_path / "temporary").iterdir())
+
+
+def test_an_interruption_that_comes_as_another_error(call, data, monkeypatch, tmp_path):
+    def import_badly(*_):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        except KeyboardInterrupt:
+            raise ImportError("numpy failed to import") from None
+
+    monkeypatch.setattr("implicitmoments.cli.reading.open_file", lambda *_, **__: import_badly())
+    result = call("fit", "mixture", data / "rows.csv", "-o", tmp_path / "m.im")
+    assert (result.exit_code, result.stderr) == (130, "implicitmoments: error: interrupted\n")
+
+
+def test_handlers_are_given_back_and_a_second_wish_is_the_first():
+    before = signal.getsignal(signal.SIGTERM)
+    with stopping() as came:
+        with pytest.raises(Stopped, match="terminated"):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert [each.code for each in came] == [143]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_handlers_of_the_caller_are_left_alone():
+    def own(*_):
+        pass
+
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        with stopping():
+            assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
