@@ -120,10 +120,10 @@ def test_a_start_from_scattered_rows_is_no_merit(fitted):
 def test_round_components_that_do_not_overlap(fitted):
     widths, name = [1.0, 1.1, 1.2, 1.05], "SphericalMixture"
     good = evidence_of(changed(fitted, name, width_by_component=widths, doubt=0.02)).pro
-    assert any("All 4 components are as round" in fact for fact in good)
-    assert any("2.00% of the rows" in fact for fact in good)
+    assert any("No component is wider" in fact for fact in good)
+    assert any("Of the rows, 2.00%" in fact for fact in good)
     wide = changed(fitted, name, width_by_component=[2.0, *widths[1:]], doubt=0.2)
-    assert not any("round" in fact or "of the rows" in fact for fact in evidence_of(wide).pro)
+    assert not any("wider" in fact or "Of the rows" in fact for fact in evidence_of(wide).pro)
 
 
 def test_a_number_that_the_criterion_hardly_tells(fitted):

@@ -75,12 +75,14 @@ def _of_mixture(model: SphericalMixture) -> Evidence:
         words = "EM started from what the moments told, and a start from scattered rows was no "
         facts.append((True, words + "better."))
     widths = [width for width in stats.get("width_by_component", []) if math.isfinite(width)]
-    if len(widths) == k and max(widths) <= ROUND:
-        what = "The component is" if k == 1 else f"All {k} components are"
-        facts.append((True, f"{what} as round as the noise of the model."))
+    if len(widths) == k and max(widths) <= ROUND and not _said(stats, "one variance"):
+        words = "No component is wider along any direction than the noise of the model makes it."
+        facts.append((True, words))
     if k > 1 and stats.get("doubt", 1.0) <= IN_DOUBT:
-        words = f"{_percent(stats['doubt'])} of the rows may be of another component than they are"
-        facts.append((True, words + " given to."))
+        words = (
+            f"Of the rows, {_percent(stats['doubt'])} may be of another component than they are "
+        )
+        facts.append((True, words + "given to."))
     facts += _by_bic(stats.get("sample_bic", {}), k, "component", model.max_components)
     if stats.get("groups", 1) > 1:
         words = f"The rows fall into {stats['groups']} groups so far apart that each was fitted "
@@ -155,7 +157,7 @@ def _of_density(model: Any) -> Evidence:
     if bound <= model.epsilon / 2:
         words = f"Degrees above {model.degree_} can add no more than {_percent(bound)} to it."
         facts.append((True, words))
-    elif model.degree_ == max(stats.get("scores") or {0: 0}) == model.max_degree:
+    elif _ends_at(stats, model) and not _said(stats, "total variation"):
         words = f"Degree {model.degree_} is the best on held-out rows, and the highest that was "
         facts.append((False, words + "tried: a larger max_degree may be better."))
     return Evidence.told(facts)
@@ -181,6 +183,12 @@ def _of_sum(model: ActivationSumRegressor) -> Evidence:
     return Evidence((), (f"The polynomial predicts, not the network, whose {errors}.",))
 
 
+def _ends_at(stats: Mapping[str, Any], model: Any) -> bool:
+    """Say whether the best degree is the highest that might have been tried."""
+    tried = stats.get("scores") or {0: 0.0}
+    return bool(model.degree_ == max(tried) == model.max_degree)
+
+
 def _standing(stats: Mapping[str, Any], k: int) -> list[tuple[bool, str]]:
     """Tell the weakest of k directions, and the one after them, beside the noise."""
     values, floor = stats["spectra"][0], float(stats["noise_floor"][0])
@@ -192,7 +200,7 @@ def _standing(stats: Mapping[str, Any], k: int) -> list[tuple[bool, str]]:
         words = f"The moments alone do not tell the {k} components apart: the weakest is not "
         return [(False, f"{words}clear of the noise{times}.")]
     if further > NEAR * floor > 0:
-        if _said(stats, "more than"):
+        if _said(stats, "more than") or _said(stats, "one variance"):
             return []
         words = f"The moments show more than {k} components, or they are not spherical: "
         return [(False, f"{words}one more is {_times(further / floor)} times the noise.")]
@@ -227,7 +235,7 @@ def _said(stats: Mapping[str, Any], words: str) -> bool:
 
 
 def _percent(part: float) -> str:
-    return f"{part:.2g}" if part > 1 else "under 0.01%" if 0 < part < 1e-4 else f"{part:.2%}"
+    return f"{part:.2g}" if part > 1 else "under 0.01%" if part < 1e-4 else f"{part:.2%}"
 
 
 def _times(ratio: float) -> str:
