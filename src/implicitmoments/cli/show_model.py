@@ -56,4 +56,6 @@ def report_model(
     fitted = load_model(model)
     chosen = columns_for(fitted, file, columns, labelled=True)
     with naming(str(output)), open_table(file, chosen) as source:
-        return write_report(fitted, source, path=output, title=title)
+        rows = "standard input" if file == "-" else Path(file).name
+        names = f"Rows of {rows}, model {model.name}"
+        return write_report(fitted, source, path=output, title=title, subtitle=names)
