@@ -5,13 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
 from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.plot.rows import some_rows
 from implicitmoments.report import write_report
-from implicitmoments.report.agreement import agreement_of, largest_gap, wald
+from implicitmoments.report.agreement import agreement_of, wald
 from implicitmoments.report.verdict import verdict_of
 
 DRAWN = [
@@ -25,12 +24,6 @@ DRAWN = [
 def told(model, X, y=None, notes=()):
     model.stats_ = model.stats_ | {"notes": list(notes)}
     return agreement_of(model, some_rows(model, X, y, 5_000))
-
-
-def test_the_gap_is_that_of_kolmogorov_and_smirnov(rng):
-    x, y = rng.normal(size=200), np.append(rng.normal(0.3, size=300), -np.inf)
-    assert largest_gap(x, y) == pytest.approx(ks_2samp(x, y).statistic)
-    assert largest_gap(x, x) == 0
 
 
 @pytest.mark.parametrize("name", DRAWN)

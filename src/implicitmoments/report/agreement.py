@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import chi2, ks_2samp
 
 from implicitmoments.backends import Floats, to_numpy
 from implicitmoments.learners import (
@@ -19,7 +19,7 @@ from implicitmoments.plot.against_data import compared
 from implicitmoments.plot.canvas import NoPictureError
 from implicitmoments.plot.rows import Some, asked
 
-__all__ = ["agreement_of", "largest_gap", "wald"]
+__all__ = ["agreement_of", "wald"]
 
 CHANCE = 2.0  # the statistic of Kolmogorov and Smirnov passes this once in 1,500
 RARE = 1 / 1_500
@@ -79,7 +79,7 @@ def _exact(model: Any, some: Some) -> bool:
 def _same_law(model: Any, some: Some) -> tuple[bool, str]:
     """Compare what the picture of the fit shows."""
     rows, drawn = compared(model, some)
-    gap = largest_gap(rows, drawn)
+    gap = float(ks_2samp(rows, drawn, method="asymp").statistic)
     chance = CHANCE * math.sqrt(1 / len(rows) + 1 / len(drawn))
     lines = isinstance(model, RegressionMixture)
     what = "Residuals of the rows and of labels" if lines else "Log densities of rows and of rows"
@@ -113,20 +113,6 @@ def _everywhere(model: RegressionMixture, some: Some) -> tuple[bool, str] | None
         return None
     words = f"How likely labels are, beside ones drawn from the model, depends on x {by_chance}"
     return False, f"{words}: a line may be missing, or the relation is not linear."
-
-
-def largest_gap(some: Floats, others: Floats) -> float:
-    """Return the largest difference of two distribution functions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> largest_gap(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
-    0.5
-    """
-    at = np.concatenate([some, others])
-    one, other = (np.searchsorted(np.sort(v), at, side="right") / len(v) for v in (some, others))
-    return float(np.abs(one - other).max())
 
 
 def wald(values: Floats, features: Floats) -> tuple[float, int]:
