@@ -55,7 +55,7 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
     >>> model = im.SphericalMixture(3, random_state=0).fit(X)
     >>> im.plot.convergence(model, Figure().add_subplot()).get_title(loc="left").strip()
-    'Convergence of the polish'
+    'Convergence of EM'
     """
     name, stats = check_model(model), model.stats_
     if stats.get("mean_log_likelihood_history"):
