@@ -162,10 +162,7 @@ def _open_by_name(X: Any, names: Any, stack: ExitStack, **columns: Any) -> Sourc
         return stack.enter_context(open_file(X, **columns))
     try:
         found = open_file(X, **columns)
-    except (
-        TypeError,
-        ValueError,
-    ):  # perhaps a column that the fit did not ask for holds no numbers
+    except (TypeError, ValueError):  # perhaps of a column that the fit did not ask for
         return stack.enter_context(open_file(X, columns=list(names), **columns))
     if found.feature_names in (None, tuple(names)):
         return stack.enter_context(found)
