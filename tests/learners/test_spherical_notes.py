@@ -89,4 +89,4 @@ def test_components_that_few_rows_leave_open_are_said():
     X, _ = make_spherical_mixture(1_500, 40, 20, radius=4.5, separation=4.0, random_state=0)
     model = im.SphericalMixture(40, random_state=0).fit(X)
     assert model.stats_["resolved"] < 40
-    assert "of 40 components apart, and rows are few" in model.stats_["notes"][-1]
+    assert "of 40 components apart, and rows are too few" in model.stats_["notes"][-1]

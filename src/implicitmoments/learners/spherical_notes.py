@@ -56,8 +56,8 @@ def notes_on(
     resolved = k if start.components is None else int(start.components.resolved.sum())
     if start.kind == "moments" and resolved < k and unproved:
         said.append(
-            f"the moments told {resolved} of {k} components apart, and rows are few for the "
-            f"others: the fit {LOCAL}"
+            f"the moments told {resolved} of {k} components apart, and rows are too few to vouch "
+            f"for the others: the fit {LOCAL}"
         )
     return [each for each in said if each]
 
