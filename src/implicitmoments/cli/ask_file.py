@@ -12,13 +12,14 @@ import numpy as np
 
 from implicitmoments.backends import to_numpy
 from implicitmoments.cli.console import say
+from implicitmoments.cli.matching import open_for_model
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
-from implicitmoments.cli.reading import blocks_of, columns_for, load_model, open_table
+from implicitmoments.cli.reading import blocks_of, columns_for, load_model
+from implicitmoments.cli.scaling import log_volume, names_kept, scale_of
 from implicitmoments.cli.summary import feature_names
 from implicitmoments.cli.writing import KINDS, Piece, check_output, open_output, plain
 from implicitmoments.samples import Block
-from implicitmoments.samples.files import FileSource
 
 __all__ = ["predict_file", "sample_file", "score_file"]
 
@@ -66,9 +67,8 @@ def score_file(
         _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)
         return
     _check_can(fitted, "score", "it has no density; predict gives its clusters")
-    with open_table(file, chosen) as source:
-        _check_width(fitted, source)
-        found, n_rows = float(fitted.score(source)), source.n_rows
+    with open_for_model(fitted, file, chosen, quiet=quiet) as source:
+        found, n_rows = float(fitted.score(source)) - log_volume(fitted), source.n_rows
     told = {"score": found, "rows": n_rows}
     say(json.dumps(plain(told)) if as_json else repr(found))
 
@@ -115,11 +115,11 @@ def _asked_chances(model: Any) -> Asked:
 
 def _asked_densities(model: Any) -> Asked:
     _check_can(model, "score_samples", "it has no density; predict answers for each row")
-    twin = _nameless(model)
+    twin, volume = _nameless(model), log_volume(model)
 
     def densities(block: Block) -> Piece:
         labels = [block["y"]] if "y" in block else []
-        return {"log_density": to_numpy(twin.score_samples(block["x"], *labels))}
+        return {"log_density": to_numpy(twin.score_samples(block["x"], *labels)) - volume}
 
     return densities
 
@@ -135,8 +135,10 @@ def _answer(
     quiet: bool,
 ) -> None:
     """Ask about a file block by block, and write as answers come."""
-    with told_passes(quiet or output is None) as tell, open_table(file, chosen) as source:
-        _check_width(model, source)
+    with (
+        told_passes(quiet or output is None) as tell,
+        open_for_model(model, file, chosen, quiet=quiet) as source,
+    ):
         n_rows, done = source.n_rows, 0
         with open_output(output, n_rows, as_json=as_json) as sink:
             for block in blocks_of(source):
@@ -150,8 +152,10 @@ def _answer(
 def _drawn(model: Any, n: int) -> Piece:
     drawn = model.sample(n)
     parts = [to_numpy(part) for part in (drawn if isinstance(drawn, tuple) else (drawn,))]
-    piece = dict(zip(feature_names(model), parts[0].T, strict=True))
-    kept = getattr(model, "columns_", {}).get("target", "y")
+    scale = scale_of(model)
+    x = parts[0] if scale is None else parts[0] * scale.astype(parts[0].dtype)
+    piece = dict(zip(feature_names(model), x.T, strict=True))
+    kept = names_kept(model).get("target", "y")
     for part in parts[1:]:
         whole = np.issubdtype(part.dtype, np.integer)
         name = "component" if whole else kept if not kept.isdecimal() else "y"
@@ -171,14 +175,6 @@ def _check_can(model: Any, method: str, instead: str) -> None:
     if not hasattr(model, method):
         raise ValueError(
             f"a model of {type(model).__name__} does not {method.replace('_', ' ')}; {instead}"
-        )
-
-
-def _check_width(model: Any, source: FileSource) -> None:
-    if source.n_features != model.n_features_in_:
-        raise ValueError(
-            f"the rows have {source.n_features} features and the model takes "
-            f"{model.n_features_in_}; choose them by --columns"
         )
 
 

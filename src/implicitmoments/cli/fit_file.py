@@ -14,8 +14,17 @@ from implicitmoments.cli.console import remark, say
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
 from implicitmoments.cli.reading import open_table, remembered
-from implicitmoments.cli.summary import component_table, document_of, finding_table, notes_of
+from implicitmoments.cli.scaling import ModelRows, column_scales, log_volume
+from implicitmoments.cli.summary import (
+    component_table,
+    document_of,
+    feature_names,
+    finding_table,
+    listed,
+    notes_of,
+)
 from implicitmoments.cli.writing import check_output, show
+from implicitmoments.samples import ProgressSource, Source
 from implicitmoments.samples.files import FileSource
 from implicitmoments.saving import ModelFileError
 
@@ -31,6 +40,7 @@ def fit_file(
     output: Path,
     checkpoint: Path | None,
     *,
+    scale: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -45,9 +55,15 @@ def fit_file(
     with told_passes(quiet) as progress, open_table(file, columns) as source:
         if not quiet:
             _warn_of_many(model, source)
-        _learn(model, source, checkpoint, progress)
-        model.columns_ = remembered(columns, source)
-        score = _score(model, source)
+        rows: Source = source
+        kept = remembered(columns, source)
+        if scale:
+            told = source if progress is None else ProgressSource(source, progress)
+            kept["scale"] = column_scales(told)
+            rows = ModelRows(source, scale=kept["scale"])
+        _learn(model, rows, checkpoint, progress)
+        model.columns_ = kept
+        score = _score(model, rows)
         n_rows = source.n_rows
     _save(model, output)
     seconds = perf_counter() - clock
@@ -83,18 +99,18 @@ def _warn_of_many(model: Any, source: FileSource) -> None:
         )
 
 
-def _learn(model: Any, source: FileSource, checkpoint: Path | None, progress: Any) -> None:
+def _learn(model: Any, source: Source, checkpoint: Path | None, progress: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model keeps them, and they are told as notes
         model.fit(source, checkpoint=checkpoint, progress=progress)
 
 
-def _score(model: Any, source: FileSource) -> float | None:
+def _score(model: Any, source: Source) -> float | None:
     if not hasattr(model, "score"):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return float(model.score(source))
+        return float(model.score(source)) - log_volume(model)
 
 
 def _save(model: Any, path: Path) -> None:
@@ -106,6 +122,7 @@ def _save(model: Any, path: Path) -> None:
 
 def _show(model: Any, n_rows: int, score: float | None, seconds: float, output: Path) -> None:
     rows = [("rows", f"{n_rows:,}"), ("features", str(model.n_features_in_))]
+    rows.append(("columns", listed(feature_names(model))))
     if score is not None:
         kind = "R²" if hasattr(model, "activation_") else "mean log-likelihood of a row"
         rows.append((kind, f"{score:.5g}"))

@@ -13,6 +13,7 @@ from typing import Any
 from implicitmoments.cli.building import LABELLED
 from implicitmoments.cli.console import naming
 from implicitmoments.cli.options import Columns
+from implicitmoments.cli.scaling import ModelRows, check_columns, names_kept
 from implicitmoments.samples import Block, RowDraws, open_file
 from implicitmoments.samples.files import FileSource
 from implicitmoments.saving import load
@@ -28,7 +29,9 @@ def load_model(path: Path) -> Any:
     """Load a fitted model."""
     if str(path) == "-":
         raise ValueError("- is standard input, where rows can come from; a model has to be a file")
-    return load(path)
+    model = load(path)
+    check_columns(model)
+    return model
 
 
 def remembered(columns: Columns, source: FileSource) -> dict[str, Any]:
@@ -54,7 +57,7 @@ def columns_for(model: Any, path: str, columns: Columns, *, labelled: bool) -> C
     labelled : bool
         Whether labels are needed.
     """
-    kept, names = getattr(model, "columns_", {}), getattr(model, "feature_names_in_", None)
+    kept, names = names_kept(model), getattr(model, "feature_names_in_", None)
     if _is_array(path):
         names, kept = None, {name: words for name, words in kept.items() if _is_number(words)}
     if columns.features is None and names is not None:
@@ -143,7 +146,7 @@ def _is_number(words: str) -> bool:
     return all(word.isdecimal() for word in words.split(","))
 
 
-def blocks_of(source: FileSource) -> Iterator[Block]:
+def blocks_of(source: FileSource | ModelRows) -> Iterator[Block]:
     """Yield the rows in blocks, as a model may be asked about them."""
     for start in range(0, source.n_rows, READ_ROWS):
         rows = range(start, min(start + READ_ROWS, source.n_rows))

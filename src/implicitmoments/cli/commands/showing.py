@@ -64,7 +64,8 @@ def report(  # noqa: PLR0913 (options, each described)
     from implicitmoments.cli.show_model import report_model  # noqa: PLC0415 (SciPy)
 
     with plain_errors(debug):
-        written = report_model(model, file, Columns.typed(columns, target), output, title=title)
+        chosen = Columns.typed(columns, target)
+        written = report_model(model, file, chosen, output, title=title, quiet=quiet)
         if as_json:
             say(json.dumps({"output": str(written)}))
         elif not quiet:
