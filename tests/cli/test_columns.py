@@ -54,3 +54,40 @@ def test_the_table_of_a_fit_says_which_columns_were_used(call, data, tmp_path):
     np.save(tmp_path / "wide.npy", X)
     result = call("fit", "mixture", tmp_path / "wide.npy", "-k", "1", "-o", tmp_path / "m.im")
     assert "x0, x1, x2, x3, …, x8 (9)" in result.stdout
+
+
+def counted(data, path, first, name="customer"):
+    """Write rows.csv with a column that counts."""
+    head, *rows = (data / "rows.csv").read_text().splitlines()
+    lines = [f"{name},{head}", *(f"{first + i},{row}" for i, row in enumerate(rows))]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_column_that_numbers_the_rows_is_noted(call, data, tmp_path):
+    counted(data, tmp_path / "rows.csv", 2)
+    how = ("fit", "mixture", tmp_path / "rows.csv", "-k", "2", "-o", tmp_path / "m.im")
+    result = call(*how)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "implicitmoments: note: customer counts 2 … 2001 in steps of 1 and looks like a number of "
+        "the row; leave it out with --columns height,width,depth\n"
+    )
+    assert call(*how, "-q").stderr == ""
+    assert call(*how, "--columns", "height,customer").stderr == ""  # who types it, means it
+
+
+def test_columns_that_count_to_some_row_only_are_not_noted(call, data, tmp_path):
+    counted(data, tmp_path / "rows.csv", 1)
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    lines[-1] = "7," + lines[-1].split(",", 1)[1]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    how = ("fit", "mixture", tmp_path / "rows.csv", "-k", "2", "-o", tmp_path / "m.im")
+    assert call(*how).stderr == ""
+
+
+def test_what_sample_writes_beside_the_features_is_noted(call, models, tmp_path):
+    out = tmp_path / "drawn.csv"
+    assert call("sample", models["mixture"], "-n", "500", "--seed", "1", "-o", out).exit_code == 0
+    result = call("fit", "mixture", out, "-k", "3", "-o", tmp_path / "m.im")
+    assert "note: component looks like what predict and sample write" in result.stderr
+    assert "--columns height,width,depth" in result.stderr

@@ -59,6 +59,8 @@ def score_file(
     """Print how well a model describes rows, or write the log density of each."""
     if output is not None and not rows:
         raise ValueError("-o is for --rows; without it the score is printed")
+    if columns.drop_missing and rows:
+        raise ValueError("--rows answers for every row, so --drop-missing does not go with it")
     _check_written(output, file, model)
     fitted = load_model(model)
     chosen = columns_for(fitted, file, columns, labelled=True)

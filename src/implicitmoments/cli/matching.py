@@ -23,6 +23,8 @@ def open_for_model(
 ) -> Iterator[FileSource | ModelRows]:
     """Open a file of rows as a model takes them: columns in its order, and by its scale."""
     with open_table(path, columns) as source:
+        if source.n_dropped and not quiet:
+            remark(f"{source.n_dropped:,} rows lack a number and are left out")
         if source.n_features != model.n_features_in_:
             raise ValueError(
                 f"the rows have {source.n_features} features and the model takes "

@@ -15,6 +15,7 @@ __all__ = [
     "AsJson",
     "Columns",
     "Debug",
+    "DropMissing",
     "FeatureNames",
     "ModelFile",
     "Quiet",
@@ -41,7 +42,8 @@ Rows: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Rows: .csv, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard input.",
+        help="Rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from "
+        "standard input; .txt and names without an end are read as CSV.",
         show_default=False,
     ),
 ]
@@ -60,6 +62,9 @@ Target: TypeAlias = Annotated[
 Weight: TypeAlias = Annotated[
     str | None,
     typer.Option("--weight", metavar="NAME", help="The column that says how often rows count."),
+]
+DropMissing: TypeAlias = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows that lack a number.")
 ]
 WriteTo: TypeAlias = Annotated[
     Path | None,
@@ -85,23 +90,32 @@ Debug: TypeAlias = Annotated[
 class Columns:
     """Which columns are features, labels and weights, as they were typed; None for not at all.
 
-    What a model chose in their place is in ``kept``: the library's word and the option.
+    What a model chose in their place is in ``kept``: the library's word and the option. Rows that
+    lack a number in one of them are refused, unless they are to be dropped.
     """
 
     features: tuple[str, ...] | None = None
     target: str | None = None
     weight: str | None = None
+    drop_missing: bool = False
     kept: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
+    def typed(
+        cls,
+        columns: str | None,
+        target: str | None,
+        weight: str | None = None,
+        *,
+        drop_missing: bool = False,
+    ) -> Columns:
         """Take names apart at commas, unless they stand between quotes, as in CSV."""
         if columns is None:
-            return cls(None, target, weight)
+            return cls(None, target, weight, drop_missing)
         names = next(csv.reader([columns], skipinitialspace=True), [])
         if not names:
             raise ValueError(f"--columns takes names separated by commas, got {columns!r}")
-        return cls(tuple(names), target, weight)
+        return cls(tuple(names), target, weight, drop_missing)
 
     def keep(
         self, *, features: tuple[str, ...] | None = None, target: str | None = None

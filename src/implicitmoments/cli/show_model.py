@@ -45,7 +45,13 @@ def describe_model(model: Path, *, as_json: bool) -> None:
 
 
 def report_model(
-    model: Path, file: str, columns: Columns, output: Path, *, title: str | None, quiet: bool
+    model: Path,
+    file: str,
+    columns: Columns,
+    output: Path,
+    *,
+    title: str | None,
+    quiet: bool,
 ) -> Path:
     """Write a page about a model and the rows, and return where it is."""
     check_output(output, file, model, kinds=(".html", ".htm"))

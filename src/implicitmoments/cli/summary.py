@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.table import Table
 from implicitmoments.backends import Floats, to_numpy
 from implicitmoments.cli.building import word_of
 from implicitmoments.cli.scaling import OF_COLUMNS, in_file_units, names_kept, scale_of, spreads_of
+from implicitmoments.cli.wording import spoken
 from implicitmoments.cli.writing import plain
 from implicitmoments.learners.summary import findings_of
 
@@ -33,6 +35,9 @@ FOUND = (
 )
 # told by the score, or in the table of components
 ELSEWHERE = ("weights", "components", "mean log-likelihood", "log-likelihood")
+UNLIKE = re.compile("(divide each by its spread before the fit|scale the columns alike)")
+SCALE = " (--scale divides columns by their standard deviations)"
+SCALED = " (these columns were divided by their standard deviations in the file)"
 MOST_COMPONENTS, MOST_FEATURES = 12, 6
 OF_SCALED = (
     "what is under found is of columns divided by scale; in_file_units has it for the columns "
@@ -62,7 +67,7 @@ def document_of(model: Any) -> dict[str, Any]:
         "columns": names_kept(model),
         "parameters": model.get_params(deep=False),
         "found": {name: to_numpy(v) if hasattr(v, "shape") else v for name, v in found.items()},
-        "notes": list(model.stats_["notes"]),
+        "notes": _notes(model),
     }
     scale = scale_of(model)
     if scale is not None:
@@ -158,7 +163,12 @@ def _spoken(model: Any, name: str) -> str:
 
 def notes_of(model: Any) -> list[str]:
     """Return what the fit has to say, a line each."""
-    return [f"note: {words}" for words in model.stats_["notes"]]
+    return [f"note: {words}" for words in _notes(model)]
+
+
+def _notes(model: Any) -> list[str]:
+    advice = r"\1" + (SCALE if scale_of(model) is None else SCALED)
+    return [UNLIKE.sub(advice, spoken(words)) for words in model.stats_["notes"]]
 
 
 def _number(value: Any) -> str:

@@ -11,6 +11,7 @@ from implicitmoments.cli.options import (
     AsJson,
     Columns,
     Debug,
+    DropMissing,
     FeatureNames,
     ModelFile,
     Quiet,
@@ -80,19 +81,23 @@ def score(  # noqa: PLR0913 (options, each described)
     columns: FeatureNames = None,
     target: Target = None,
     weight: Weight = None,
+    drop_missing: DropMissing = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Tell how well a model describes rows.
 
-    It is the mean log density of a row, of activations the R² of the predictions.
+    It is the mean log density of a row, and the higher the better. Of mixture and density it is
+    the density of the features x; of regressions that of the label y given x; of
+    regression-density that of (x, y). Of activations it is the R² of the predictions. Clusters
+    have no score.
     """
     from implicitmoments.cli.ask_file import score_file  # noqa: PLC0415 (SciPy)
 
     with plain_errors(debug):
-        chosen, told = Columns.typed(columns, target, weight), {"as_json": as_json, "quiet": quiet}
-        score_file(model, file, chosen, output, rows=rows, **told)
+        chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
+        score_file(model, file, chosen, output, rows=rows, as_json=as_json, quiet=quiet)
 
 
 def sample(

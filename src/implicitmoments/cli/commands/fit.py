@@ -13,6 +13,7 @@ from implicitmoments.cli.options import (
     AsJson,
     Columns,
     Debug,
+    DropMissing,
     FeatureNames,
     Quiet,
     Rows,
@@ -69,6 +70,7 @@ def fit(  # noqa: PLR0913 (options, each described)
             "it, and its answers are in the units of the file.",
         ),
     ] = False,
+    drop_missing: DropMissing = False,
     activation: Annotated[
         str | None,
         typer.Option("--activation", metavar="NAME", help="relu, softplus, gelu, abs, cos, …"),
@@ -102,7 +104,7 @@ def fit(  # noqa: PLR0913 (options, each described)
         fit_file(
             build(find_model(model), texts, settings or [], seed),
             file,
-            Columns.typed(columns, target, weight),
+            Columns.typed(columns, target, weight, drop_missing=drop_missing),
             output,
             checkpoint,
             scale=scale,

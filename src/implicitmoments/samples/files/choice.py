@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import re
 from collections import Counter
@@ -14,6 +15,8 @@ from implicitmoments.samples.files.damage import brief
 __all__ = ["Choice", "Chosen", "choose_columns", "choose_numbers"]
 
 INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the labels of rows
+
+MOST_COMPARED = 1_000  # names, with one that was mistyped
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,13 @@ def choose_columns(
             f"no column of {label} is a feature, expected at least one of {brief(list(names))}"
         )
     asked, there = Counter(chosen.names), Counter(names)
+    for column, name in others.items():
+        if name in features:
+            what = "sample_weight" if column == "counts" else column
+            raise ValueError(
+                f"column {brief(name)!r} of {label} is asked for as a feature and as {what}; "
+                "leave it out of columns"
+            )
     for name in chosen.names:
         if asked[name] > 1 or there[name] > 1:
             raise ValueError(
@@ -124,7 +134,7 @@ def _find(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
             return wanted
         raise ValueError(
             f"{what} names column {wanted!r}, which {label} does not have; it has "
-            f"{brief(list(names))}"
+            f"{brief(list(names))}{_near(wanted, names)}"
         )
     try:
         return names[operator.index(wanted)]
@@ -137,3 +147,10 @@ def _find(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
             f"{what} is column {wanted}, and {label} has {len(names)} columns, expected a number "
             f"below that"
         ) from reason
+
+
+def _near(wanted: str, names: Sequence[str]) -> str:
+    """Return a question where a name was mistyped."""
+    by_letters = {name.lower(): name for name in names[:MOST_COMPARED]}
+    found = difflib.get_close_matches(wanted.lower(), by_letters, 1)
+    return f"; did you mean {brief(by_letters[found[0]])}?" if found else ""
