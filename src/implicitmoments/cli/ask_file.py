@@ -19,6 +19,7 @@ from implicitmoments.cli.reading import blocks_of, columns_for, load_model
 from implicitmoments.cli.scaling import log_volume, names_kept, scale_of
 from implicitmoments.cli.summary import feature_names
 from implicitmoments.cli.writing import KINDS, Piece, check_output, open_output, plain
+from implicitmoments.learners import RegressionMixture
 from implicitmoments.samples import Block
 
 __all__ = ["predict_file", "sample_file", "score_file"]
@@ -35,14 +36,19 @@ def predict_file(
     output: Path | None,
     *,
     proba: bool,
+    component: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Write the component of each row, or the mean of its label, or the chances."""
     _check_written(output, file, model)
+    if columns.along and output is not None and output.suffix.lower() == ".npy":
+        raise ValueError(f"{output} would hold numbers alone, so --keep does not go with it")
     fitted = load_model(model)
-    chosen = columns_for(fitted, file, columns, labelled=proba)
+    chosen = columns_for(fitted, file, columns, labelled=proba or component)
     asked = _asked_chances(fitted) if proba else _asked_labels(fitted)
+    if component:
+        asked = _with_component(fitted, asked)
     _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)
 
 
@@ -69,7 +75,7 @@ def score_file(
         _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)
         return
     _check_can(fitted, "score", "it has no density; predict gives its clusters")
-    with open_for_model(fitted, file, chosen, quiet=quiet) as source:
+    with open_for_model(fitted, file, chosen, quiet=quiet) as (source, _):
         found, n_rows = float(fitted.score(source)) - log_volume(fitted), source.n_rows
     told = {"score": found, "rows": n_rows}
     say(json.dumps(plain(told)) if as_json else repr(found))
@@ -115,6 +121,22 @@ def _asked_chances(model: Any) -> Asked:
     return chances
 
 
+def _with_component(model: Any, asked: Asked) -> Asked:
+    """Tell the likeliest line given features and label too."""
+    if not isinstance(model, RegressionMixture):
+        raise ValueError(
+            "--component is for regressions, of which a line is likely by the label; of mixtures "
+            "and clusters predict tells it anyway"
+        )
+    twin = _nameless(model)
+
+    def both(block: Block) -> Piece:
+        chances = to_numpy(twin.predict_proba(block["x"], block["y"]))
+        return {**asked(block), "component": chances.argmax(axis=1)}
+
+    return both
+
+
 def _asked_densities(model: Any) -> Asked:
     _check_can(model, "score_samples", "it has no density; predict answers for each row")
     twin, volume = _nameless(model), log_volume(model)
@@ -139,16 +161,22 @@ def _answer(
     """Ask about a file block by block, and write as answers come."""
     with (
         told_passes(quiet or output is None) as tell,
-        open_for_model(model, file, chosen, quiet=quiet) as source,
+        open_for_model(model, file, chosen, quiet=quiet) as (source, kept),
     ):
         n_rows, done = source.n_rows, 0
         with open_output(output, n_rows, as_json=as_json) as sink:
             for block in blocks_of(source):
-                sink.write(asked(block))
-                done += len(block["x"])
+                n = len(block["x"])
+                sink.write(_beside({} if kept is None else kept.take(n), asked(block)))
+                done += n
                 if tell is not None:
                     tell("asking", done, n_rows)
     _tell_output(output, n_rows, as_json=as_json)
+
+
+def _beside(kept: Piece, found: Piece) -> Piece:
+    """Put answers beside columns of the file; where a name is taken they have another."""
+    return {**kept, **{n if n not in kept else f"{n}_found": v for n, v in found.items()}}
 
 
 def _drawn(model: Any, n: int) -> Piece:

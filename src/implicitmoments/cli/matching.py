@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from implicitmoments.cli.console import remark
+from implicitmoments.cli.keeping import KeptColumns
 from implicitmoments.cli.options import Columns
-from implicitmoments.cli.reading import open_table
+from implicitmoments.cli.reading import open_beside
 from implicitmoments.cli.scaling import ModelRows, names_kept, scale_of
 from implicitmoments.samples.files import FileSource
 
@@ -20,9 +21,12 @@ MOST_PAIRS = 6
 @contextmanager
 def open_for_model(
     model: Any, path: str, columns: Columns, *, quiet: bool
-) -> Iterator[FileSource | ModelRows]:
-    """Open a file of rows as a model takes them: columns in its order, and by its scale."""
-    with open_table(path, columns) as source:
+) -> Iterator[tuple[FileSource | ModelRows, KeptColumns | None]]:
+    """Open a file of rows as a model takes them: columns in its order, and by its scale.
+
+    Beside them come the columns that go along with answers.
+    """
+    with open_beside(path, columns) as (source, kept):
         if source.n_dropped and not quiet:
             remark(f"{source.n_dropped:,} rows lack a number and are left out")
         if source.n_features != model.n_features_in_:
@@ -32,9 +36,9 @@ def open_for_model(
             )
         order, scale = _order_for(model, source, columns, quiet), scale_of(model)
         if order is None and scale is None:
-            yield source
+            yield source, kept
         else:
-            yield ModelRows(source, order, scale)
+            yield ModelRows(source, order, scale), kept
 
 
 def _order_for(model: Any, source: FileSource, columns: Columns, quiet: bool) -> list[int] | None:

@@ -91,13 +91,15 @@ class Columns:
     """Which columns are features, labels and weights, as they were typed; None for not at all.
 
     What a model chose in their place is in ``kept``: the library's word and the option. Rows that
-    lack a number in one of them are refused, unless they are to be dropped.
+    lack a number in one of them are refused, unless they are to be dropped. Columns ``along`` go
+    along with answers.
     """
 
     features: tuple[str, ...] | None = None
     target: str | None = None
     weight: str | None = None
     drop_missing: bool = False
+    along: tuple[str, ...] = ()
     kept: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -108,14 +110,12 @@ class Columns:
         weight: str | None = None,
         *,
         drop_missing: bool = False,
+        along: str | None = None,
     ) -> Columns:
         """Take names apart at commas, unless they stand between quotes, as in CSV."""
-        if columns is None:
-            return cls(None, target, weight, drop_missing)
-        names = next(csv.reader([columns], skipinitialspace=True), [])
-        if not names:
-            raise ValueError(f"--columns takes names separated by commas, got {columns!r}")
-        return cls(tuple(names), target, weight, drop_missing)
+        features = None if columns is None else _names(columns, "--columns")
+        beside = () if along is None else _names(along, "--keep")
+        return cls(features, target, weight, drop_missing, beside)
 
     def keep(
         self, *, features: tuple[str, ...] | None = None, target: str | None = None
@@ -124,3 +124,10 @@ class Columns:
         if features is not None:
             return replace(self, features=features, kept={**self.kept, "columns": "--columns"})
         return replace(self, target=target, kept={**self.kept, "y": "--target"})
+
+
+def _names(text: str, option: str) -> tuple[str, ...]:
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    if not names:
+        raise ValueError(f"{option} takes names separated by commas, got {text!r}")
+    return tuple(names)

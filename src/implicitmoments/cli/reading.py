@@ -12,13 +12,14 @@ from typing import Any
 
 from implicitmoments.cli.building import LABELLED
 from implicitmoments.cli.console import naming
+from implicitmoments.cli.keeping import KeptColumns, open_kept
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.scaling import ModelRows, check_columns, names_kept
 from implicitmoments.samples import Block, RowDraws, open_file
 from implicitmoments.samples.files import FileSource
 from implicitmoments.saving import load
 
-__all__ = ["blocks_of", "columns_for", "load_model", "open_table", "remembered"]
+__all__ = ["blocks_of", "columns_for", "load_model", "open_beside", "open_table", "remembered"]
 
 READ_ROWS = 16_384
 ARRAYS = (".npy", ".zarr")
@@ -82,9 +83,17 @@ def columns_for(model: Any, path: str, columns: Columns, *, labelled: bool) -> C
 
 @contextmanager
 def open_table(path: str, columns: Columns) -> Iterator[FileSource]:
-    """Open a file of rows; ``-`` is CSV from standard input, and a pipe is read likewise.
+    """Open a file of rows; see :func:`open_beside`."""
+    with open_beside(path, columns) as (source, _):
+        yield source
 
-    A file whose name says nothing of what it holds is read as CSV too.
+
+@contextmanager
+def open_beside(path: str, columns: Columns) -> Iterator[tuple[FileSource, KeptColumns | None]]:
+    """Open a file of rows, and columns of it that go along with answers.
+
+    ``-`` is CSV from standard input, and a pipe is read likewise. A file whose name says nothing
+    of what it holds is read as CSV too.
     """
     place = Path(path)
     piped = path == "-" or place.is_fifo()
@@ -92,17 +101,21 @@ def open_table(path: str, columns: Columns) -> Iterator[FileSource]:
         raise ValueError(f"{path} {OTHERS[place.suffix.lower()]}")
     if not piped and not (place.suffix.lower() in AS_CSV and place.is_file()):
         with _open(path, columns) as source:
-            yield source
+            yield source, _kept(path, columns)
         return
     with tempfile.TemporaryDirectory(prefix="implicitmoments-") as folder:
         copy = _copied(path, Path(folder)) if piped else _linked(place, Path(folder))
         try:
-            source = _open(str(copy), columns)
+            source, kept = _open(str(copy), columns), _kept(str(copy), columns)
         except (ValueError, TypeError) as reason:
             name = "standard input" if path == "-" else path
             raise type(reason)(str(reason).replace(str(copy), name)) from reason
     with source:  # it was parsed, and its copy is gone
-        yield source
+        yield source, kept
+
+
+def _kept(path: str, columns: Columns) -> KeptColumns | None:
+    return open_kept(Path(path), columns.along) if columns.along else None
 
 
 def _linked(path: Path, folder: Path) -> Path:

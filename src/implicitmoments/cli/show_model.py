@@ -64,5 +64,5 @@ def report_model(
     loaded = load_model(model)
     fitted = with_scaled_names(loaded, feature_names(loaded))
     chosen = columns_for(loaded, file, columns, labelled=True)
-    with naming(str(output)), open_for_model(loaded, file, chosen, quiet=quiet) as source:
+    with naming(str(output)), open_for_model(loaded, file, chosen, quiet=quiet) as (source, _):
         return write_report(fitted, source, path=output, title=title)

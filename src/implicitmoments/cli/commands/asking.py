@@ -28,6 +28,7 @@ Examples:
   implicitmoments predict model.im new.csv > labels.csv
   implicitmoments predict model.im new.parquet --proba -o chances.parquet
   implicitmoments predict lines.im tones.csv --target tuned --proba
+  implicitmoments predict lines.im tones.csv --component --keep stretch,tuned
   cut -d, -f1-4 new.csv | implicitmoments predict model.im - | sort | uniq -c
 """
 SCORE = """\b
@@ -51,6 +52,14 @@ def predict(  # noqa: PLR0913 (options, each described)
     proba: Annotated[
         bool, typer.Option("--proba", help="The chance of each component instead.")
     ] = False,
+    component: Annotated[
+        bool,
+        typer.Option("--component", help="Of regressions also the likeliest line of each row."),
+    ] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="A,B", help="Columns to write beside, of text or numbers."),
+    ] = None,
     columns: FeatureNames = None,
     target: Target = None,
     as_json: AsJson = False,
@@ -61,13 +70,14 @@ def predict(  # noqa: PLR0913 (options, each described)
 
     Of mixtures and clusters it is the likeliest component, of regressions and activations the
     mean of the label. With --proba it is the chance of each component; of regressions that of
-    each line given features and label.
+    each line given features and label, and so is --component.
     """
     from implicitmoments.cli.ask_file import predict_file  # noqa: PLC0415 (SciPy)
 
     with plain_errors(debug):
-        chosen, told = Columns.typed(columns, target), {"as_json": as_json, "quiet": quiet}
-        predict_file(model, file, chosen, output, proba=proba, **told)
+        chosen = Columns.typed(columns, target, along=keep)
+        told = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
+        predict_file(model, file, chosen, output, **told)
 
 
 def score(  # noqa: PLR0913 (options, each described)

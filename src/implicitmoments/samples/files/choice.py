@@ -12,7 +12,7 @@ from typing import Any
 
 from implicitmoments.samples.files.damage import brief
 
-__all__ = ["Choice", "Chosen", "choose_columns", "choose_numbers"]
+__all__ = ["Choice", "Chosen", "choose_columns", "choose_numbers", "find_column"]
 
 INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the labels of rows
 
@@ -65,7 +65,9 @@ def choose_columns(
     """
     given = {"y": choice.y, "counts": choice.sample_weight}
     others = {
-        column: _find(label, names, wanted, "sample_weight" if column == "counts" else column)
+        column: find_column(
+            label, names, wanted, "sample_weight" if column == "counts" else column
+        )
         for column, wanted in given.items()
         if wanted is not None
     }
@@ -77,7 +79,9 @@ def choose_columns(
                 "are written; write the file without them, or name the columns by columns="
             )
     else:
-        features = [_find(label, names, wanted, "columns") for wanted in _listed(choice.columns)]
+        features = [
+            find_column(label, names, wanted, "columns") for wanted in _listed(choice.columns)
+        ]
     chosen = Chosen(tuple(features), others)
     if not features:
         raise ValueError(
@@ -113,7 +117,7 @@ def choose_numbers(label: str, width: int, columns: Any, taken: Iterable[int]) -
         chosen = [j for j in numbers if j not in taken]
     else:
         names = [str(j) for j in numbers]
-        chosen = [int(_find(label, names, j, "columns")) for j in _listed(columns)]
+        chosen = [int(find_column(label, names, j, "columns")) for j in _listed(columns)]
     if not chosen or len({*chosen, *taken}) != len([*chosen, *taken]):
         raise ValueError(
             f"columns {chosen} of {label} are features and {list(taken)} are not, expected at "
@@ -128,7 +132,8 @@ def _listed(columns: Any) -> list[Any]:
     return list(columns)
 
 
-def _find(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
+def find_column(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
+    """Return the name of a column by name or number; ``what`` asks for it."""
     if isinstance(wanted, str):
         if wanted in names:
             return wanted

@@ -19,7 +19,7 @@ from implicitmoments.samples.files.optional import require
 from implicitmoments.samples.files.spool import Spool
 from implicitmoments.samples.files.table import empty_block, fill, is_number
 
-__all__ = ["open_csv"]
+__all__ = ["CsvFile", "open_csv"]
 
 # what Arrow says; rows are counted from 1 and with the line of names
 NO_NUMBER = re.compile(r"In CSV column #(\d+): Row #(\d+): .* invalid value '(.*)'", re.S)
@@ -37,7 +37,7 @@ def open_csv(
     path: Path, choice: Choice, dtype: Any = None, *, drop_missing: bool = False
 ) -> MatrixSource:
     """Parse a file into a temporary file of numbers, block by block, and read from that."""
-    file = _CsvFile(path)
+    file = CsvFile(path)
     chosen = choose_columns(str(path), file.names, file.not_numbers, choice)
     spool = Spool(
         str(path),
@@ -59,7 +59,7 @@ def open_csv(
         raise
 
 
-class _CsvFile:
+class CsvFile:
     """A file of text whose first lines were looked at."""
 
     def __init__(self, path: Path) -> None:
@@ -104,6 +104,16 @@ class _CsvFile:
         }
         with self._told():
             yield from self._open(include_columns=list(chosen.names), column_types=types)
+
+    def texts(self, names: Sequence[str]) -> Any:
+        """Return record batches of some columns as text, from a file that is open at once."""
+        types = dict.fromkeys(names, self._pa.string())
+        with self._told():
+            return self._each(self._open(include_columns=list(names), column_types=types))
+
+    def _each(self, reader: Any) -> Any:
+        with self._told():
+            yield from reader
 
     def _front(self) -> bytes:
         """Return the beginning of the file, out of its packing."""
