@@ -185,6 +185,14 @@ def test_rows_for_a_model_are_ordered_and_divided():
     np.testing.assert_array_equal(source.pick(np.array([1, 3]))["x"], expected[[1, 3]])
 
 
+@pytest.mark.parametrize("kept", ["wide", {"target": 3}, [1]])
+def test_columns_that_are_none_are_refused(kept, refused, models, data, tmp_path):
+    model = im.load(models["mixture"])
+    model.columns_ = kept
+    im.save(model, tmp_path / "m.im")
+    assert "the model file is damaged" in refused("predict", tmp_path / "m.im", data / "rows.csv")
+
+
 @pytest.mark.parametrize("scale", [np.ones(2), np.array([1.0, 0.0, 1.0]), "wide", np.arange(3)])
 def test_a_scale_that_is_none_is_refused(scale, refused, models, data, tmp_path):
     model = im.load(models["mixture"])

@@ -108,7 +108,8 @@ class ModelRows(WrappedSource):
 
 def check_columns(model: Any) -> None:
     """Raise where a model file remembers columns that cannot be those of its model."""
-    if not all(isinstance(words, str) for words in names_kept(model).values()):
+    kept = getattr(model, "columns_", {})
+    if not isinstance(kept, dict) or not all(map(_is_text, names_kept(model).values())):
         raise ValueError("the model file is damaged: the columns it remembers have no names")
     scale: Any = scale_of(model)
     if scale is not None and not (
@@ -118,6 +119,10 @@ def check_columns(model: Any) -> None:
         and np.all(np.isfinite(scale) & (scale > 0))
     ):
         raise ValueError("the model file is damaged: its scale is not one number for each column")
+
+
+def _is_text(words: Any) -> bool:
+    return isinstance(words, str)
 
 
 def names_kept(model: Any) -> dict[str, str]:
