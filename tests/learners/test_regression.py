@@ -330,3 +330,16 @@ def test_nothing_is_said_where_nothing_is_wrong(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RegressionMixture(4, random_state=1).fit(X, y)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_number_of_lines_that_was_chosen_is_measured_as_one_that_was_given(seed):
+    rng = np.random.default_rng(seed)
+    slopes, offsets = 1.5 * rng.normal(size=(5, 4)), 2.0 * rng.normal(size=5)
+    X = rng.normal(size=(3_000, 4))
+    z = rng.choice(5, 3_000, p=[0.35, 0.25, 0.2, 0.12, 0.08])
+    y = offsets[z] + np.sum(X * slopes[z], axis=1) + 0.5 * rng.normal(size=3_000)
+    auto = RegressionMixture("auto", random_state=0).fit(X, y)
+    assert auto.n_components_ == 5
+    assert auto.stats_["highest_peak_left"] < auto.stats_["noise_maximum"]
+    assert auto.stats_["notes"] == []

@@ -65,3 +65,28 @@ def test_what_the_moments_could_not_tell_is_kept_apart():
     assert model.stats_["start"] == "scattered"
     assert model.stats_["moments_say"]
     assert model.stats_["notes"] == []  # what was found from scattered rows is right
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_chosen_number_is_measured_as_a_given_one(seed):
+    X, _ = make_spherical_mixture(4_000, 4, 10, radius=6.0, separation=6.0, random_state=seed)
+    auto = im.SphericalMixture("auto", random_state=0).fit(X)
+    assert auto.n_components_ == 4
+    assert auto.stats_["resolved"] == 4
+    assert auto.stats_["gap"] > 2
+    assert len(auto.components_read_.resolved) == 4
+    assert auto.stats_["notes"] == []
+
+
+def test_one_component_that_was_chosen_has_no_moments_of_several(rng):
+    auto = im.SphericalMixture("auto", random_state=0).fit(rng.normal(size=(2_000, 3)))
+    assert auto.n_components_ == 1
+    assert auto.components_read_ is None
+    assert "gap" not in auto.stats_
+
+
+def test_components_that_few_rows_leave_open_are_said():
+    X, _ = make_spherical_mixture(1_500, 40, 20, radius=4.5, separation=4.0, random_state=0)
+    model = im.SphericalMixture(40, random_state=0).fit(X)
+    assert model.stats_["resolved"] < 40
+    assert "of 40 components apart, and rows are too few" in model.stats_["notes"][-1]

@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
-from implicitmoments.learners.summary import findings_of
+import implicitmoments as im
+from implicitmoments.learners.summary import counted, findings_of, shortened
 
 NAMES = [
     "SphericalMixture",
@@ -64,3 +65,47 @@ def test_findings_are_few_and_readable(fitted):
     assert found["converged"] == "yes"
     for model, _, _ in fitted.values():
         assert all(0 < len(value) < 60 for value in findings_of(model).values())
+
+
+def test_likelihoods_are_those_of_a_row(fitted):
+    for name in ("SphericalMixture", "RegressionMixture"):
+        model, X, y = fitted[name]
+        found = findings_of(model)
+        assert found["mean log-likelihood"] == f"{model.score(X, y):.4g} a row"
+        assert "log-likelihood" not in found
+
+
+def test_a_row_that_counts_twice_is_two(fitted):
+    _, X, y = fitted["RegressionMixture"]
+    counts = [2.0] * len(X)
+    model = im.RegressionMixture(3, random_state=0).fit(X, y, sample_weight=counts)
+    assert findings_of(model)["mean log-likelihood"] == f"{model.score(X, y):.4g} a row"
+
+
+@pytest.mark.parametrize("used", ["network", "polynomial"])
+def test_the_error_is_that_of_what_predicts(fitted, used):
+    model = copy.copy(fitted["ActivationSumRegressor"].model)
+    errors = {"network_error": 14_560.0, "polynomial_error": 750.0, "hypothesis": used}
+    model.stats_ = model.stats_ | errors
+    found = {name: value for name, value in findings_of(model).items() if "error" in name}
+    expected = "14,560" if used == "network" else "750"
+    assert found == {f"expected squared error of the {used}": expected}
+
+
+def test_the_noise_of_a_density_has_a_name_of_its_own(fitted):
+    found = findings_of(fitted["RegressionMixtureDensity"].model)
+    assert "noise that the expansion assumes" in found
+    assert not [name for name in found if "standard deviation" in name]
+    assert "noise (standard deviation)" in findings_of(fitted["RegressionMixture"].model)
+
+
+def test_lists_in_sentences_are_short(fitted):
+    numbers = ", ".join(map(str, range(45)))
+    said = f"components {numbers}: fainter than the noise floor"
+    told = "components 0, 1, 2, 3, 4, 5, … (45 in all): fainter than the noise floor"
+    assert shortened(said) == told
+    assert shortened("skewness 0.1, 0.2 of 3, 4") == "skewness 0.1, 0.2 of 3, 4"
+    model = copy.copy(fitted["SphericalMixture"].model)
+    model.stats_ = model.stats_ | {"notes": [said]}
+    assert told in model._repr_html_()
+    assert counted(1, "row") == "1 row"

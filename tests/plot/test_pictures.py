@@ -3,7 +3,6 @@
 import copy
 import subprocess
 import sys
-import warnings
 
 import array_api_strict
 import matplotlib as mpl
@@ -18,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 import implicitmoments as im
 from implicitmoments.learners.summary import findings_of
 from implicitmoments.plot import canvas
+from implicitmoments.plot.rows import target_of
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -49,7 +49,9 @@ def test_every_picture_of_every_estimator(fitted, name, picture):
     given = new_axes()
     rows = (X, y) if picture in ("components", "fit") else ()
     if (name, picture) == ("SphericalMixtureClusterer", "convergence"):
-        with pytest.raises(ValueError, match=r"no steps to show.*use implicitmoments\.plot\.spec"):
+        with pytest.raises(
+            ValueError, match=r"no steps to show: a test of pairs is made once; use"
+        ):
             im.plot.convergence(model, given)
         return
     ax = getattr(im.plot, picture)(model, *rows, ax=given)
@@ -83,12 +85,6 @@ def test_floors_lie_between_kept_and_dropped(fitted):
     stats = fitted["SphericalMixture"].model.stats_
     (values,), (floor,), (rank,) = (stats[n] for n in ("spectra", "noise_floor", "ranks"))
     assert values[rank - 1] > 1.5 * floor > values[rank]
-
-
-def test_no_spectra_of_one_component(fitted):
-    alone = im.SphericalMixture(1, random_state=0).fit(fitted["SphericalMixture"].X)
-    with pytest.raises(ValueError, match=r"one component is nothing.*use implicitmoments\.plot"):
-        im.plot.spectra(alone, new_axes())
 
 
 @pytest.mark.parametrize("name", ["SphericalMixture", "SphericalMixtureClusterer"])
@@ -193,36 +189,6 @@ def test_a_picture_repeats_and_changes_nothing(fitted, name):
     assert model.random_state is None
 
 
-def test_convergence_shows_what_is_left_to_gain():
-    X, _ = im.datasets.make_spherical_mixture(1500, 3, 2, radius=2.0, random_state=0)
-    model = im.SphericalMixture(3, n_repairs=0, random_state=0, tol=1e-9).fit(X)
-    history = np.array(model.stats_["mean_log_likelihood_history"])
-    assert len(history) == model.n_iter_
-    assert history[-1] == pytest.approx(model.lower_bound_)
-    ax = im.plot.convergence(model, new_axes())
-    assert ax.get_yscale() == "log"
-    left = ax.lines[0].get_ydata()
-    seen = history.max() - history > 1e-12
-    np.testing.assert_allclose(left[seen], (history.max() - history)[seen])
-
-
-def test_pieces_have_no_steps_to_show(fitted):
-    X, _ = im.datasets.make_spherical_mixture(42_000, 2, 2, radius=5.0, random_state=0)
-    model = im.SphericalMixture(2, random_state=0).partial_fit(X[:21_000])
-    assert im.plot.convergence(model, new_axes()).lines
-    with pytest.raises(ValueError, match="came in pieces"):
-        im.plot.convergence(model.partial_fit(X[21_000:]), new_axes())
-
-
-def test_a_fit_that_stopped_early_says_so(fitted):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        X = np.random.default_rng(0).normal(size=(500, 2))
-        model = im.SphericalMixture(4, max_iter=2, random_state=0).fit(X)
-    assert not model.converged_
-    assert "not converged" in text_on(im.plot.convergence(model, new_axes()))
-
-
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 @pytest.mark.parametrize("k", [1, 2])
 def test_one_feature(k):
@@ -246,6 +212,35 @@ def test_many_components_are_not_numbered(fitted):
     model.means_, model.weights_ = rng.normal(size=(40, 4)), np.full(40, 1 / 40)
     ax = im.plot.components(model, fitted["SphericalMixture"].X, ax=new_axes())
     assert len(ax.texts) == 1  # the note
+
+
+@pytest.mark.parametrize("name", NAMES[3:])
+def test_labels_have_their_name(fitted, name):
+    model, X, y = fitted[name]
+    named = pd.Series(y, name="cost in $")
+    told = copy.copy(model)
+    told.columns_ = {"target": "cost in $"}
+    shown = []
+    for given, labels in ((model, named), (told, y)):
+        drawn = [f(given, X, labels, ax=new_axes()) for f in (im.plot.components, im.plot.fit)]
+        words = [each.get_xlabel() + each.get_ylabel() for each in drawn]
+        words += [ax.get_ylabel() for each in drawn for ax in each.figure.axes[1:]]
+        shown.append(" ".join(words))
+        drawn[0].figure.canvas.draw()
+    assert all(r"cost in \$" in words for words in shown)
+    assert target_of(model, named.to_frame()) == "cost in $"
+    told.columns_ = {"target": "3"}
+    assert target_of(told) == "column 3"
+    assert target_of(model) == "y"
+
+
+def test_one_of_each_is_said_in_the_singular(fitted):
+    for name, word in [("SphericalMixture", "component"), ("RegressionMixture", "line")]:
+        _, X, y = fitted[name]
+        one = getattr(im, name)(1, random_state=0).fit(X, y)
+        assert im.plot.components(one, X, y, ax=new_axes()).get_title(loc="left").strip() == (
+            f"1 {word}"
+        )
 
 
 def test_names_of_columns_with_signs_of_formulas():

@@ -65,7 +65,7 @@ def fit_file(
         if scale:
             told = source if progress is None else ProgressSource(source, progress)
             kept["scale"] = column_scales(told)
-            rows = ModelRows(source, scale=kept["scale"])
+            rows = ModelRows(source, scale=kept["scale"], feature_names=source.feature_names)
         _learn(model, rows, checkpoint, progress)
         model.columns_ = kept
         score = _score(model, rows)

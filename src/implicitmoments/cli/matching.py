@@ -21,7 +21,7 @@ MOST_PAIRS = 6
 @contextmanager
 def open_for_model(
     model: Any, path: str, columns: Columns, *, quiet: bool
-) -> Iterator[tuple[FileSource | ModelRows, KeptColumns | None]]:
+) -> Iterator[tuple[ModelRows, KeptColumns | None]]:
     """Open a file of rows as a model takes them: columns in its order, and by its scale.
 
     Beside them come the columns that go along with answers.
@@ -34,11 +34,7 @@ def open_for_model(
                 f"the rows have {source.n_features} features and the model takes "
                 f"{model.n_features_in_}; choose them by --columns"
             )
-        order, scale = _order_for(model, source, columns, quiet), scale_of(model)
-        if order is None and scale is None:
-            yield source, kept
-        else:
-            yield ModelRows(source, order, scale), kept
+        yield ModelRows(source, _order_for(model, source, columns, quiet), scale_of(model)), kept
 
 
 def _order_for(model: Any, source: FileSource, columns: Columns, quiet: bool) -> list[int] | None:

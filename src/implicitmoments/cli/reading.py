@@ -190,7 +190,7 @@ def _is_number(words: str) -> bool:
     return all(word.isdecimal() for word in words.split(","))
 
 
-def blocks_of(source: FileSource | ModelRows) -> Iterator[Block]:
+def blocks_of(source: ModelRows) -> Iterator[Block]:
     """Yield the rows in blocks, as a model may be asked about them."""
     for start in range(0, source.n_rows, READ_ROWS):
         rows = range(start, min(start + READ_ROWS, source.n_rows))

@@ -76,18 +76,22 @@ class ModelRows(WrappedSource):
         Columns of the source, in the order of the model.
     scale : array of shape (n_features,), optional
         In the order of the model.
+    feature_names : tuple of str, optional
+        For a fit to remember; a model that is asked would compare them with its own.
     """
 
     n_rows: int
 
     def __init__(
-        self, source: Source, order: list[int] | None = None, scale: Floats | None = None
+        self,
+        source: Source,
+        order: list[int] | None = None,
+        scale: Floats | None = None,
+        *,
+        feature_names: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__(source)
-        self._order, self._scale = order, scale
-        self.feature_names: tuple[str, ...] | None = getattr(source, "feature_names", None)
-        if self.feature_names is not None and order is not None:
-            self.feature_names = tuple(self.feature_names[j] for j in order)
+        self._order, self._scale, self.feature_names = order, scale, feature_names
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Read rows there, and lay them out for the model."""

@@ -65,4 +65,6 @@ def report_model(
     fitted = with_scaled_names(loaded, feature_names(loaded))
     chosen = columns_for(loaded, file, columns, labelled=True)
     with naming(str(output)), open_for_model(loaded, file, chosen, quiet=quiet) as (source, _):
-        return write_report(fitted, source, path=output, title=title)
+        rows = "standard input" if file == "-" else Path(file).name
+        names = f"Rows of {rows}, model {model.name}"
+        return write_report(fitted, source, path=output, title=title, subtitle=names)

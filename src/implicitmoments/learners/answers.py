@@ -94,7 +94,9 @@ class _Total:
 
 def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: Any) -> Array:
     """Map the function over chunks; labels travel as one more column."""
-    d = estimator.n_features_in_
+    d, names = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
+    if names is not None and hasattr(X, "columns"):
+        X = X[[*names, y] if isinstance(y, str) else list(names)]
     if y is not None:
         X, function = _beside(X, y), _Labelled(function)
     width = d + (y is not None)

@@ -99,7 +99,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     with ExitStack() as stack:
         columns = (y if labelled else None, sample_weight)
         if _lies_elsewhere(X):
-            source = _open_elsewhere(X, *columns, stack)
+            names = None if reset else getattr(estimator, "feature_names_in_", None)
+            source = _open_elsewhere(X, *columns, names, stack)
             _check_source(estimator, source, reset, labelled)
         elif _is_foreign(X):
             source = _from_foreign(estimator, X, *columns, reset)
@@ -137,10 +138,12 @@ def _lies_elsewhere(X: Any) -> bool:
     )
 
 
-def _open_elsewhere(X: Any, y: Any, sample_weight: Any, stack: ExitStack) -> Source:
+def _open_elsewhere(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack) -> Source:
+    """Open rows; of tables those columns that a fitted estimator knows by name."""
     if is_dask(X):
         if hasattr(X, "columns"):
-            return DaskSource.from_frame(X, y=y, sample_weight=sample_weight)
+            columns = None if names is None else list(names)
+            return DaskSource.from_frame(X, columns=columns, y=y, sample_weight=sample_weight)
         return DaskSource(X, y=y, counts=sample_weight)
     if isinstance(X, Source | Iterator):
         for name, column in (("y", y), ("sample_weight", sample_weight)):
@@ -150,7 +153,21 @@ def _open_elsewhere(X: Any, y: Any, sample_weight: Any, stack: ExitStack) -> Sou
                     f"their own; give {name} there"
                 )
         return X if isinstance(X, Source) else stack.enter_context(BlockSource(X))
-    return stack.enter_context(open_file(X, y=y, sample_weight=sample_weight))
+    return _open_by_name(X, names, stack, y=y, sample_weight=sample_weight)
+
+
+def _open_by_name(X: Any, names: Any, stack: ExitStack, **columns: Any) -> Source:
+    """Open a file; where its columns have names, take those of the fit, in their order."""
+    if names is None:
+        return stack.enter_context(open_file(X, **columns))
+    try:
+        found = open_file(X, **columns)
+    except (TypeError, ValueError):  # perhaps of a column that the fit did not ask for
+        return stack.enter_context(open_file(X, columns=list(names), **columns))
+    if found.feature_names in (None, tuple(names)):
+        return stack.enter_context(found)
+    found.close()
+    return stack.enter_context(open_file(X, columns=list(names), **columns))
 
 
 def _open_journal(checkpoint: Any, estimator: Any, source: Source) -> AbstractContextManager[Any]:
@@ -243,6 +260,18 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
             f"X has {n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input"
         )
+    elif names is not None and hasattr(estimator, "feature_names_in_"):
+        _check_names(tuple(names), tuple(estimator.feature_names_in_))
+
+
+def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    """Compare names of columns: another order would be another model."""
+    for j, (one, other) in enumerate(zip(given, expected, strict=True)):
+        if one != other:
+            raise ValueError(
+                f"the feature names should match those of the fit: column {j} is {one!r}, "
+                f"expected {other!r}; put columns in the order of the fit"
+            )
 
 
 def _scaled_counts(source: Source) -> Source:

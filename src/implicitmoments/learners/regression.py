@@ -27,6 +27,7 @@ from implicitmoments.fitting.regression.likelihood import (
     measure_likelihood,
     responsibilities,
 )
+from implicitmoments.fitting.regression.splits import doubleness
 from implicitmoments.fitting.regression.standard import Standard, standardise
 from implicitmoments.fitting.spectra import account_of_components
 from implicitmoments.learners.answers import answer
@@ -198,6 +199,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         self._store(fitted, standard, found, space, probe_of(source))
         units = 2 * space.rows.mass * float(np.log(standard.scale))
         self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
+        self.stats_["double_by_line"] = doubleness(space.rows, fitted.lines, model).tolist()
         self.stats_["notes"] = words_for_user(self, source, standard, model)
 
     def predict(self, X: Any) -> Array:

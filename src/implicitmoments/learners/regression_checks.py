@@ -12,6 +12,7 @@ from implicitmoments.samples import Source, Whitening
 
 __all__ = ["check_parameters", "missing_line", "most_lines", "words_for_user"]
 
+DOUBLE = 1.5  # times what is no noise any more: heavy tails raise it too
 HIGH = 1.2  # times what noise makes, from which a peak is one of a line
 EXACT = 1e-6  # of the scale of labels: noise below it is rounding, and so are its peaks
 ROWS_TO_COUNT = 3  # for each parameter of the lines that n_components="auto" tries
@@ -72,10 +73,20 @@ def missing_line(stats: dict[str, Any], noise: float) -> list[str]:
 
     No warning: a search through numbers of lines tries too few on purpose.
     """
-    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
-    if noise < EXACT or not left > HIGH * usual:
+    if noise < EXACT:
         return []
-    return [
-        f"what the lines leave still peaks at {left:.1f} standard errors, where noise makes at "
-        f"most {usual:.1f}: a line may be missing, or y is not linear; try more components"
-    ]
+    double = stats["double_by_line"]
+    widest = max(range(len(double)), key=double.__getitem__)
+    if double[widest] > DOUBLE:
+        return [
+            f"line {widest} looks like two: rows lie off it by more in some directions of x than "
+            "in others; a line may be missing, or y is not linear, or the noise depends on x; try "
+            "more components"
+        ]
+    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
+    if left > HIGH * usual:
+        return [
+            f"what the lines leave still peaks at {left:.1f} standard errors, where noise makes "
+            f"at most {usual:.1f}: a line may be missing; try more components"
+        ]
+    return []

@@ -16,6 +16,7 @@ UNLIKE = 2.0  # times the least spread of a column, from which columns are unlik
 WIDE = 1.3  # times the variance that noise makes, from which a component is wide
 IN_DOUBT = 0.1  # of the rows, from which components overlap
 TELLING = 10  # rows of a component for each feature: fewer do not show that it is wide
+LOCAL = "may be one of several local optima; compare lower_bound_ for a few values of random_state"
 FEW = 5  # rows of a component
 
 
@@ -50,8 +51,13 @@ def notes_on(
     if start.kind == "scattered" and (unlike or wide or overlapping or unproved):
         said.append(
             "the moments did not tell the components apart, so that the fit began at scattered "
-            "rows and may be one of several local optima; compare lower_bound_ for a few values "
-            "of random_state"
+            f"rows and {LOCAL}"
+        )
+    resolved = k if start.components is None else int(start.components.resolved.sum())
+    if start.kind == "moments" and resolved < k and unproved:
+        said.append(
+            f"the moments told {resolved} of {k} components apart, and rows are too few to vouch "
+            f"for the others: the fit {LOCAL}"
         )
     return [each for each in said if each]
 

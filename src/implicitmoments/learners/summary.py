@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 
 from implicitmoments.backends import to_numpy
 
-__all__ = ["FittedSummary", "findings_of"]
+__all__ = ["FittedSummary", "counted", "findings_of", "shortened"]
 
+LEVEL = "mean log-likelihood"
 # the attribute, and what it is called in a table
 FOUND = {
     "n_components_": "components",
@@ -20,20 +22,22 @@ FOUND = {
     "variance_": "variance",
     "noise_": "noise (standard deviation)",
     "weights_": "weights",
-    "lower_bound_": "mean log-likelihood",
-    "log_likelihood_": "log-likelihood",
+    "lower_bound_": LEVEL,
+    "log_likelihood_": LEVEL,
     "acceptance_rate_": "acceptance rate",
     "n_iter_": "iterations",
     "converged_": "converged",
 }
 MEASURED = {
     "hypothesis": "predicts by the",
-    "network_error": "expected squared error",
     "separation": "separation (noise deviations)",
     "distance": "distance from the rows, at least",
     "outliers": "rows left out",
 }
+ASSUMED = "noise that the expansion assumes"  # it holds the spread of the intercepts too
 FEW = 4  # numbers that are written out
+LISTED = 6  # numbers of a list in a sentence
+LONG_LIST = re.compile(rf"\d+(?:, \d+){{{LISTED + 2},}}(?:,? and \d+)?")
 TABLE = (
     '<table style="font:13px/1.5 sans-serif;border-collapse:collapse;margin:.5em 0">'
     '<caption style="text-align:left;font-weight:600">{caption}</caption>{rows}</table>'
@@ -44,6 +48,33 @@ ROW = (
 )
 
 
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2_000, "row"), counted(2, "pass", "passes")
+    ('1 row', '2,000 rows', '2 passes')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def shortened(sentence: str) -> str:
+    """Return a sentence with the first few numbers of a long list, and how many there are.
+
+    Examples
+    --------
+    >>> shortened("components 0, 1, 2, 3, 4, 5, 6, 7, 8, 9: fainter than the noise")
+    'components 0, 1, 2, 3, 4, 5, … (10 in all): fainter than the noise'
+    """
+
+    def some(found: re.Match[str]) -> str:
+        numbers = re.findall(r"\d+", found[0])
+        return ", ".join(numbers[:LISTED]) + f", … ({len(numbers)} in all)"
+
+    return LONG_LIST.sub(some, sentence)
+
+
 def findings_of(model: Any) -> dict[str, str]:
     """Return what a fit found, by name, in few digits."""
     found = {
@@ -51,8 +82,23 @@ def findings_of(model: Any) -> dict[str, str]:
     }
     if "components" not in found and hasattr(model, "means_"):
         found = {"components": str(model.means_.shape[0]), **found}
+    if LEVEL in found:
+        found[LEVEL] = f"{_told(_mean_level(model))} a row"
+    if hasattr(model, "hypothesis_") and FOUND["noise_"] in found:
+        found = {ASSUMED if name == FOUND["noise_"] else name: v for name, v in found.items()}
     stats = getattr(model, "stats_", {})
-    return found | {words: _told(stats[name]) for name, words in MEASURED.items() if name in stats}
+    found |= {words: _told(stats[name]) for name, words in MEASURED.items() if name in stats}
+    used = stats.get("hypothesis", "")
+    if np.isfinite(stats.get(f"{used}_error", np.nan)):  # the paper's method measures none
+        found[f"expected squared error of the {used}"] = _told(stats[f"{used}_error"])
+    return found
+
+
+def _mean_level(model: Any) -> float:
+    """Return the mean log-likelihood of a row, in the units of the rows."""
+    if hasattr(model, "lower_bound_"):
+        return float(model.lower_bound_)
+    return float(model.log_likelihood_) / float(model._standard.mass)
 
 
 def _told(value: Any) -> str:
@@ -90,7 +136,7 @@ class FittedSummary:
         if not hasattr(self, "stats_"):
             return ""
         rows = [(escape(name), escape(value)) for name, value in findings_of(self).items()]
-        rows += [("look at", escape(words)) for words in self.stats_["notes"]]
+        rows += [("look at", escape(shortened(words))) for words in self.stats_["notes"]]
         return TABLE.format(caption=f"Fitted {escape(type(self).__name__)}", rows=_rows(rows))
 
 

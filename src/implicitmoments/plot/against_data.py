@@ -18,6 +18,7 @@ from implicitmoments.learners import (
     SphericalMixtureDensity,
 )
 from implicitmoments.plot.canvas import (
+    NoPictureError,
     axes_for,
     check_model,
     colour,
@@ -31,7 +32,7 @@ from implicitmoments.plot.rows import Some, asked, some_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["fit"]
+__all__ = ["compared", "fit"]
 
 MOST_ROWS = 5_000
 PROPOSALS = 1_000_000  # of a rejection sampler, about
@@ -79,6 +80,7 @@ def fit(
     """
     check_model(model)
     some = some_rows(model, X, y, max_rows)
+    _affordable(model, len(some.x))  # before there is a figure
     ax = axes_for(ax)
     _draw(asked(model), ax, some)
     return ax
@@ -94,6 +96,8 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
     y = some.y
     predicted = np.asarray(to_numpy(model.predict(some.given)))
     low, high = min(predicted.min(), y.min()), max(predicted.max(), y.max())
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
     drawn = ax.hexbin(
         predicted,
         y,
@@ -104,37 +108,32 @@ def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> No
         extent=(low, high, low, high),
         lw=0.1,
     )
+    drawn.set_clim(1, max(10.0, float(np.max(np.asarray(drawn.get_array())))))
     ax.figure.colorbar(drawn, ax=ax, label="rows", shrink=0.9, pad=0.02)
-    ax.axline((low, low), (high, high), color=ink(), lw=1, ls="--", alpha=0.7)
+    ax.axline((low, low), slope=1, color=ink(), lw=1, ls="--", alpha=0.7)
     ax.set_aspect("equal", adjustable="box")
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("y")
+    ax.set_xlabel(f"predicted {some.label}")
+    ax.set_ylabel(some.label)
     share = 1 - np.var(y - predicted) / max(float(np.var(y)), np.finfo(np.float64).tiny)
-    thin_frame(ax, "Predicted and actual", f"{some.note}; R² {share:.4f} of these rows")
+    used = model.stats_.get("hypothesis", "model")
+    note = f"by the {used}; {some.note}; R² {share:.4f} of these rows"
+    thin_frame(ax, "Predicted and actual", note)
 
 
 @_draw.register(SphericalMixture)
 @_draw.register(SphericalMixtureDensity)
-def _draw_densities(model: Any, ax: Axes, some: Some) -> None:
-    drawn = model.sample(_affordable(model, len(some.x)))
-    points = drawn[0] if isinstance(drawn, tuple) else drawn
-    _compare_logs(ax, model.score_samples(some.given), model.score_samples(points), some)
-
-
 @_draw.register(RegressionMixtureDensity)
-def _draw_label_densities(model: RegressionMixtureDensity, ax: Axes, some: Some) -> None:
-    points, labels = model.sample(_affordable(model, len(some.x)))
-    logs = model.score_samples(some.given, some.y)
-    _compare_logs(ax, logs, model.score_samples(points, labels), some)
+def _draw_densities(model: Any, ax: Axes, some: Some) -> None:
+    rows, drawn = compared(model, some)
+    _compare(ax, rows, drawn)
+    ax.set_xlabel("log density under the model (nats)")
+    thin_frame(ax, "Log densities of rows", f"{some.note}, and {len(drawn):,} from the model")
 
 
 @_draw.register(RegressionMixture)
 def _draw_residuals(model: RegressionMixture, ax: Axes, some: Some) -> None:
-    _, labels, _ = model.sample(X=some.given)
-    left = _residuals(model, some, some.y)
-    expected = _residuals(model, some, np.asarray(to_numpy(labels), dtype=np.float64))
     ax.set_xlabel("residual from the likeliest line (σ)")
-    _compare(ax, left, expected)
+    _compare(ax, *compared(model, some))
     thin_frame(ax, "Residuals", f"{some.note}, and as many labels drawn from the model")
 
 
@@ -154,11 +153,43 @@ def _draw_distances(model: SphericalMixtureClusterer, ax: Axes, some: Some) -> N
     thin_frame(ax, "Distances within clusters", some.note)
 
 
-def _compare_logs(ax: Axes, rows: Any, drawn: Any, some: Some) -> None:
-    own, other = (np.asarray(to_numpy(logs), dtype=np.float64) for logs in (rows, drawn))
-    _compare(ax, own, other)
-    ax.set_xlabel("log density under the model (nats)")
-    thin_frame(ax, "Log densities of rows", f"{some.note}, and {len(other):,} from the model")
+@singledispatch
+def compared(model: Any, some: Some) -> tuple[Floats, Floats]:  # noqa: ARG001
+    """Return a number for each row, and as many of rows drawn from the model.
+
+    Both have one law if the model is right: log densities, or residuals from the likeliest line.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        As :func:`implicitmoments.plot.rows.asked` returns it.
+    some : Some
+    """
+    raise TypeError(f"nothing is drawn from {type(model).__name__}")
+
+
+@compared.register(SphericalMixture)
+@compared.register(SphericalMixtureDensity)
+def _compared_rows(model: Any, some: Some) -> tuple[Floats, Floats]:
+    drawn = model.sample(_affordable(model, len(some.x)))
+    points = drawn[0] if isinstance(drawn, tuple) else drawn
+    return _floats(model.score_samples(some.given)), _floats(model.score_samples(points))
+
+
+@compared.register
+def _compared_labelled(model: RegressionMixtureDensity, some: Some) -> tuple[Floats, Floats]:
+    drawn = model.sample(_affordable(model, len(some.x)))
+    return _floats(model.score_samples(some.given, some.y)), _floats(model.score_samples(*drawn))
+
+
+@compared.register
+def _compared_labels(model: RegressionMixture, some: Some) -> tuple[Floats, Floats]:
+    _, labels, _ = model.sample(X=some.given)
+    return _residuals(model, some, some.y), _residuals(model, some, _floats(labels))
+
+
+def _floats(array: Any) -> Floats:
+    return np.asarray(to_numpy(array), dtype=np.float64)
 
 
 def _compare(ax: Axes, rows: Floats, drawn: Floats) -> None:
@@ -198,4 +229,9 @@ def _residuals(model: RegressionMixture, some: Some, y: Floats) -> Floats:
 
 def _affordable(model: Any, n: int) -> int:
     rate = float(getattr(model, "acceptance_rate_", 1.0))
+    if rate * getattr(model, "max_proposals", PROPOSALS) < 2 * FEWEST_DRAWN:
+        raise NoPictureError(
+            f"no rows can be drawn from this {type(model).__name__}: its sampler accepts "
+            f"{rate:.2g} of its proposals; use implicitmoments.plot.components"
+        )
     return max(min(n, int(rate * PROPOSALS)), FEWEST_DRAWN)

@@ -30,6 +30,7 @@ __all__ = [
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P")  # change when the colours begin again
 WIDTH, HEIGHT = 5.6, 4.0  # inches
+NOTHING = 1e-9  # of the end of an axis: a tick that rounding keeps from 0
 
 
 class NoPictureError(ValueError):
@@ -93,10 +94,23 @@ def middle_tones() -> Any:
 def thin_frame(ax: Axes, title: str, note: str = "") -> None:
     """Draw no more frame than is read, and put a note beneath the title."""
     ax.spines[["top", "right"]].set_visible(False)
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "linear":
+            _number_plainly(axis)
     text = f"{title}\n" if note else title
     ax.set_title(text, loc="left", fontsize="medium")
     if note:
         ax.text(0, 1.02, note, transform=ax.transAxes, fontsize="small", alpha=0.75, va="bottom")
+
+
+def _number_plainly(axis: Any) -> None:
+    """Write out what ticks are: a common offset or factor would stand on the title."""
+
+    def told(value: float, _: Any) -> str:
+        least = NOTHING * max(map(abs, axis.get_view_interval()))
+        return "0" if abs(value) <= least else f"{value:.10g}".replace("-", "−")
+
+    axis.set_major_formatter(told)
 
 
 def whole_numbers(ax: Axes) -> None:

@@ -59,7 +59,7 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     stats = model.stats_
     if not stats.get("spectra") or "ranks" not in stats:
         raise NoPictureError(
-            f"this {name} has no spectra: {_why(model)}; use implicitmoments.plot.fit"
+            f"this {name} has no spectra: {_why(model, stats)}; use implicitmoments.plot.fit"
         )
     ax = axes_for(ax)
     moments = list(
@@ -74,8 +74,10 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     for i, (order, values, floor, rank) in enumerate(moments):
         _draw(ax, i, np.asarray(values)[:SHOWN], floor, f"order {order}: {rank} kept", rank)
     _scale(ax, [np.asarray(values)[:SHOWN] for _, values, _, _ in moments])
-    ax.plot([], [], "--", color=ink(), alpha=0.7, label="noise")
-    ax.plot([], [], "o", mfc="none", mec=ink(), ms=4, ls="none", label="left out")
+    if any(floor > 0 for _, _, floor, _ in moments):
+        ax.plot([], [], "--", color=ink(), alpha=0.7, label="noise")
+    if any(len(values) > rank for _, values, _, rank in moments):
+        ax.plot([], [], "o", mfc="none", mec=ink(), ms=4, ls="none", label="others")
     ax.set_xlabel("number, from the largest")
     ax.set_ylabel("eigenvalue of the moment")
     whole_numbers(ax)
@@ -106,11 +108,14 @@ def _scale(ax: Axes, values: list[Floats]) -> None:
     ax.axhline(0, color=ink(), lw=0.6, alpha=0.5)
 
 
-def _why(model: Any) -> str:
-    if "spectra" in model.stats_:
+def _why(model: Any, stats: dict[str, Any]) -> str:
+    if "spectra" in stats:
         return "it was fitted by an older version, which kept less of them"
     if getattr(model, "method", None) == "paper":
         return "method='paper' keeps none"
-    if model.stats_.get("groups", 1) > 1:
-        return "its rows fell into groups that were fitted apart"
-    return "one component is nothing to be told apart"
+    if stats.get("groups", 1) > 1:
+        return "its rows fell into groups far apart that were fitted each on its own"
+    k = getattr(model, "n_components_", model.n_components)
+    if k == 1:
+        return "one component is nothing to be told apart"
+    return f"no moment of these rows could be read for {k} components"

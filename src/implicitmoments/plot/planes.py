@@ -17,6 +17,7 @@ from implicitmoments.learners import (
     SphericalMixtureClusterer,
     SphericalMixtureDensity,
 )
+from implicitmoments.learners.summary import counted
 from implicitmoments.plot.canvas import (
     MARKERS,
     PALETTE,
@@ -115,7 +116,8 @@ def _draw_means(model: Any, ax: Axes, some: Some) -> None:
         ax.set_aspect("equal", adjustable="datalim")
         note += "; circles: one standard deviation"
     _axes_of(ax, some, plane, "principal direction of the means", second="density")
-    thin_frame(ax, f"{len(means)} components", note)
+    what = "cluster" if isinstance(model, SphericalMixtureClusterer) else "component"
+    thin_frame(ax, counted(len(means), what), note)
 
 
 @_draw.register(RegressionMixture)
@@ -143,8 +145,10 @@ def _draw_lines(model: RegressionMixture, ax: Axes, some: Some) -> None:
         tops.append((ends[1], line[1]))
     _numbered(ax, np.array(tops), weights)
     ax.set_xlabel(name_of_axis(u, some.names, "leading direction of the coefficients"))
-    ax.set_ylabel("y" if len(u) == 1 else "y, less what other directions explain")
-    thin_frame(ax, f"{len(coef)} lines", f"{some.note}; bands: one standard deviation")
+    less = "" if len(u) == 1 else ", less what other directions explain"
+    ax.set_ylabel(some.label + less)
+    bands = f"{some.note}; bands: one standard deviation"
+    thin_frame(ax, counted(len(coef), "line"), bands)
 
 
 @_draw.register(ActivationSumRegressor)
@@ -154,7 +158,7 @@ def _draw_directions(model: ActivationSumRegressor, ax: Axes, some: Some) -> Non
     rows = some.x - _numbers(center)
     plane = leading_plane(np.sqrt(np.abs(weights))[:, None] * vectors, rows)
     at = rows @ plane.T if len(plane) > 1 else np.column_stack([rows, some.y])
-    _by_value(ax, at, some.y, "y")
+    _by_value(ax, at, some.y, some.label)
     if len(plane) > 1:
         tips = vectors @ plane.T
         longest = max(float(np.linalg.norm(tips, axis=1).max()), SHORTEST)
@@ -164,8 +168,9 @@ def _draw_directions(model: ActivationSumRegressor, ax: Axes, some: Some) -> Non
             ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": ink(), "lw": 2})
         _numbered(ax, tips, weights)
         ax.set_aspect("equal", adjustable="datalim")
-    _axes_of(ax, some, plane, "principal direction of the v", second="y")
-    thin_frame(ax, f"{len(vectors)} directions", f"{some.note}; arrows: directions, numbered")
+    _axes_of(ax, some, plane, "principal direction of the v", second=some.label)
+    arrows = "; arrows: directions, numbered" if len(plane) > 1 else ""
+    thin_frame(ax, counted(len(vectors), "direction"), some.note + arrows)
 
 
 @_draw.register(SphericalMixtureDensity)
@@ -188,9 +193,9 @@ def _draw_label_density(model: RegressionMixtureDensity, ax: Axes, some: Some) -
     u = leading_plane(directions[:1], some.x - some.x.mean(axis=0))[0]
     logs = np.asarray(to_numpy(model.score_samples(some.given, y)))
     left = y - some.x @ slope - float(model.intercept_)
-    _by_value(ax, np.column_stack([some.x @ u, left]), logs, "log density of (x, y)")
+    _by_value(ax, np.column_stack([some.x @ u, left]), logs, f"log density of x and {some.label}")
     ax.set_xlabel(name_of_axis(u, some.names, "leading direction of the regressors"))
-    ax.set_ylabel("y, less the line of least squares")
+    ax.set_ylabel(f"{some.label}, less the line of least squares")
     thin_frame(ax, "Rows by their log density", some.note)
 
 

@@ -15,8 +15,9 @@ from implicitmoments.learners import (
     RegressionMixtureDensity,
 )
 from implicitmoments.learners.inputs import open_rows
+from implicitmoments.learners.summary import counted
 
-__all__ = ["Some", "asked", "some_rows"]
+__all__ = ["Some", "asked", "some_rows", "target_of"]
 
 LABELLED = (ActivationSumRegressor, RegressionMixture, RegressionMixtureDensity)
 
@@ -38,6 +39,8 @@ class Some(NamedTuple):
         Rows of which they were taken.
     names : array of str or None
         Of the columns.
+    target : str
+        The name of the labels, "y" where it is not known.
     """
 
     given: Array
@@ -45,13 +48,19 @@ class Some(NamedTuple):
     y: Floats
     total: int
     names: Any = None
+    target: str = "y"
 
     @property
     def note(self) -> str:
         """How many rows are shown."""
         if len(self.x) == self.total:
-            return f"{self.total:,} rows"
-        return f"{len(self.x):,} of {self.total:,} rows"
+            return counted(self.total, "row")
+        return f"{len(self.x):,} of {counted(self.total, 'row')}"
+
+    @property
+    def label(self) -> str:
+        """The name of the labels as axes take it: a dollar sign would begin a formula."""
+        return self.target.replace("$", r"\$")
 
     def thinned(self, max_rows: int) -> Some:
         """Take some of these."""
@@ -60,7 +69,7 @@ class Some(NamedTuple):
         places = xp.asarray(chosen, device=array_api_compat.device(self.given))
         given = xp.take(self.given, places, axis=0)
         labels = self.y[chosen] if len(self.y) else self.y
-        return Some(given, self.x[chosen], labels, self.total, self.names)
+        return self._replace(given=given, x=self.x[chosen], y=labels)
 
 
 def _evenly(n: int, most: int) -> Integers:
@@ -92,7 +101,19 @@ def some_rows(model: Any, X: Any, y: Any, max_rows: int) -> Some:
     labels = np.asarray(to_numpy(block["y"]) if labelled else [], dtype=np.float64)
     points = np.asarray(to_numpy(block["x"]), dtype=np.float64)
     names = getattr(model, "feature_names_in_", None)
-    return Some(block["x"], points, labels, n, names)
+    return Some(block["x"], points, labels, n, names, target_of(model, y))
+
+
+def target_of(model: Any, y: Any = None) -> str:
+    """Return the name of the labels: that of y, or of the column the model was fitted to."""
+    if isinstance(y, str):
+        return y
+    columns = getattr(y, "columns", None)  # of a frame with one column
+    name = getattr(y, "name", None) if columns is None else columns[0]
+    if isinstance(name, str) and name:
+        return name
+    kept = getattr(model, "columns_", {}).get("target", "y")
+    return f"column {kept}" if kept.isdecimal() else str(kept)
 
 
 def asked(model: Any) -> Any:

@@ -12,37 +12,43 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from implicitmoments.learners.summary import findings_of
+from implicitmoments.learners.summary import counted, findings_of
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.canvas import NoPictureError
 from implicitmoments.plot.rows import Some
+from implicitmoments.report.agreement import agreement_of
+from implicitmoments.report.captions import caption_of
 from implicitmoments.report.drawing import picture
-from implicitmoments.report.tables import (
-    Table,
-    html_of,
-    parameters_of,
-    settings_of,
-    statistics_of,
-)
+from implicitmoments.report.measured import statistics_of
+from implicitmoments.report.naming import name_of
+from implicitmoments.report.tables import Table, html_of, parameters_of, settings_of
 from implicitmoments.report.verdict import Verdict, verdict_of
 
-__all__ = ["page_of"]
+__all__ = ["Named", "page_of"]
 
 SCATTERED = 1_200  # rows in a picture where each is an element
 NAMED = 8  # columns that are named in the summary
 VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
-class Shown(NamedTuple):
-    """A picture: its name, how to read it, and how to draw it."""
+class Named(NamedTuple):
+    """What the reader is told first.
 
-    name: str
-    title: str
-    words: str
-    draw: Callable[[Any], Any]
+    Attributes
+    ----------
+    title : str
+        What the model is, by default.
+    subtitle : str
+        Where rows and model come from.
+    date : str
+    """
+
+    title: str | None
+    subtitle: str
+    date: str
 
 
-def page_of(model: Any, some: Some, *, title: str | None, date: str) -> str:
+def page_of(model: Any, some: Some, named: Named) -> str:
     """Return the page as text.
 
     Parameters
@@ -50,8 +56,7 @@ def page_of(model: Any, some: Some, *, title: str | None, date: str) -> str:
     model : fitted estimator
     some : Some
         Rows to show it with.
-    title : str, optional
-    date : str
+    named : Named
     """
     style, script = (
         files("implicitmoments.report").joinpath(f"page.{end}").read_text("utf-8")
@@ -62,7 +67,9 @@ def page_of(model: Any, some: Some, *, title: str | None, date: str) -> str:
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    heading = escape(title or type(model).__name__)
+    words = name_of(model, some.target)
+    heading = escape(named.title or words[0].upper() + words[1:])
+    origin = f"<p>{escape(named.subtitle)}</p>" if named.subtitle else ""
     body = "".join(_body(model, some))
     return (
         "<!DOCTYPE html>\n"
@@ -70,16 +77,15 @@ def page_of(model: Any, some: Some, *, title: str | None, date: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{heading}</title><style>\n{style}</style></head>\n<body>"
-        f"<header><h1>{heading}</h1><p>{_data(model, some)}</p></header>\n"
-        f"<main>{body}</main>\n{_footer(date)}\n<script>{script}</script></body></html>\n"
+        f"<header><h1>{heading}</h1>{origin}<p>{_data(model, some)}</p></header>\n"
+        f"<main>{body}</main>\n{_footer(named.date)}\n<script>{script}</script></body></html>\n"
     )
 
 
 def _body(model: Any, some: Some) -> Iterator[str]:
-    yield _verdict(verdict_of(model, some.total))
+    yield _verdict(verdict_of(model, some.total, some.target, agreement_of(model, some)))
     yield '<section><h2>Pictures</h2><div class="pictures">'
-    for shown in _pictures(model, some):
-        yield _figure(shown)
+    yield from _pictures(model, some)
     yield "</div></section>\n<section><h2>Parameters</h2>"
     for i, table in enumerate(parameters_of(model)):
         yield html_of(table, f"parameters-{i}")
@@ -90,68 +96,49 @@ def _body(model: Any, some: Some) -> Iterator[str]:
 
 
 def _verdict(verdict: Verdict) -> str:
-    state = "" if verdict.good else " look"
-    words = "".join(f"<li>{escape(each)}</li>" for each in verdict.words)
-    facts = "".join(f"<li>{escape(each)}</li>" for each in verdict.facts)
+    against, in_favour = (
+        "".join(f"<li>{escape(each)}</li>" for each in facts)
+        for facts in (verdict.against, verdict.in_favour)
+    )
     return (
-        f'<section class="verdict{state}" aria-label="Verdict">'
+        f'<section class="verdict{"" if verdict.good else " look"}" aria-label="Verdict">'
         f'<p class="found">{escape(verdict.found)}</p>'
         f"<p><strong>{escape(verdict.judgement)}</strong></p>"
-        + (f"<ul>{words}</ul>" if words else "")
-        + (f"<p>What was measured:</p><ul>{facts}</ul>" if facts else "")
+        + (f'<ul class="against">{against}</ul>' if against else "")
+        + (f'<p>What speaks for it:</p><ul class="for">{in_favour}</ul>' if in_favour else "")
         + "</section>\n"
     )
 
 
-def _pictures(model: Any, some: Some) -> list[Shown]:
-    return [
-        Shown(
-            "spectra",
-            "Spectra",
-            "Eigenvalues of the moments. Filled: directions that were kept. Dashed: the noise, "
-            "below which an eigenvalue says nothing.",
-            partial(spectra, model),
-        ),
-        Shown(
-            "components",
-            "Components",
-            "Rows and components in two dimensions. What overlaps here may be apart in others.",
-            lambda ax: components(model, some, ax=ax, max_rows=SCATTERED),
-        ),
-        Shown(
-            "fit",
-            "Fit against data",
-            "If the model is right, rows and model agree up to chance.",
-            lambda ax: fit(model, some, ax=ax),
-        ),
-        Shown(
-            "convergence",
-            "Convergence",
-            "How the fit came to its end.",
-            partial(convergence, model),
-        ),
-    ]
-
-
-def _figure(shown: Shown) -> str:
-    """Draw a picture, or say why there is none."""
-    try:
-        drawn = picture(shown.draw, shown.name, f"{shown.title}. {shown.words}")
-    except NoPictureError as reason:
-        drawn = f'<p class="note">{escape(str(reason))}</p>'
-    return (
-        f'<figure id="{shown.name}">{drawn}'
-        f"<figcaption><strong>{shown.title}.</strong> {escape(shown.words)}</figcaption></figure>"
-    )
+def _pictures(model: Any, some: Some) -> Iterator[str]:
+    """Draw what there is to show."""
+    drawn: dict[str, Callable[[Any], Any]] = {
+        "spectra": partial(spectra, model),
+        "components": lambda ax: components(model, some, ax=ax, max_rows=SCATTERED),
+        "fit": lambda ax: fit(model, some, ax=ax),
+        "convergence": partial(convergence, model),
+    }
+    for name, draw in drawn.items():
+        title, words = caption_of(name, model, some.target)
+        try:
+            shown = picture(draw, name, f"{title}. {words}")
+        except NoPictureError:
+            continue
+        yield (
+            f'<figure id="{name}">{shown}'
+            f"<figcaption><strong>{title}.</strong> {escape(words)}</figcaption></figure>"
+        )
 
 
 def _data(model: Any, some: Some) -> str:
     names = getattr(model, "feature_names_in_", None)
-    words = f"{some.total:,} rows, {model.n_features_in_:,} columns"
+    words = f"{counted(some.total, 'row')}, {counted(model.n_features_in_, 'column')}"
     if names is not None:
         more = "" if len(names) <= NAMED else ", …"
         words += " (" + ", ".join(map(str, names[:NAMED])) + more + ")"
-    return escape(words)
+    if len(some.y) and some.target != "y":
+        words += f", labels: {some.target}"
+    return escape(f"{type(model).__name__}: {words}")
 
 
 def _footer(date: str) -> str:

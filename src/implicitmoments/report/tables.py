@@ -1,9 +1,9 @@
-"""Parameters, statistics and settings of a model as tables."""
+"""Parameters and settings of a model as tables, and tables as HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import singledispatch
 from html import escape
 from numbers import Integral, Real
@@ -20,14 +20,13 @@ from implicitmoments.learners import (
     SphericalMixtureClusterer,
     SphericalMixtureDensity,
 )
+from implicitmoments.learners.summary import ASSUMED, counted
 
-__all__ = ["Table", "html_of", "parameters_of", "settings_of", "statistics_of"]
+__all__ = ["Table", "html_of", "parameters_of", "settings_of", "short"]
 
 MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table on a page; the model has the rest
 FOLDED = 25  # rows from which a table is folded up
-MOST_ENTRIES = 12  # of a statistic that is a mapping
 DIGITS = 5
-ELSEWHERE = ("spectra", "noise_floor", "ranks", "moment_orders", "group_stats", "notes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +40,20 @@ class Table:
     columns : sequence of str
     rows : sequence of sequences
         Of numbers and strings.
+    meanings : mapping of str to str
+        What the first cells of rows mean.
+    marked : set of str
+        First cells of rows that stand out.
+    note : str
+        Beneath the heading.
     """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    marked: frozenset[str] = frozenset()
+    note: str = ""
 
 
 @singledispatch
@@ -99,67 +107,57 @@ def _of_directions(model: ActivationSumRegressor) -> list[Table]:
 def _of_density(model: SphericalMixtureDensity) -> list[Table]:
     center = [[*pair] for pair in zip(_features(model), _numbers(model.center_), strict=True)]
     return [
-        Table("Density", ["parameter", "value"], _density_rows(model, "variance_")),
-        Table("Centre", ["column", "value"], center),
+        _density_table(model, "variance_"),
+        Table("Centre of the Gaussian", ["column", "value"], center),
     ]
 
 
 @parameters_of.register(RegressionMixtureDensity)
 def _of_label_density(model: RegressionMixtureDensity) -> list[Table]:
     slope = [[*pair] for pair in zip(_features(model), _numbers(model.slope_), strict=True)]
-    rows = _density_rows(model, "intercept_", "noise_")
+    slope = [["intercept", model.intercept_], *slope]
     return [
-        Table("Density", ["parameter", "value"], rows),
-        Table("Slope of least squares", ["column", "value"], slope),
+        _density_table(model, "noise_"),
+        Table("Line of least squares", ["column", "value"], slope),
     ]
 
 
-def _density_rows(model: Any, *own: str) -> list[list[Any]]:
-    names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", *own)
-    words = (name.rstrip("_").replace("_", " ") for name in names)
-    return [[word, getattr(model, name)] for word, name in zip(words, names, strict=True)]
+DENSITY = {
+    "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
+    "clip_": ("largest ratio to the Gaussian", "The polynomial is clipped there."),
+    "normalizer_": ("normaliser", "The integral of the clipped polynomial times the Gaussian."),
+    "acceptance_rate_": ("acceptance rate", "The part of proposals that sample() keeps."),
+    "variance_": ("variance of the Gaussian", "That of the noise, along every direction."),
+    "noise_": (
+        ASSUMED,
+        "A standard deviation, read off the moments unless it is given. It holds the spread of "
+        "the intercepts too, and is not the scatter about each line.",
+    ),
+}
 
 
-def statistics_of(model: Any) -> Table:
-    """Return what was measured, as far as it is a number, a word or a few of them."""
-    rows = [
-        [name.replace("_", " "), value]
-        for key, given in model.stats_.items()
-        if key not in ELSEWHERE and not key.endswith("_history")
-        for name, value in _flat(key, given)
-    ]
-    return Table("Statistics", ["statistic", "value"], rows)
+def _density_table(model: Any, own: str) -> Table:
+    names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", own)
+    rows = [[DENSITY[name][0], getattr(model, name)] for name in names]
+    meanings = dict(DENSITY[name] for name in names)
+    return Table("Density", ["parameter", "value"], rows, meanings)
 
 
 def settings_of(model: Any) -> Table:
     """Return the parameters the estimator was made with, those that differ from default first."""
     given = model.get_params(deep=False)
     default = type(model)().get_params(deep=False)
-    changed = {name: _differs(given[name], default[name]) for name in given}
+    changed = frozenset(name for name in given if _differs(given[name], default[name]))
     rows = [
-        [name, repr(given[name]), "no" if changed[name] else "yes"]
-        for name in sorted(given, key=lambda name: (not changed[name], name))
+        [name, repr(given[name]), repr(default[name])]
+        for name in sorted(given, key=lambda name: (name not in changed, name))
     ]
-    return Table("Settings", ["parameter", "value", "default"], rows)
+    note = "In bold: other than the default." if changed else "All are defaults."
+    return Table("Settings", ["parameter", "value", "default"], rows, marked=changed, note=note)
 
 
 def _differs(value: Any, default: Any) -> bool:
     return value is not default and repr(value) != repr(default)
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        if len(value) <= MOST_ENTRIES:
-            for key, entry in value.items():
-                yield from _flat(f"{name}: {key}", entry)
-    elif value is None or isinstance(value, str | Real | np.generic):
-        yield name, value
-    elif isinstance(value, tuple | list) and _few_numbers(value):
-        yield name, ", ".join(_short(entry) for entry in value)
-
-
-def _few_numbers(value: Sequence[Any]) -> bool:
-    return len(value) <= MOST_ENTRIES and all(_is_number(entry) for entry in value)
 
 
 def html_of(table: Table, name: str) -> str:
@@ -170,18 +168,19 @@ def html_of(table: Table, name: str) -> str:
         for i, (name, value) in enumerate(zip(table.columns, first, strict=True))
         if i < MOST_COLUMNS
     )
-    body = "".join(_html_row(row[:MOST_COLUMNS]) for row in table.rows[:MOST_ROWS])
+    body = "".join(_html_row(row[:MOST_COLUMNS], table) for row in table.rows[:MOST_ROWS])
     inner = (
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.name)}">'
         f'<table id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
     cut = _cut(table)
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     button = f'<button type="button" data-copies="{name}">Copy as TSV</button>'
     title = f"<h3>{escape(table.name)}</h3>{button}"
     if len(table.rows) > FOLDED:
-        words = f"{len(table.rows):,} rows, {len(table.columns):,} columns"
+        words = f"{counted(len(table.rows), 'row')}, {counted(len(table.columns), 'column')}"
         inner = f"<details><summary>{words}</summary>{inner}</details>"
-    return f'<div class="table"><div class="bar">{title}</div>{inner}{cut}</div>'
+    return f'<div class="table"><div class="bar">{title}</div>{note}{inner}{cut}</div>'
 
 
 def _aligned(i: int, value: Any) -> str:
@@ -198,10 +197,13 @@ def _cut(table: Table) -> str:
     )
 
 
-def _html_row(row: Sequence[Any]) -> str:
+def _html_row(row: Sequence[Any], table: Table) -> str:
     first, *others = row
-    cells = "".join(f"<td{_exactly(value)}>{escape(_short(value))}</td>" for value in others)
-    return f'<tr><th scope="row">{escape(_short(first))}</th>{cells}</tr>'
+    marked = ' class="changed"' if first in table.marked else ""
+    meaning = table.meanings.get(first, "")
+    title = f' title="{escape(meaning)}"' if meaning else ""
+    cells = "".join(f"<td{_exactly(value)}>{escape(short(value))}</td>" for value in others)
+    return f'<tr{marked}><th scope="row"{title}>{escape(short(first))}</th>{cells}</tr>'
 
 
 def _exactly(value: Any) -> str:
@@ -211,12 +213,15 @@ def _exactly(value: Any) -> str:
     return f' class="n" data-v="{float(value)!r}"'
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Write a cell: a number in few digits."""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{int(value):,}"
     if _is_number(value):
+        if not np.isfinite(float(value)):
+            return "–" if np.isnan(float(value)) else "∞" if value > 0 else "−∞"
         return f"{float(value):.{DIGITS}g}".replace("-", "−")
     return str(value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from implicitmoments.plot.canvas import check_model
 from implicitmoments.plot.rows import some_rows
-from implicitmoments.report.page import page_of
+from implicitmoments.report.page import Named, page_of
 from implicitmoments.saving.atomic import write_whole
 
 __all__ = ["write_report"]
@@ -24,14 +24,15 @@ def write_report(
     path: str | os.PathLike[str] = "report.html",
     *,
     title: str | None = None,
+    subtitle: str | None = None,
     date: calendar | str | None = None,
     max_rows: int = MOST_ROWS,
 ) -> Path:
     """Write one HTML page about a fitted model.
 
-    The page holds all it needs and asks no network for anything: a verdict in words, spectra with
-    the noise, components, the fit against the rows, convergence, parameters to be copied,
-    statistics and versions. It follows light and dark.
+    The page holds all it needs and asks no network for anything: a verdict in words, what there
+    is to show of spectra with the noise, components, the fit against the rows and convergence,
+    parameters to be copied, statistics and versions. It follows light and dark.
 
     Parameters
     ----------
@@ -41,7 +42,9 @@ def write_report(
     path : path
         Replaced at once when the page is complete.
     title : str, optional
-        The name of the estimator by default.
+        What the model is by default: "A mixture of 4 spherical Gaussians".
+    subtitle : str, optional
+        Where rows and model come from; the file by default, where X is a path.
     date : datetime.date or str, optional
         Today by default; with a date of your own the same model and rows give the same page.
     max_rows : int
@@ -66,6 +69,8 @@ def write_report(
     check_model(model)
     some = some_rows(model, X, y, max_rows)
     day = calendar.today().isoformat() if date is None else str(date)
-    text = page_of(model, some, title=title, date=day)
+    origin = Path(X).name if isinstance(X, str | os.PathLike) else ""
+    named = Named(title, origin if subtitle is None else subtitle, day)
+    text = page_of(model, some, named)
     write_whole(Path(path), text.encode())
     return Path(path)

@@ -1,5 +1,6 @@
 """Densities, responsibilities and sums against SciPy and against formulas written out."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from implicitmoments.fitting.spherical.likelihood import (
     log_joint,
     responsibilities,
 )
+from implicitmoments.fitting.spherical.outliers import take_census
 from implicitmoments.fitting.spherical.placing import count_rows, place_rows
 from implicitmoments.fitting.spherical.rows import Rows
 from implicitmoments.fitting.spherical.sample import Sample
@@ -154,3 +156,35 @@ def test_equal_rows_are_counted():
     np.testing.assert_array_equal(block["x"], [[0.0], [1.0]])
     np.testing.assert_array_equal(block["counts"], [2.0, 4.0])
     assert "counts" not in count_rows(ArraySource(X[1:])).pick(np.arange(3))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("shift", "plain"), [(0.0, True), (300.0, True), (1e5, False)])
+def test_plain_rows_have_the_sums_of_lifted_ones(rng, weighted, shift, plain):
+    X = 2.0 * rng.normal(size=(500, D)) + shift
+    counts = {"counts": rng.integers(0, 4, size=500).astype(float)} if weighted else {}
+    rows, _ = take_census(place_rows(Rows(ArraySource(X, **counts), block_rows=64)))
+    assert rows.plain is plain
+    mixture = Mixture(np.array([0.2, 0.3, 0.5]), rng.normal(size=(K, D)), np.full(K, 0.7))
+    found, expected = gather(rows, mixture), gather(rows.held(), mixture)
+    for name in ("counts", "points", "log_likelihood", "total"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-3, err_msg=name
+        )
+    lifted = gather(replace(rows, wide=True), mixture)  # which is read in full, and so lifted
+    for name in ("counts", "points", "log_likelihood", "total"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(lifted, name), rtol=1e-11, atol=1e-9, err_msg=name
+        )
+    assert found.squares.sum() == pytest.approx(lifted.squares.sum(), rel=1e-12)
+    model = VarianceModel()
+    after, expected = maximise(found, mixture, model), maximise(lifted, mixture, model)
+    np.testing.assert_allclose(after.means, expected.means, atol=1e-11)
+    np.testing.assert_allclose(after.variances, expected.variances, rtol=1e-11)
+
+
+def test_components_of_different_widths_are_not_taken_for_alike(rng, mixture):
+    rows, _ = take_census(place_rows(Rows(ArraySource(rng.normal(size=(200, D))))))
+    assert rows.plain
+    found, lifted = gather(rows, mixture), gather(replace(rows, wide=True), mixture)
+    np.testing.assert_allclose(found.squares, lifted.squares, rtol=1e-12)

@@ -116,11 +116,14 @@ def _warnings(stats: dict[str, Any], span: SphericalSpan, how: DensityOptions) -
             "another variance"
         )
     distance, negative = stats["distance"], stats["negative_rows"]
-    if distance > FAR_OFF + CHANCE / math.sqrt(n) or negative > NEGATIVE:
+    clipped = ""
+    if negative > NEGATIVE:
+        clipped = f", and its expansion of degree {stats['degree']} is negative at {negative:.1%}"
+        clipped += " of them"
+    if clipped or distance > FAR_OFF + CHANCE / math.sqrt(n):
         said.append(
-            f"the density is at least {distance:.2f} from the rows in total variation, and its "
-            f"expansion of degree {stats['degree']} is negative at {negative:.1%} of them: the "
-            f"means are too long (norm {stats['radius']:.1f} in units of the noise, √log k is "
+            f"the density is at least {distance:.2f} from the rows in total variation{clipped}: "
+            f"the means are too long (norm {stats['radius']:.1f} in units of the noise, √log k is "
             f"{math.sqrt(math.log(max(how.k, 2))):.1f}), the rows too few for the degree, or the "
             "mixture is not spherical; use more rows, degree='cv' and a larger max_degree, or "
             "SphericalMixture or SphericalMixtureClusterer"

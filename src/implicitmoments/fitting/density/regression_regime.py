@@ -74,12 +74,15 @@ def describe_fit(stats: dict[str, Any], noise: float | None, epsilon: float) -> 
             "rows it takes grow as (1/epsilon)^O(1/noise²); " + INSTEAD
         )
     distance, negative = stats["distance"], stats["negative_rows"]
-    if distance > FAR_OFF + CHANCE / math.sqrt(n) or negative > NEGATIVE:
+    clipped = ""
+    if negative > NEGATIVE:
+        clipped = f", and its expansion of degree {stats['degree']} is negative at {negative:.1%}"
+        clipped += " of them"
+    if clipped or distance > FAR_OFF + CHANCE / math.sqrt(n):
         said.append(
-            f"the density is at least {distance:.2f} from the rows in total variation, and its "
-            f"expansion of degree {stats['degree']} is negative at {negative:.1%} of them: the "
-            f"noise is too small ({share:.2g} of the variance of y about one line), some lines "
-            "are much steeper than others (try label_scale=1.4), the rows are too few for the "
+            f"the density is at least {distance:.2f} from the rows in total variation{clipped}: "
+            f"the noise is too small ({share:.2g} of the variance of y about one line), some "
+            "lines are much steeper than others (try label_scale=1.4), the rows too few for the "
             "degree, or this is no mixture of regressions on Gaussian X; use more rows and "
             "degree='cv', or RegressionMixture"
         )

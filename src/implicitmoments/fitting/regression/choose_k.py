@@ -14,7 +14,7 @@ from implicitmoments.fitting.regression.fit import FittedLines, Workspace, fit_l
 from implicitmoments.fitting.regression.likelihood import Lines
 from implicitmoments.fitting.regression.repair import missing_peaks, prune
 from implicitmoments.fitting.regression.splits import split, split_steps
-from implicitmoments.fitting.regression.start import first_lines
+from implicitmoments.fitting.regression.start import decoded_points, first_lines
 
 __all__ = ["bic", "choose_lines", "n_parameters"]
 
@@ -92,8 +92,18 @@ def choose_lines(
         if best.lines.k > first:
             break
     if best.lines.k != first:
-        best = fitted_from(best.lines, max_iter, tol)
+        best = _measured(space, fitted_from(best.lines, max_iter, tol), model, seed, rng)
     return best, scores
+
+
+def _measured(
+    space: Workspace, fitted: FittedLines, model: Model, seed: int, rng: np.random.Generator
+) -> FittedLines:
+    """Measure anew what was measured of another number of lines."""
+    decoded, read = decoded_points(space.seen, fitted.lines.k, seed)
+    peaks = missing_peaks(space.waves, fitted.lines, model, rng)
+    z = float(peaks.z[0]) if len(peaks.z) else 0.0
+    return replace(fitted, n_decoded=len(decoded), read=read, z=z)
 
 
 def _grown(space: Workspace, lines: Lines, model: Model, rng: np.random.Generator) -> Lines:

@@ -12,7 +12,7 @@ from implicitmoments.fitting.regression.features import FeatureBlock, FeatureRow
 from implicitmoments.fitting.regression.likelihood import Lines, responsibilities
 from implicitmoments.samples import Sums
 
-__all__ = ["looks_double", "significant", "split", "split_steps", "turned_pairs"]
+__all__ = ["doubleness", "looks_double", "significant", "split", "split_steps", "turned_pairs"]
 
 LENGTHENED = 1.5  # steps of a split: their moment is biased down
 NEAR, ALIGNED = 0.8, 0.8  # distance over the deviation of y, and cosine of an angle
@@ -114,9 +114,14 @@ def significant(rows: FeatureRows) -> float:
     return 2.5 + 6 / rows.n_features
 
 
+def doubleness(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
+    """Return the scores of splits (k,) over that above which a split is not noise."""
+    return np.asarray(split_steps(rows, lines, model)[0] / significant(rows))
+
+
 def looks_double(rows: FeatureRows, lines: Lines, model: Model) -> bool:
     """Say whether a line stands for two more clearly than noise would have it."""
-    return bool(split_steps(rows, lines, model)[0].max() > significant(rows))
+    return bool(doubleness(rows, lines, model).max() > 1)
 
 
 def turned_pairs(rows: FeatureRows, lines: Lines, model: Model) -> Lines | None:

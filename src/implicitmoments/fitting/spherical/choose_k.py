@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from implicitmoments.backends import to_numpy
 from implicitmoments.fitting.spherical.candidates import best_insertions, merge_losses, merged
 from implicitmoments.fitting.spherical.em import VarianceModel, polish
 from implicitmoments.fitting.spherical.fit import Fit, Search, finish, fit_sample
-from implicitmoments.fitting.spherical.from_moments import trim
+from implicitmoments.fitting.spherical.from_moments import read_moments, trim
 from implicitmoments.fitting.spherical.likelihood import Mixture, gather, responsibilities
 from implicitmoments.fitting.spherical.rows import Rows, Sample
+from implicitmoments.fitting.spherical.start import Start
 from implicitmoments.fitting.spherical.variance import guess_variance
 from implicitmoments.models import SphericalMixtureProblem
 from implicitmoments.moments import implicit_moments
@@ -24,6 +26,7 @@ ABOVE = 1.25  # floors that make an eigenvalue a component
 ROWS_A_COMPONENT, FEWEST_ROWS = 200, 20_000  # in the sample on which numbers are compared
 SETTLING, SETTLED = 30, 1e-5
 MISSES = 2  # insertions in a row that do not pay before the search stops
+READ = ("moment_rows", "first_variance", "first_variance_from", "resolved", "gap", "r", "far_rows")
 PROMISING = 4  # candidates that are tried for one insertion
 
 
@@ -98,9 +101,27 @@ def fit_auto(
             else:
                 misses += 1
     stats |= {"spectral_components": spectral, "sample_bic": dict(sorted(bics.items()))}
-    if mixture.k != start.mixture.k:  # what was said of another number of components
-        start = replace(start, words=())
+    if mixture.k != start.mixture.k:  # the moments were read for another number of components
+        start, stats = _read_again(rows, mixture.k, model, search, start, stats, rng)
     return finish(rows, mixture, model, search, start, stats)
+
+
+def _read_again(
+    rows: Rows,
+    k: int,
+    model: VarianceModel,
+    search: Search,
+    start: Start,
+    stats: dict[str, Any],
+    rng: np.random.Generator,
+) -> tuple[Start, dict[str, Any]]:
+    """Say what the moments tell of the number of components that was chosen."""
+    left = {name: value for name, value in stats.items() if name not in READ}
+    if k == 1:
+        return replace(start, components=None, words=()), left
+    reading = read_moments(rows, k, model, search.order, rng)
+    told = replace(start, components=reading.components, words=reading.words)
+    return told, left | reading.numbers
 
 
 def shrink(

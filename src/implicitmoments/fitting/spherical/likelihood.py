@@ -18,7 +18,7 @@ from implicitmoments.backends import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.fitting.spherical.rows import AnyRows, Sample
+from implicitmoments.fitting.spherical.rows import AnyRows, Rows, Sample
 from implicitmoments.samples import Block
 from implicitmoments.samples import Sums as NamedSums
 
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 SMALLEST_WEIGHT = 1e-300
+MOST_DEVIATIONS = 1e6  # mean squared length over the variance: likelihoods are its differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +164,8 @@ def responsibilities(sample: Sample, mixture: Mixture) -> tuple[Array, Array]:
 
 def gather(rows: AnyRows, mixture: Mixture) -> Sums:
     """Sum responsibilities and rows over all rows: the E-step."""
+    if isinstance(rows, Rows) and _alike(rows, mixture):
+        return _gather_plain(rows, mixture)
     step = _EStep(move_like(mixture.slopes, rows.like))
     found = rows.fold(step, mixture.k, "EM", lifted=True)
     moments = to_numpy(found["moments"])
@@ -172,6 +175,42 @@ def gather(rows: AnyRows, mixture: Mixture) -> Sums:
         moments[:, -2],
         float(found["log_likelihood"]),
         float(found["total"]),
+    )
+
+
+def _alike(rows: Rows, mixture: Mixture) -> bool:
+    """Say whether |x|² is the same in all components, and known as a sum over plain rows."""
+    v = mixture.variances
+    if not np.all(v == v[0]) or not rows.plain:
+        return False
+    squares = rows.census.squares or 0.0
+    return bool(squares <= MOST_DEVIATIONS * v[0] * max(rows.total, 1.0))
+
+
+def _gather_plain(rows: Rows, mixture: Mixture) -> Sums:
+    r"""Sum as :func:`gather` does over rows that are neither moved, scaled nor lifted.
+
+    For :math:`z = (x - c) / s` and one variance v, :math:`z \cdot \mu_i / v` is a product of x
+    less a number of the component, and :math:`-|z|^2 / 2v` adds to the likelihood what all rows
+    make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2`
+    components get what gives each the same variance: a shared one asks for no more.
+    """
+    center = np.zeros(rows.d) if rows.center is None else rows.center
+    v, s = float(mixture.variances[0]), rows.scale
+    slopes, offsets = mixture.slopes[:-2] / s, mixture.slopes[-1]
+    step = _PlainEStep(slopes, offsets - center @ slopes)
+    found = rows.fold_plain(step, mixture.k, "EM")
+    counts, total = to_numpy(found["counts"]), float(found["total"])
+    points = (to_numpy(found["points"]) - counts[:, None] * center) / s
+    squares = float(rows.census.squares or 0.0)
+    about_zero = np.sum(points**2, axis=1) / np.maximum(counts, SMALLEST_WEIGHT)
+    inside = max(squares - float(about_zero.sum()), 0.0)
+    return Sums(
+        counts,
+        points,
+        about_zero + inside * counts / total,
+        float(found["log_likelihood"]) - 0.5 * squares / v,
+        total,
     )
 
 
@@ -197,5 +236,29 @@ class _EStep:
         return {
             "moments": cross_sums(shares, lifted),
             "log_likelihood": xp.sum(densities, dtype=xp.float64),
+            "total": total,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _PlainEStep:
+    """Sums of a block of rows as they lie."""
+
+    slopes: Floats
+    offsets: Floats
+
+    def __call__(self, block: Block, rows: range) -> NamedSums:  # noqa: ARG002
+        x, times = block["x"], block.get("counts")
+        joint = linear_rows(x, self.slopes)
+        joint += self.offsets
+        shares, densities = softmax_rows(joint)
+        total = float(len(x))
+        if times is not None:
+            shares *= times[:, None]
+            densities, total = densities * times, float(np.sum(times))
+        return {
+            "counts": np.sum(shares, axis=0),
+            "points": cross_sums(shares, x),
+            "log_likelihood": float(np.sum(densities)),
             "total": total,
         }

@@ -127,7 +127,7 @@ def take_census(rows: Rows, near: Near | None = None, k: int = 1) -> tuple[Rows,
     refuse_large(found["large"] > 0)
     there, out = round(found["there"]), round(found["out"])
     if out == 0 or found["far"] > MOST_FAR * there or there - out < k:
-        known = Census(there, found["total"])
+        known = Census(there, found["total"], found["squares"])
         return replace(rows, known=known, wide=found["far_out"] > 0), 0
     known = Census(there - out, found["total"] - found["out_total"])
     return replace(rows, near=near, known=known, wide=found["near_far_out"] > 0), out
@@ -159,6 +159,7 @@ class _Census:
         there, far, far_out = (xp.sum(xp.astype(c, xp.float64)) for c in columns)
         sums = {"large": large, "there": there, "far": far, "far_out": far_out}
         sums["total"] = xp.sum(counts, dtype=xp.float64)
+        sums["squares"] = xp.sum(counts * squares, dtype=xp.float64)
         stay = None if self.near is None else self.near.keep(lifted[:, :d], squares)
         kept = counts if stay is None else xp.take(counts, stay, axis=0)
         inside = squares if stay is None else xp.take(squares, stay, axis=0)

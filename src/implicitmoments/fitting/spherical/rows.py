@@ -23,6 +23,7 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 MOST_PICKED = 2**22  # rows that are looked at for a sample
 SAMPLED_NUMBERS = 2**26  # held of a sample, or made of it: 256 MB in float32
 PICKED_NUMBERS = 2**24  # read at a time for a sample
+FAR_CENTER = 1e3  # units
 STRETCH = 2**20  # rows among which numbers are drawn at a time
 
 
@@ -36,10 +37,13 @@ class Census:
         Rows that are kept and count at all.
     total : float
         The same, with their weight.
+    squares : float or None
+        Sum of their squared lengths as they are read, with their weight, where it is known.
     """
 
     there: int
     total: float
+    squares: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,24 @@ class Rows:
     def total(self) -> float:
         """Rows counted with their weight."""
         return self.census.total
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows may be multiplied as they lie, and their centre taken off the products.
+
+        Double precision has 16 digits, and a far centre would take too many of them.
+        """
+        if self.rules or self.near is not None or self.wide or self.census.squares is None:
+            return False
+        far = 0.0 if self.center is None else float(np.abs(self.center).max())
+        like = self.like
+        held = isinstance(like, np.ndarray) and like.dtype == np.float64
+        return held and far <= FAR_CENTER * self.scale
+
+    def fold_plain(self, measure: Callable[[Block, range], Sums], width: int, what: str) -> Sums:
+        """Sum over blocks as they lie in the source."""
+        size = self.block_rows or rows_a_block(max(width, self.d), self.like)
+        return self.source.fold(measure, range(self.n), size, what=what)
 
     def fold(
         self, measure: Callable[[Block], Sums], width: int, what: str, *, lifted: bool = False

@@ -78,6 +78,7 @@ class DaskSource(Source):
     ) -> None:
         x = rows_of_array(x)
         self.n_features = int(x.shape[1])
+        self.feature_names: tuple[str, ...] | None = None
         self._labels = {"x": "X", "y": "y", "counts": "sample_weight"}
         self._columns: dict[str, DaskArray] = {"x": x}
         for name, given in (("y", y), ("counts", counts)):
@@ -122,6 +123,8 @@ class DaskSource(Source):
         others |= {key: table[:, d + i] for i, key in enumerate(named)}
         source = cls(table[:, :d], **others)
         source._labels |= labels
+        if all(isinstance(name, str) for name in chosen):
+            source.feature_names = tuple(str(name) for name in chosen)
         narrow = rows_of_frame(frame, chosen[:1])
         if narrow.numblocks[0] == table.numblocks[0]:  # then one column is enough to count rows
             source._lengths_of = narrow

@@ -1,0 +1,133 @@
+"""How a fit came to its end, and what is said where there is nothing to draw."""
+
+import copy
+import warnings
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import implicitmoments as im
+
+mpl.use("Agg")
+from matplotlib.figure import Figure
+
+
+def new_axes():
+    return Figure(layout="constrained").add_subplot()
+
+
+def text_on(ax):
+    return " ".join([ax.get_title(loc="left"), *(text.get_text() for text in ax.texts)])
+
+
+def test_convergence_shows_what_is_left_to_gain():
+    X, _ = im.datasets.make_spherical_mixture(1500, 3, 2, radius=2.0, random_state=0)
+    model = im.SphericalMixture(3, n_repairs=0, random_state=0, tol=1e-9).fit(X)
+    history = np.array(model.stats_["mean_log_likelihood_history"])
+    assert len(history) == model.n_iter_
+    assert history[-1] == pytest.approx(model.lower_bound_)
+    ax = im.plot.convergence(model, new_axes())
+    assert ax.get_yscale() == "log"
+    left = ax.lines[0].get_ydata()
+    seen = history.max() - history > 1e-12
+    np.testing.assert_allclose(left[seen], (history.max() - history)[seen])
+
+
+def test_pieces_have_no_steps_to_show(fitted):
+    X, _ = im.datasets.make_spherical_mixture(42_000, 2, 2, radius=5.0, random_state=0)
+    model = im.SphericalMixture(2, random_state=0).partial_fit(X[:21_000])
+    assert im.plot.convergence(model, new_axes()).lines
+    with pytest.raises(ValueError, match="came in pieces"):
+        im.plot.convergence(model.partial_fit(X[21_000:]), new_axes())
+
+
+def ticks_on(ax):
+    ax.figure.canvas.draw()
+    assert ax.yaxis.get_offset_text().get_text() == ""
+    assert ax.xaxis.get_offset_text().get_text() == ""
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+@pytest.mark.parametrize("level", [-2.8, -2.8e9])
+def test_a_flat_course_has_a_scale(fitted, level):
+    model = copy.copy(fitted["SphericalMixture"].model)
+    model.stats_ = model.stats_ | {"mean_log_likelihood_history": (level,) * 5}
+    ax = im.plot.convergence(model, new_axes())
+    assert ax.get_yscale() == "log"
+    assert ticks_on(ax)
+    assert "within tol from the first" in text_on(ax) or level < -1e9
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 2.5e9])
+def test_losses_that_hardly_fall_begin_at_zero(fitted, size):
+    model = copy.copy(fitted["ActivationSumRegressor"].model)
+    flat = {"loss_history": (2.0 * size, 1.999999 * size), "polynomial_error": 1.5 * size}
+    model.stats_ = model.stats_ | flat | {"hypothesis": "polynomial"}
+    ax = im.plot.convergence(model, new_axes())
+    assert ax.get_yscale() == "linear"
+    assert ax.get_ylim()[0] == 0
+    ticks = ticks_on(ax)
+    assert ticks[0] == "0"
+    assert len(set(ticks)) == len(ticks)
+    assert ax.get_title(loc="left").strip() == "Convergence of the network"
+    assert "the polynomial predicts instead" in text_on(ax)
+
+
+def test_held_out_scores_that_differ_little_have_ticks_that_differ(fitted):
+    model = copy.copy(fitted["SphericalMixtureDensity"].model)
+    model.stats_ = model.stats_ | {"scores": {2: -5.92221, 4: -5.92219, 6: -5.9222}}
+    ax = im.plot.convergence(model, new_axes())
+    ticks = ticks_on(ax)
+    assert len(set(ticks)) == len(ticks)
+    assert ax.get_title(loc="left").strip() == "Held-out rows, by degree"
+
+
+def test_a_fit_that_stopped_early_says_so(fitted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X = np.random.default_rng(0).normal(size=(500, 2))
+        model = im.SphericalMixture(4, max_iter=2, random_state=0).fit(X)
+    assert not model.converged_
+    assert "not converged" in text_on(im.plot.convergence(model, new_axes()))
+
+
+def why_not(picture, model):
+    with pytest.raises(ValueError, match=r"use implicitmoments\.plot\.fit$") as refused:
+        picture(model, new_axes())
+    return str(refused.value)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+def test_why_there_are_no_spectra(fitted):
+    X = fitted["SphericalMixture"].X
+    alone = im.SphericalMixture(1, random_state=0).fit(X)
+    assert "one component is nothing to be told apart" in why_not(im.plot.spectra, alone)
+    many = im.SphericalMixture(50, n_repairs=0, tol=1e-3, random_state=0).fit(X[:, :2])
+    assert "no moment of these rows could be read for 50 comp" in why_not(im.plot.spectra, many)
+    old = copy.copy(fitted["SphericalMixture"].model)
+    old.stats_ = {name: value for name, value in old.stats_.items() if name != "ranks"}
+    assert "fitted by an older version" in why_not(im.plot.spectra, old)
+    _, C, c = fitted["ActivationSumRegressor"]
+    paper = im.ActivationSumRegressor(n_components=1, degree=2, method="paper", refine=False)
+    paper.fit(C, c)
+    assert "method='paper' keeps none" in why_not(im.plot.spectra, paper)
+    assert "no degrees were compared" in why_not(im.plot.convergence, paper)
+
+
+def test_why_there_are_no_steps(fitted, tmp_path):
+    near, X, _ = fitted["SphericalMixtureClusterer"]
+    np.save(tmp_path / "rows.npy", X)
+    clusters = clone(near).fit(tmp_path / "rows.npy")  # without labels_
+    assert "a test of pairs is made once" in why_not(im.plot.convergence, clusters)
+    given = im.SphericalMixtureDensity(3, degree=2).fit(fitted["SphericalMixtureDensity"].X)
+    assert "no degrees were compared" in why_not(im.plot.convergence, given)
+    model, X, _ = fitted["SphericalMixture"]
+    rows = np.vstack([X, X + 1e5])
+    far = im.SphericalMixture(8, random_state=0).fit(rows)
+    for picture in (im.plot.spectra, im.plot.convergence):
+        assert "groups far apart" in why_not(picture, far)
+    old = copy.copy(model)
+    old.stats_ = {"notes": []}
+    assert "fitted by an older version" in why_not(im.plot.convergence, old)
