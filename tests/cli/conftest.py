@@ -57,7 +57,7 @@ def call(*arguments, **how):
     return CliRunner().invoke(app, [str(each) for each in arguments], **how)
 
 
-@pytest.fixture(name="call")
+@pytest.fixture(name="call", scope="session")
 def _call():
     return call
 

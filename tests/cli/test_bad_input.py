@@ -46,21 +46,17 @@ BAD_FITS = {
     ),
     "a number too large": (
         ["mixture", "DATA/rows.csv", "-k", "3000"],
-        "-k=3000 is more than the 2000 rows",
+        "-k 3000 is more than the 2000 rows",
     ),
     "more clusters than features": (
         ["clusters", "DATA/rows.csv", "-k", "5"],
-        "give --set variance=..., or -k of at most 3",
+        "give --set variance=…, or -k of at most 3",
     ),
     "no number": (["density", "DATA/rows.csv"], "takes the number of components; give -k N"),
-    "auto where there is none": (
-        ["clusters", "DATA/rows.csv", "-k", "auto"],
-        "-k takes a whole number, got 'auto'",
-    ),
     "a number that is none": (["mixture", "DATA/rows.csv", "-k", "many"], "-k is a whole"),
     "an option of another model": (
         ["mixture", "DATA/rows.csv", "--degree", "3"],
-        "SphericalMixture has no parameter 'degree', given by --degree",
+        "mixture has no parameter 'degree', given by --degree",
     ),
     "a parameter that is none": (
         ["mixture", "DATA/rows.csv", "--set", "steps=3"],
@@ -76,14 +72,14 @@ BAD_FITS = {
     ),
     "an activation that is none": (
         ["activations", "DATA/lines.csv", "--target", "price", "--activation", "rule"],
-        "'rule'",
+        "--activation rule is not known; expected one of 'relu'",
     ),
     "a number below one": (["mixture", "DATA/rows.csv", "-k", "0"], "-k is at least 1, got 0"),
     "a negative number": (["mixture", "DATA/rows.csv", "-k", "-1"], "-k is at least 1, got -1"),
     "half a component": (["density", "DATA/rows.csv", "-k", "1.5"], "whole number, got '1.5'"),
     "more unknowns than rows": (
         ["regressions", "DATA/lines.csv", "--target", "price", "-k", "1000"],
-        "3,000 unknowns, and 2,000 rows do not determine them; use at most -k=666",
+        "3,000 unknowns, and 2,000 rows do not determine them; use at most -k 666",
     ),
     "a column twice": (
         ["mixture", "DATA/rows.csv", "--columns", "height,height"],
@@ -91,7 +87,7 @@ BAD_FITS = {
     ),
     "labels among the features": (
         ["regressions", "DATA/lines.csv", "--columns", "a,price", "--target", "price"],
-        "column 'price' of DATA/lines.csv is there or asked for more than once",
+        "column 'price' of DATA/lines.csv is asked for as a feature and by --target; leave it out",
     ),
     "no columns": (["mixture", "DATA/rows.csv", "--columns", ""], "separated by commas, got ''"),
     "a weight below zero": (
@@ -114,9 +110,35 @@ BAD_FITS = {
     ),
     "a seed among the settings": (
         ["mixture", "DATA/rows.csv", "--set", "random_state=1"],
-        "random_state is given by --seed",
+        "the random state is given by --seed, and not by --set",
     ),
-    "a file of another kind": (["mixture", "DATA/models/mixture.im"], "; - takes CSV from"),
+    "a model for rows": (["mixture", "DATA/models/mixture.im"], "is a model, expected a file of"),
+    "a column mistyped": (
+        ["mixture", "DATA/rows.csv", "--columns", "heigth,width"],
+        "it has ['height', 'width', 'depth']; did you mean height?",
+    ),
+    "a target mistyped": (
+        ["regressions", "DATA/lines.csv", "--target", "prize"],
+        "--target names column 'prize', which DATA/lines.csv does not have",
+    ),
+    "weights among the features": (
+        ["mixture", "DATA/rows.csv", "--columns", "height,width", "--weight", "width"],
+        "is asked for as a feature and by --weight; leave it out of --columns",
+    ),
+    "no kind": (["DATA/rows.csv"], "DATA/rows.csv is no KIND; did you forget mixture?"),
+    "a file for a kind": (["DATA/rows.csv", "mixture"], "DATA/rows.csv is no KIND"),
+    "a number that clusters do not choose": (
+        ["clusters", "DATA/rows.csv", "-k", "auto"],
+        "clusters cannot choose -k, and mixture can; give -k N",
+    ),
+    "a number that the density does not choose": (
+        ["regression-density", "DATA/lines.csv", "--target", "price", "-k", "auto"],
+        "regression-density cannot choose -k, and regressions can; give -k N",
+    ),
+    "rows for a checkpoint": (
+        ["mixture", "DATA/rows.csv", "--checkpoint", "DATA/rows.csv"],
+        "DATA/rows.csv is the file that is read; give --checkpoint another name",
+    ),
     "a file too many": (["mixture", "DATA/rows.csv", "-"], "unexpected extra argument"),
     "an option that is none": (["mixture", "DATA/rows.csv", "--clusters", "3"], "--clusters"),
 }
@@ -133,10 +155,17 @@ def test_bad_usage_is_one_line_and_leaves_nothing(name, refused, data, models, h
 
 
 BAD_FILES = {
-    "text": ("a,b\n1,2\n3,wide\n", "column 'b' of rows.csv holds text, such as 'wide' in line 3"),
+    "text": ("a,b\n1,wide\n", "column 'b' of rows.csv holds text, such as 'wide' in line 2"),
+    "text among numbers": (
+        "a,b\n1,2\n3,wide\n4,5\n",
+        "column 'b' of rows.csv holds text in 1 of the first 3 cells, such as 'wide' in line 3",
+    ),
     "nothing": ("", "rows.csv cannot be read as CSV (Empty CSV file)"),
     "names alone": ("a,b\n", "rows.csv has no rows"),
-    "a missing number": ("a,b\n1,2\n3,\n", "rows.csv: feature 'b' contains NaN in 1 row"),
+    "a missing number": (
+        "a,b\n1,2\n3,\n",
+        "rows.csv: feature 'b' contains NaN in 1 row, the first is line 3; fill",
+    ),
     "an infinite number": ("a,b\n1,2\n3,inf\n", "'b'"),
     "a short line": ("a,b\n1,2\n3\n", "rows.csv, line 3: expected 2 columns, got 1"),
     "bytes": ("\x00\x01\x02", ""),
@@ -178,7 +207,8 @@ def test_output_that_cannot_be_written_is_said_before_any_work(refused, data, mo
     told = refused("fit", "mixture", data / "rows.csv", "-k", "3", "-o", data / "rows.csv")
     assert "is the file that is read" in told
     both = ("--checkpoint", "m.im", "-o", "m.im")
-    assert "is the checkpoint as well" in refused("fit", "mixture", data / "rows.csv", *both)
+    told = refused("fit", "mixture", data / "rows.csv", *both)
+    assert "m.im is named by -o and by --checkpoint" in told
     ask = (models["mixture"], data / "rows.csv", "-o")
     assert "expected one of .csv, .tsv" in refused("predict", *ask, "labels.xlsx")
     assert "leave -o out for standard output" in refused("predict", *ask, "-")

@@ -45,7 +45,7 @@ def test_report_is_a_page(word, call, data, models, tmp_path):
 
 def test_report_opens_the_page(call, data, models, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("webbrowser.open", lambda page: opened.append(page) is None)
     out = tmp_path / "page.html"
     how = ("-o", out, "--open", "--json")
     result = call("report", models["mixture"], data / "rows.csv", *how)

@@ -43,11 +43,12 @@ NUMBERS = {
         ({}, TypeError, r"column 'town' of .* holds .*expected numbers; .*columns=\['a', 'b'\]"),
         ({"columns": ["a", "town"]}, TypeError, r"column 'town' of .* holds"),
         ({"columns": ["a", "z"]}, ValueError, r"columns names column 'z', which .* does not have"),
+        ({"columns": ["towns"]}, ValueError, r"it has .*; did you mean town\?"),
         ({"y": "z"}, ValueError, r"y names column 'z'.*it has \['a', 'b', 'town'\]"),
         ({"sample_weight": 7}, ValueError, r"sample_weight is column 7, and .* has 3 columns"),
         ({"columns": "a"}, TypeError, r"columns is a list of columns, got 'a'"),
         ({"columns": ["a", "a"]}, ValueError, r"'a' of .* more than once"),
-        ({"columns": ["a"], "y": "a"}, ValueError, r"'a' of .* more than once"),
+        ({"columns": ["a"], "y": "a"}, ValueError, r"'a' of .* as a feature and as y; leave it"),
         ({"columns": []}, ValueError, r"no column of .* is a feature"),
         ({"y": np.zeros(6)}, TypeError, r"y is a column by name or number"),
         ({"columns": ["a"], "dtype": "int8"}, ValueError, r"dtype is float32 or float64"),
@@ -68,7 +69,8 @@ def test_a_row_with_a_hole_is_named(tmp_path, name, hole):
     {**WRITE, **NUMBERS}[name](frame, tmp_path / name)
     feature = "1" if name in NUMBERS else "'b'"
     kind = "NaN" if np.isnan(hole) else "infinity"
-    message = rf"x\.\w+: feature {feature} contains {kind} in 1 row, the first is row 40123;"
+    row = "line 40125" if name == "x.csv" else "row 40123"  # lines are counted as editors do
+    message = rf"x\.\w+: feature {feature} contains {kind} in 1 row, the first is {row};"
     if name != "x.csv":  # which is looked at as a whole when it is opened
         with open_file(tmp_path / name) as source:
             assert len(read(source, range(40_123))["x"]) == 40_123
@@ -79,8 +81,9 @@ def test_a_row_with_a_hole_is_named(tmp_path, name, hole):
 @pytest.mark.parametrize("name", [*WRITE, *NUMBERS])
 def test_weights_below_zero(tmp_path, name):
     {**WRITE, **NUMBERS}[name](GOOD - 3, tmp_path / name)
+    row = "line 2" if name == "x.csv" else "row 0"
     with (
-        pytest.raises(ValueError, match="sample_weight is -3 in row 0, expected at least 0"),
+        pytest.raises(ValueError, match=f"sample_weight is -3 in {row}, expected at least 0"),
         open_file(tmp_path / name, sample_weight=0) as source,
     ):
         read(source)
@@ -141,10 +144,14 @@ LATE = "a,b\n" + "1,2\n" * 300_000
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("a,b\n1,2\n3,x4\n", TypeError, r"column 'b' of .* text, such as 'x4' in line 3"),
+        (
+            "a,b\n1,2\n3,x4\n",
+            TypeError,
+            r"'b' of .* text in 1 of the first 2 cells, such as 'x4' in line 3",
+        ),
         (LATE + "3,x4\n", ValueError, r"x.csv, line 300002: column 'b' holds 'x4', expected a"),
         (LATE + "3\n", ValueError, r"x.csv, line 300002: expected 2 columns, got 1"),
-        ("a,b\n1,2\n,3\n", ValueError, r"feature 'a' contains NaN in 1 row, the first is row 1"),
+        ("a,b\n1,2\n,3\n", ValueError, r"feature 'a' contains NaN in 1 row, the first is line 3"),
         (",b\n0,2\n1,3\n", ValueError, r"column 0 of .* has no name, as where row labels"),
         ("a,a\n1,2\n", ValueError, r"column 'a' of .* more than once"),
         (
@@ -267,3 +274,15 @@ def test_a_library_that_is_not_installed(tmp_path, monkeypatch, name, module, ad
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=advice):
         open_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", [*WRITE, *NUMBERS])
+def test_rows_with_holes_are_left_out_when_asked(tmp_path, name):
+    frame = MANY.copy()
+    frame.loc[40_123, "b"] = np.nan
+    frame.loc[7, "a"] = np.inf
+    {**WRITE, **NUMBERS}[name](frame, tmp_path / name)
+    kept = frame.drop(index=[7, 40_123]).to_numpy()
+    with open_file(tmp_path / name, drop_missing=True) as source:
+        assert (source.n_rows, source.n_dropped) == (len(kept), 2)
+        np.testing.assert_array_equal(read(source)["x"], kept)

@@ -85,8 +85,11 @@ def as_real_array(value: Array, name: str, ndim: int) -> Array:
     return value
 
 
-def check_finite(value: Array, name: str, first_row: int = 0) -> None:
-    """Raise a ValueError that names the first row holding a NaN or an infinity."""
+def check_finite(value: Array, name: str, first_row: int = 0, counted: str = "row") -> None:
+    """Raise a ValueError that names the first row holding a NaN or an infinity.
+
+    Rows are counted from ``first_row``, in what ``counted`` calls them: rows, or lines of a file.
+    """
     xp = namespace_of(value)
     good = xp.isfinite(value)
     if bool(xp.all(good)):
@@ -98,8 +101,8 @@ def check_finite(value: Array, name: str, first_row: int = 0) -> None:
     count = int(xp.sum(xp.astype(bad_rows, xp.int64)))
     kind = "NaN" if bool(xp.any(xp.isnan(value))) else "infinity"
     raise ValueError(
-        f"{name} contains {kind} in {count} row{'s' if count > 1 else ''}, the first is row "
-        f"{first_row + row}; drop or fill those rows first"
+        f"{name} contains {kind} in {count} row{'s' if count > 1 else ''}, the first is "
+        f"{counted} {first_row + row}; drop or fill those rows first"
     )
 
 

@@ -12,13 +12,15 @@ import numpy as np
 
 from implicitmoments.backends import to_numpy
 from implicitmoments.cli.console import say
+from implicitmoments.cli.matching import open_for_model
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
-from implicitmoments.cli.reading import blocks_of, columns_for, load_model, open_table
+from implicitmoments.cli.reading import blocks_of, columns_for, load_model
+from implicitmoments.cli.scaling import log_volume, names_kept, scale_of
 from implicitmoments.cli.summary import feature_names
 from implicitmoments.cli.writing import KINDS, Piece, check_output, open_output, plain
+from implicitmoments.learners import RegressionMixture
 from implicitmoments.samples import Block
-from implicitmoments.samples.files import FileSource
 
 __all__ = ["predict_file", "sample_file", "score_file"]
 
@@ -34,14 +36,19 @@ def predict_file(
     output: Path | None,
     *,
     proba: bool,
+    component: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Write the component of each row, or the mean of its label, or the chances."""
     _check_written(output, file, model)
+    if columns.along and output is not None and output.suffix.lower() == ".npy":
+        raise ValueError(f"{output} would hold numbers alone, so --keep does not go with it")
     fitted = load_model(model)
-    chosen = columns_for(fitted, file, columns, labelled=proba)
+    chosen = columns_for(fitted, file, columns, labelled=proba or component)
     asked = _asked_chances(fitted) if proba else _asked_labels(fitted)
+    if component:
+        asked = _with_component(fitted, asked)
     _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)
 
 
@@ -58,6 +65,8 @@ def score_file(
     """Print how well a model describes rows, or write the log density of each."""
     if output is not None and not rows:
         raise ValueError("-o is for --rows; without it the score is printed")
+    if columns.drop_missing and rows:
+        raise ValueError("--rows answers for every row, so --drop-missing does not go with it")
     _check_written(output, file, model)
     fitted = load_model(model)
     chosen = columns_for(fitted, file, columns, labelled=True)
@@ -66,9 +75,8 @@ def score_file(
         _answer(fitted, file, chosen, asked, output, as_json=as_json, quiet=quiet)
         return
     _check_can(fitted, "score", "it has no density; predict gives its clusters")
-    with open_table(file, chosen) as source:
-        _check_width(fitted, source)
-        found, n_rows = float(fitted.score(source)), source.n_rows
+    with open_for_model(fitted, file, chosen, quiet=quiet) as (source, _):
+        found, n_rows = float(fitted.score(source)) - log_volume(fitted), source.n_rows
     told = {"score": found, "rows": n_rows}
     say(json.dumps(plain(told)) if as_json else repr(found))
 
@@ -113,13 +121,29 @@ def _asked_chances(model: Any) -> Asked:
     return chances
 
 
+def _with_component(model: Any, asked: Asked) -> Asked:
+    """Tell the likeliest line given features and label too."""
+    if not isinstance(model, RegressionMixture):
+        raise ValueError(
+            "--component is for regressions, of which a line is likely by the label; of mixtures "
+            "and clusters predict tells it anyway"
+        )
+    twin = _nameless(model)
+
+    def both(block: Block) -> Piece:
+        chances = to_numpy(twin.predict_proba(block["x"], block["y"]))
+        return {**asked(block), "component": chances.argmax(axis=1)}
+
+    return both
+
+
 def _asked_densities(model: Any) -> Asked:
     _check_can(model, "score_samples", "it has no density; predict answers for each row")
-    twin = _nameless(model)
+    twin, volume = _nameless(model), log_volume(model)
 
     def densities(block: Block) -> Piece:
         labels = [block["y"]] if "y" in block else []
-        return {"log_density": to_numpy(twin.score_samples(block["x"], *labels))}
+        return {"log_density": to_numpy(twin.score_samples(block["x"], *labels)) - volume}
 
     return densities
 
@@ -135,23 +159,33 @@ def _answer(
     quiet: bool,
 ) -> None:
     """Ask about a file block by block, and write as answers come."""
-    with told_passes(quiet or output is None) as tell, open_table(file, chosen) as source:
-        _check_width(model, source)
+    with (
+        told_passes(quiet or output is None) as tell,
+        open_for_model(model, file, chosen, quiet=quiet) as (source, kept),
+    ):
         n_rows, done = source.n_rows, 0
         with open_output(output, n_rows, as_json=as_json) as sink:
             for block in blocks_of(source):
-                sink.write(asked(block))
-                done += len(block["x"])
+                n = len(block["x"])
+                sink.write(_beside({} if kept is None else kept.take(n), asked(block)))
+                done += n
                 if tell is not None:
                     tell("asking", done, n_rows)
     _tell_output(output, n_rows, as_json=as_json)
 
 
+def _beside(kept: Piece, found: Piece) -> Piece:
+    """Put answers beside columns of the file; where a name is taken they have another."""
+    return {**kept, **{n if n not in kept else f"{n}_found": v for n, v in found.items()}}
+
+
 def _drawn(model: Any, n: int) -> Piece:
     drawn = model.sample(n)
     parts = [to_numpy(part) for part in (drawn if isinstance(drawn, tuple) else (drawn,))]
-    piece = dict(zip(feature_names(model), parts[0].T, strict=True))
-    kept = getattr(model, "columns_", {}).get("target", "y")
+    scale = scale_of(model)
+    x = parts[0] if scale is None else parts[0] * scale.astype(parts[0].dtype)
+    piece = dict(zip(feature_names(model), x.T, strict=True))
+    kept = names_kept(model).get("target", "y")
     for part in parts[1:]:
         whole = np.issubdtype(part.dtype, np.integer)
         name = "component" if whole else kept if not kept.isdecimal() else "y"
@@ -171,14 +205,6 @@ def _check_can(model: Any, method: str, instead: str) -> None:
     if not hasattr(model, method):
         raise ValueError(
             f"a model of {type(model).__name__} does not {method.replace('_', ' ')}; {instead}"
-        )
-
-
-def _check_width(model: Any, source: FileSource) -> None:
-    if source.n_features != model.n_features_in_:
-        raise ValueError(
-            f"the rows have {source.n_features} features and the model takes "
-            f"{model.n_features_in_}; choose them by --columns"
         )
 
 

@@ -7,10 +7,12 @@ import inspect
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import implicitmoments
 from implicitmoments.cli.options import KINDS
+from implicitmoments.cli.wording import SPOKEN, forgotten_kind, option_of
 from implicitmoments.learners import (
     ActivationSumRegressor,
     RegressionMixture,
@@ -25,7 +27,6 @@ MODELS: Mapping[str, Estimator] = {
     word: getattr(implicitmoments, name) for word, name in KINDS.items()
 }
 LABELLED = (RegressionMixture, RegressionMixtureDensity, ActivationSumRegressor)
-SPOKEN = {"n_components": "-k", "activation": "--activation", "degree": "--degree"}
 TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -33,6 +34,8 @@ def find_model(word: str) -> Estimator:
     """Return the estimator of a word of the command line, or of its own name."""
     known = {**MODELS, **{estimator.__name__: estimator for estimator in MODELS.values()}}
     if word not in known:
+        if Path(word).suffix or Path(word).exists():
+            raise ValueError(forgotten_kind(word))
         near = _near(word, known)
         raise ValueError(f"there is no model {word!r}, expected one of {', '.join(MODELS)}{near}")
     return known[word]
@@ -66,7 +69,7 @@ def build(
             by = f"by {SPOKEN[name]} and by --set" if given.get(name) is not None else "by --set"
             raise ValueError(f"{name!r} was given twice, {by}; give it once")
         if name == "random_state":
-            raise ValueError("random_state is given by --seed")
+            raise ValueError("the random state is given by --seed, and not by --set")
         texts[name] = text
     hints = typing.get_type_hints(estimator.__init__)
     names = [name for name in inspect.signature(estimator).parameters if name != "random_state"]
@@ -78,12 +81,19 @@ def build(
                 f"{estimator.__name__} has no parameter {name!r}, given by {_option(name)}; "
                 f"by --set it takes {', '.join(known)}{_near(name, known)}"
             )
+        if name == "n_components" and text == "auto" and str not in _kinds(hints[name]):
+            raise ValueError(_cannot_choose(estimator))
         values[name] = parse(text, hints[name], _option(name))
     if "n_components" not in values:
         if str not in _kinds(hints["n_components"]):
             raise ValueError(f"{estimator.__name__} takes the number of components; give -k N")
         values["n_components"] = "auto"
     return estimator(**values)
+
+
+def _cannot_choose(estimator: Estimator) -> str:
+    other = "regressions" if estimator in LABELLED else "mixture"
+    return f"{estimator.__name__} cannot choose -k, and {other} can; give -k N"
 
 
 def parse(text: str, hint: Any, option: str) -> Any:
@@ -126,7 +136,7 @@ def _kinds(hint: Any) -> set[Any]:
 
 
 def _option(name: str) -> str:
-    return SPOKEN.get(name, f"--set {name}=…")
+    return SPOKEN[name] if name in SPOKEN else option_of(name)
 
 
 def _near(word: str, known: Iterable[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import signal
 import sys
 import traceback
@@ -17,7 +16,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from implicitmoments.cli.options import KINDS
 from implicitmoments.cli.signals import Stopped, stopping
+from implicitmoments.cli.wording import forgotten_kind, spoken
 
 __all__ = [
     "BAD_INPUT",
@@ -34,21 +35,6 @@ __all__ = [
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # what a command ends with
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-# what the library calls its arguments, and the option of the command line
-OPTIONS = (
-    (re.compile(r"columns=\[([^\]]*)\]"), lambda m: f"--columns {_listed(m[1])}"),
-    (re.compile(r"\bcolumns="), "--columns "),
-    (re.compile(r"\bcolumns (?=names column|is (?:a )?column)"), "--columns "),
-    (re.compile(r"\by (?=names column|is (?:a )?column|is \d|is ')"), "--target "),
-    (re.compile(r"\bsample_weight (?=names column|is (?:a )?column|is \d+,|is ')"), "--weight "),
-    (re.compile(r"\bsample_weight (?=is -)"), "the weight "),
-    (re.compile(r"written by implicitmoments.save, or save the model again"), "that fit wrote"),
-    (re.compile(r"; BlockSource takes .*"), "; - takes CSV from standard input"),
-    (re.compile(r"name the column of labels, y='…'"), "name their column by --target"),
-    (re.compile(r"\bn_components\b"), "-k"),
-    (re.compile(r"\bgive (?=[a-z_]+=)"), "give --set "),
-)
 
 
 class PlainGroup(TyperGroup):
@@ -91,10 +77,20 @@ def _told_usage(reason: Any) -> int:
     if type(reason).__name__ == "NoArgsIsHelpError" and context is not None:
         typer.echo(context.get_help())
         return 0
+    kind = str(getattr(context, "params", {}).get("model"))
+    if _lacks_kind(reason, kind):
+        complain(forgotten_kind(kind))
+        return int(reason.exit_code)
     words = reason.format_message().strip().rstrip(".?")
     path = getattr(context, "command_path", "implicitmoments")
     complain(f"{words[:1].lower()}{words[1:]}; see {path} --help")
     return int(reason.exit_code)
+
+
+def _lacks_kind(reason: Any, kind: str) -> bool:
+    """Say whether ``fit`` was given a file, and not what to fit."""
+    missing = type(reason).__name__ == "MissingParameter" and reason.ctx.command.name == "fit"
+    return missing and kind not in ("None", *KINDS, *KINDS.values())
 
 
 def complain(words: str) -> None:
@@ -179,18 +175,11 @@ def _words_of(reason: Exception) -> str:
     known = isinstance(reason, ValueError | TypeError | ImportError | RuntimeError | OSError)
     if _is_numeric(reason) or not known:
         return f"{type(reason).__name__}: {reason}; --debug shows where"
-    words = str(reason)
-    for pattern, option in OPTIONS:
-        words = pattern.sub(option, words)
-    return words
+    return spoken(str(reason))
 
 
 def _is_numeric(reason: Exception) -> bool:
     return type(reason).__name__ == "LinAlgError"  # a ValueError; NumPy may not be imported yet
-
-
-def _listed(names: str) -> str:
-    return ",".join(name.strip().strip("'\"") for name in names.split(","))
 
 
 def _drop_output() -> None:

@@ -11,11 +11,21 @@ from typing import Any
 import implicitmoments
 from implicitmoments.cli.building import LABELLED, word_of
 from implicitmoments.cli.console import remark, say
+from implicitmoments.cli.looking import doubtful_columns
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
 from implicitmoments.cli.reading import open_table, remembered
-from implicitmoments.cli.summary import component_table, document_of, finding_table, notes_of
+from implicitmoments.cli.scaling import ModelRows, column_scales, log_volume
+from implicitmoments.cli.summary import (
+    component_table,
+    document_of,
+    feature_names,
+    finding_table,
+    listed,
+    notes_of,
+)
 from implicitmoments.cli.writing import check_output, show
+from implicitmoments.samples import ProgressSource, Source
 from implicitmoments.samples.files import FileSource
 from implicitmoments.saving import ModelFileError
 
@@ -31,32 +41,43 @@ def fit_file(
     output: Path,
     checkpoint: Path | None,
     *,
+    scale: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Fit a model to the rows of a file, write it to another and tell what was found."""
     check_output(output, file)
     if checkpoint is not None:
-        check_output(checkpoint, file)
+        check_output(checkpoint, file, option="--checkpoint")
         if checkpoint.resolve() == output.resolve():
-            raise ValueError(f"{output} is the checkpoint as well; give -o another name")
+            raise ValueError(
+                f"{output} is named by -o and by --checkpoint; give one of them another name"
+            )
     _check_target(model, columns)
     clock = perf_counter()
     with told_passes(quiet) as progress, open_table(file, columns) as source:
         if not quiet:
             _warn_of_many(model, source)
-        _learn(model, source, checkpoint, progress)
-        model.columns_ = remembered(columns, source)
-        score = _score(model, source)
-        n_rows = source.n_rows
+            for words in [] if columns.features else doubtful_columns(source):
+                remark(words)
+        rows: Source = source
+        kept = remembered(columns, source)
+        if scale:
+            told = source if progress is None else ProgressSource(source, progress)
+            kept["scale"] = column_scales(told)
+            rows = ModelRows(source, scale=kept["scale"], feature_names=source.feature_names)
+        _learn(model, rows, checkpoint, progress)
+        model.columns_ = kept
+        score = _score(model, rows)
+        counted = {"rows": source.n_rows, "dropped": source.n_dropped}
     _save(model, output)
     seconds = perf_counter() - clock
     if as_json:
-        measured = {"rows": n_rows, "score": score, "seconds": round(seconds, 3)}
+        measured = {**counted, "score": score, "seconds": round(seconds, 3)}
         document = document_of(model) | measured | {"output": str(output)}
         say(json.dumps(document, indent=2, ensure_ascii=False))
     elif not quiet:
-        _show(model, n_rows, score, seconds, output)
+        _show(model, counted, score, seconds, output)
 
 
 def _check_target(model: Any, columns: Columns) -> None:
@@ -83,18 +104,18 @@ def _warn_of_many(model: Any, source: FileSource) -> None:
         )
 
 
-def _learn(model: Any, source: FileSource, checkpoint: Path | None, progress: Any) -> None:
+def _learn(model: Any, source: Source, checkpoint: Path | None, progress: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model keeps them, and they are told as notes
         model.fit(source, checkpoint=checkpoint, progress=progress)
 
 
-def _score(model: Any, source: FileSource) -> float | None:
+def _score(model: Any, source: Source) -> float | None:
     if not hasattr(model, "score"):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return float(model.score(source))
+        return float(model.score(source)) - log_volume(model)
 
 
 def _save(model: Any, path: Path) -> None:
@@ -104,8 +125,14 @@ def _save(model: Any, path: Path) -> None:
         raise RuntimeError(str(reason)) from reason  # the input was good
 
 
-def _show(model: Any, n_rows: int, score: float | None, seconds: float, output: Path) -> None:
-    rows = [("rows", f"{n_rows:,}"), ("features", str(model.n_features_in_))]
+def _show(
+    model: Any, counted: dict[str, int], score: float | None, seconds: float, output: Path
+) -> None:
+    rows = [("rows", f"{counted['rows']:,}")]
+    if counted["dropped"]:
+        rows.append(("incomplete rows dropped", f"{counted['dropped']:,}"))
+    rows.append(("features", str(model.n_features_in_)))
+    rows.append(("columns", listed(feature_names(model))))
     if score is not None:
         kind = "R²" if hasattr(model, "activation_") else "mean log-likelihood of a row"
         rows.append((kind, f"{score:.5g}"))

@@ -15,6 +15,7 @@ __all__ = [
     "AsJson",
     "Columns",
     "Debug",
+    "DropMissing",
     "FeatureNames",
     "ModelFile",
     "Quiet",
@@ -41,7 +42,8 @@ Rows: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="Rows: .csv, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard input.",
+        help="Rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from "
+        "standard input; .txt and names without an end are read as CSV.",
         show_default=False,
     ),
 ]
@@ -60,6 +62,9 @@ Target: TypeAlias = Annotated[
 Weight: TypeAlias = Annotated[
     str | None,
     typer.Option("--weight", metavar="NAME", help="The column that says how often rows count."),
+]
+DropMissing: TypeAlias = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows that lack a number.")
 ]
 WriteTo: TypeAlias = Annotated[
     Path | None,
@@ -85,23 +90,32 @@ Debug: TypeAlias = Annotated[
 class Columns:
     """Which columns are features, labels and weights, as they were typed; None for not at all.
 
-    What a model chose in their place is in ``kept``: the library's word and the option.
+    What a model chose in their place is in ``kept``: the library's word and the option. Rows that
+    lack a number in one of them are refused, unless they are to be dropped. Columns ``along`` go
+    along with answers.
     """
 
     features: tuple[str, ...] | None = None
     target: str | None = None
     weight: str | None = None
+    drop_missing: bool = False
+    along: tuple[str, ...] = ()
     kept: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def typed(cls, columns: str | None, target: str | None, weight: str | None = None) -> Columns:
+    def typed(
+        cls,
+        columns: str | None,
+        target: str | None,
+        weight: str | None = None,
+        *,
+        drop_missing: bool = False,
+        along: str | None = None,
+    ) -> Columns:
         """Take names apart at commas, unless they stand between quotes, as in CSV."""
-        if columns is None:
-            return cls(None, target, weight)
-        names = next(csv.reader([columns], skipinitialspace=True), [])
-        if not names:
-            raise ValueError(f"--columns takes names separated by commas, got {columns!r}")
-        return cls(tuple(names), target, weight)
+        features = None if columns is None else _names(columns, "--columns")
+        beside = () if along is None else _names(along, "--keep")
+        return cls(features, target, weight, drop_missing, beside)
 
     def keep(
         self, *, features: tuple[str, ...] | None = None, target: str | None = None
@@ -110,3 +124,10 @@ class Columns:
         if features is not None:
             return replace(self, features=features, kept={**self.kept, "columns": "--columns"})
         return replace(self, target=target, kept={**self.kept, "y": "--target"})
+
+
+def _names(text: str, option: str) -> tuple[str, ...]:
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    if not names:
+        raise ValueError(f"{option} takes names separated by commas, got {text!r}")
+    return tuple(names)

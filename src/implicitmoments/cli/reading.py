@@ -12,23 +12,36 @@ from typing import Any
 
 from implicitmoments.cli.building import LABELLED
 from implicitmoments.cli.console import naming
+from implicitmoments.cli.keeping import KeptColumns, open_kept
 from implicitmoments.cli.options import Columns
+from implicitmoments.cli.scaling import ModelRows, check_columns, names_kept
 from implicitmoments.samples import Block, RowDraws, open_file
 from implicitmoments.samples.files import FileSource
 from implicitmoments.saving import load
 
-__all__ = ["blocks_of", "columns_for", "load_model", "open_table", "remembered"]
+__all__ = ["blocks_of", "columns_for", "load_model", "open_beside", "open_table", "remembered"]
 
 READ_ROWS = 16_384
 ARRAYS = (".npy", ".zarr")
 GZIP = b"\x1f\x8b"
+AS_CSV = (".txt", ".dat", ".data", "")  # ends of names that say nothing of what a file holds
+OTHERS = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "is a spreadsheet; save it as CSV"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "is JSON; write its rows as CSV"),
+    **dict.fromkeys((".zip", ".7z", ".rar"), "is an archive; unpack it"),
+    **dict.fromkeys((".pkl", ".pickle"), "is pickled, which is not loaded; write it as CSV"),
+    ".npz": "holds several arrays; write one of them as .npy, by numpy.save",
+    ".im": "is a model, expected a file of rows",
+}
 
 
 def load_model(path: Path) -> Any:
     """Load a fitted model."""
     if str(path) == "-":
         raise ValueError("- is standard input, where rows can come from; a model has to be a file")
-    return load(path)
+    model = load(path)
+    check_columns(model)
+    return model
 
 
 def remembered(columns: Columns, source: FileSource) -> dict[str, Any]:
@@ -54,7 +67,7 @@ def columns_for(model: Any, path: str, columns: Columns, *, labelled: bool) -> C
     labelled : bool
         Whether labels are needed.
     """
-    kept, names = getattr(model, "columns_", {}), getattr(model, "feature_names_in_", None)
+    kept, names = names_kept(model), getattr(model, "feature_names_in_", None)
     if _is_array(path):
         names, kept = None, {name: words for name, words in kept.items() if _is_number(words)}
     if columns.features is None and names is not None:
@@ -70,20 +83,46 @@ def columns_for(model: Any, path: str, columns: Columns, *, labelled: bool) -> C
 
 @contextmanager
 def open_table(path: str, columns: Columns) -> Iterator[FileSource]:
-    """Open a file of rows; ``-`` is CSV from standard input, and a pipe is read likewise."""
-    if path != "-" and not Path(path).is_fifo():
+    """Open a file of rows; see :func:`open_beside`."""
+    with open_beside(path, columns) as (source, _):
+        yield source
+
+
+@contextmanager
+def open_beside(path: str, columns: Columns) -> Iterator[tuple[FileSource, KeptColumns | None]]:
+    """Open a file of rows, and columns of it that go along with answers.
+
+    ``-`` is CSV from standard input, and a pipe is read likewise. A file whose name says nothing
+    of what it holds is read as CSV too.
+    """
+    place = Path(path)
+    piped = path == "-" or place.is_fifo()
+    if not piped and place.suffix.lower() in OTHERS and place.is_file():
+        raise ValueError(f"{path} {OTHERS[place.suffix.lower()]}")
+    if not piped and not (place.suffix.lower() in AS_CSV and place.is_file()):
         with _open(path, columns) as source:
-            yield source
+            yield source, _kept(path, columns)
         return
     with tempfile.TemporaryDirectory(prefix="implicitmoments-") as folder:
-        copy = _copied(path, Path(folder))
+        copy = _copied(path, Path(folder)) if piped else _linked(place, Path(folder))
         try:
-            source = _open(str(copy), columns)
+            source, kept = _open(str(copy), columns), _kept(str(copy), columns)
         except (ValueError, TypeError) as reason:
             name = "standard input" if path == "-" else path
             raise type(reason)(str(reason).replace(str(copy), name)) from reason
     with source:  # it was parsed, and its copy is gone
-        yield source
+        yield source, kept
+
+
+def _kept(path: str, columns: Columns) -> KeptColumns | None:
+    return open_kept(Path(path), columns.along) if columns.along else None
+
+
+def _linked(path: Path, folder: Path) -> Path:
+    """Give a file another name, by which it is CSV, or CSV compressed."""
+    link = folder / ("rows.csv.gz" if _is_compressed(path) else "rows.csv")
+    link.symlink_to(path.resolve())
+    return link
 
 
 def _copied(path: str, folder: Path) -> Path:
@@ -97,9 +136,12 @@ def _copied(path: str, folder: Path) -> Path:
         open(copy, "wb") as file,
     ):
         shutil.copyfileobj(stream, file)
-    with open(copy, "rb") as file:
-        compressed = file.read(len(GZIP)) == GZIP
-    return copy.rename(folder / "rows.csv.gz") if compressed else copy
+    return copy.rename(folder / "rows.csv.gz") if _is_compressed(copy) else copy
+
+
+def _is_compressed(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(GZIP)) == GZIP
 
 
 def _open(path: str, columns: Columns) -> FileSource:
@@ -132,7 +174,12 @@ def _choice(columns: Columns, numbered: bool) -> dict[str, Any]:
         return int(name) if numbered and name is not None and _is_number(name) else name
 
     features = None if columns.features is None else [one(name) for name in columns.features]
-    return {"columns": features, "y": one(columns.target), "sample_weight": one(columns.weight)}
+    return {
+        "columns": features,
+        "y": one(columns.target),
+        "sample_weight": one(columns.weight),
+        "drop_missing": columns.drop_missing,
+    }
 
 
 def _is_array(path: str) -> bool:
@@ -143,7 +190,7 @@ def _is_number(words: str) -> bool:
     return all(word.isdecimal() for word in words.split(","))
 
 
-def blocks_of(source: FileSource) -> Iterator[Block]:
+def blocks_of(source: ModelRows) -> Iterator[Block]:
     """Yield the rows in blocks, as a model may be asked about them."""
     for start in range(0, source.n_rows, READ_ROWS):
         rows = range(start, min(start + READ_ROWS, source.n_rows))

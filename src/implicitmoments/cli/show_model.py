@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 from implicitmoments.cli.console import naming, say
+from implicitmoments.cli.matching import open_for_model
 from implicitmoments.cli.options import Columns
-from implicitmoments.cli.reading import columns_for, load_model, open_table
+from implicitmoments.cli.reading import columns_for, load_model
+from implicitmoments.cli.scaling import names_kept, with_scaled_names
 from implicitmoments.cli.summary import (
     component_table,
     document_of,
@@ -26,7 +28,7 @@ def describe_model(model: Path, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps(document_of(fitted), indent=2, ensure_ascii=False))
         return
-    kept = getattr(fitted, "columns_", {})
+    kept = names_kept(fitted)
     rows = [
         ("model", type(fitted).__name__),
         ("features", ", ".join(feature_names(fitted))),
@@ -43,7 +45,13 @@ def describe_model(model: Path, *, as_json: bool) -> None:
 
 
 def report_model(
-    model: Path, file: str, columns: Columns, output: Path, *, title: str | None
+    model: Path,
+    file: str,
+    columns: Columns,
+    output: Path,
+    *,
+    title: str | None,
+    quiet: bool,
 ) -> Path:
     """Write a page about a model and the rows, and return where it is."""
     check_output(output, file, model, kinds=(".html", ".htm"))
@@ -53,9 +61,10 @@ def report_model(
         raise ImportError(
             f"the report needs {missing.name}; pip install 'implicitmoments[plot]'"
         ) from missing
-    fitted = load_model(model)
-    chosen = columns_for(fitted, file, columns, labelled=True)
-    with naming(str(output)), open_table(file, chosen) as source:
+    loaded = load_model(model)
+    fitted = with_scaled_names(loaded, feature_names(loaded))
+    chosen = columns_for(loaded, file, columns, labelled=True)
+    with naming(str(output)), open_for_model(loaded, file, chosen, quiet=quiet) as (source, _):
         rows = "standard input" if file == "-" else Path(file).name
         names = f"Rows of {rows}, model {model.name}"
         return write_report(fitted, source, path=output, title=title, subtitle=names)

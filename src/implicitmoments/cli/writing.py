@@ -36,7 +36,9 @@ class Sink(Protocol):
         """Write what comes last."""
 
 
-def check_output(path: Path, *read: str | Path, kinds: tuple[str, ...] = ()) -> None:
+def check_output(
+    path: Path, *read: str | Path, kinds: tuple[str, ...] = (), option: str = "-o"
+) -> None:
     """Say before any work that a file cannot be written.
 
     Parameters
@@ -46,10 +48,12 @@ def check_output(path: Path, *read: str | Path, kinds: tuple[str, ...] = ()) -> 
         Files that are read.
     kinds : tuple of str
         Endings of which it must have one; any will do by default.
+    option : str
+        That gave the path.
     """
     device = path.absolute().is_relative_to("/dev")  # /dev/stdout may be a file by another name
     if str(path) == "-" or device or (path.exists() and not path.is_file() and not path.is_dir()):
-        instead = "leave -o out for standard output" if kinds == KINDS else "give -o a file"
+        instead = "leave -o out for standard output" if kinds == KINDS else f"give {option} a file"
         raise ValueError(f"{path} is no plain file; {instead}")
     target = Path(os.path.realpath(path))
     if kinds and target.suffix.lower() not in kinds:
@@ -65,7 +69,7 @@ def check_output(path: Path, *read: str | Path, kinds: tuple[str, ...] = ()) -> 
     ):
         raise ValueError(f"{path} cannot be written: it is not permitted")
     if any(str(each) != "-" and Path(os.path.realpath(each)) == target for each in read):
-        raise ValueError(f"{path} is the file that is read; give -o another name")
+        raise ValueError(f"{path} is the file that is read; give {option} another name")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from implicitmoments.cli.options import (
     AsJson,
     Columns,
     Debug,
+    DropMissing,
     FeatureNames,
     ModelFile,
     Quiet,
@@ -27,6 +28,7 @@ Examples:
   implicitmoments predict model.im new.csv > labels.csv
   implicitmoments predict model.im new.parquet --proba -o chances.parquet
   implicitmoments predict lines.im tones.csv --target tuned --proba
+  implicitmoments predict lines.im tones.csv --component --keep stretch,tuned
   cut -d, -f1-4 new.csv | implicitmoments predict model.im - | sort | uniq -c
 """
 SCORE = """\b
@@ -50,6 +52,14 @@ def predict(  # noqa: PLR0913 (options, each described)
     proba: Annotated[
         bool, typer.Option("--proba", help="The chance of each component instead.")
     ] = False,
+    component: Annotated[
+        bool,
+        typer.Option("--component", help="Of regressions also the likeliest line of each row."),
+    ] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="A,B", help="Columns to write beside, of text or numbers."),
+    ] = None,
     columns: FeatureNames = None,
     target: Target = None,
     as_json: AsJson = False,
@@ -60,13 +70,14 @@ def predict(  # noqa: PLR0913 (options, each described)
 
     Of mixtures and clusters it is the likeliest component, of regressions and activations the
     mean of the label. With --proba it is the chance of each component; of regressions that of
-    each line given features and label.
+    each line given features and label, and so is --component.
     """
     from implicitmoments.cli.ask_file import predict_file  # noqa: PLC0415 (SciPy)
 
     with plain_errors(debug):
-        chosen, told = Columns.typed(columns, target), {"as_json": as_json, "quiet": quiet}
-        predict_file(model, file, chosen, output, proba=proba, **told)
+        chosen = Columns.typed(columns, target, along=keep)
+        told = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
+        predict_file(model, file, chosen, output, **told)
 
 
 def score(  # noqa: PLR0913 (options, each described)
@@ -80,19 +91,23 @@ def score(  # noqa: PLR0913 (options, each described)
     columns: FeatureNames = None,
     target: Target = None,
     weight: Weight = None,
+    drop_missing: DropMissing = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Tell how well a model describes rows.
 
-    It is the mean log density of a row, of activations the R² of the predictions.
+    It is the mean log density of a row, and the higher the better. Of mixture and density it is
+    the density of the features x; of regressions that of the label y given x; of
+    regression-density that of (x, y). Of activations it is the R² of the predictions. Clusters
+    have no score.
     """
     from implicitmoments.cli.ask_file import score_file  # noqa: PLC0415 (SciPy)
 
     with plain_errors(debug):
-        chosen, told = Columns.typed(columns, target, weight), {"as_json": as_json, "quiet": quiet}
-        score_file(model, file, chosen, output, rows=rows, **told)
+        chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
+        score_file(model, file, chosen, output, rows=rows, as_json=as_json, quiet=quiet)
 
 
 def sample(

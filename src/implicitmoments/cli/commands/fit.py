@@ -13,6 +13,7 @@ from implicitmoments.cli.options import (
     AsJson,
     Columns,
     Debug,
+    DropMissing,
     FeatureNames,
     Quiet,
     Rows,
@@ -26,6 +27,7 @@ FIT = """\b
 Examples:
   implicitmoments fit mixture rows.csv -k 3 -o model.im
   implicitmoments fit mixture rows.parquet --columns height,width --weight count
+  implicitmoments fit mixture rows.csv -k 3 --scale -o scaled.im
   implicitmoments fit regressions tones.csv --target tuned -k 2 -o lines.im
   implicitmoments fit activations data.csv --target y --activation relu -k auto
   implicitmoments fit density rows.npy -k 4 --degree 6 --set epsilon=0.1
@@ -60,6 +62,15 @@ def fit(  # noqa: PLR0913 (options, each described)
     columns: FeatureNames = None,
     target: Target = None,
     weight: Weight = None,
+    scale: Annotated[
+        bool,
+        typer.Option(
+            "--scale",
+            help="Divide each feature by its standard deviation in the file; the model remembers "
+            "it, and its answers are in the units of the file.",
+        ),
+    ] = False,
+    drop_missing: DropMissing = False,
     activation: Annotated[
         str | None,
         typer.Option("--activation", metavar="NAME", help="relu, softplus, gelu, abs, cos, …"),
@@ -93,9 +104,10 @@ def fit(  # noqa: PLR0913 (options, each described)
         fit_file(
             build(find_model(model), texts, settings or [], seed),
             file,
-            Columns.typed(columns, target, weight),
+            Columns.typed(columns, target, weight, drop_missing=drop_missing),
             output,
             checkpoint,
+            scale=scale,
             as_json=as_json,
             quiet=quiet,
         )

@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
-from implicitmoments.cli.console import plain_errors, say
+from implicitmoments.cli.console import plain_errors, remark, say
 from implicitmoments.cli.options import (
     AsJson,
     Columns,
     Debug,
+    DropMissing,
     FeatureNames,
     ModelFile,
     Quiet,
@@ -53,6 +54,7 @@ def report(  # noqa: PLR0913 (options, each described)
     title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
     columns: FeatureNames = None,
     target: Target = None,
+    drop_missing: DropMissing = False,
     open_page: Annotated[
         bool, typer.Option("--open", help="Open the page in a browser afterwards.")
     ] = False,
@@ -64,10 +66,11 @@ def report(  # noqa: PLR0913 (options, each described)
     from implicitmoments.cli.show_model import report_model  # noqa: PLC0415 (SciPy)
 
     with plain_errors(debug):
-        written = report_model(model, file, Columns.typed(columns, target), output, title=title)
+        chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+        written = report_model(model, file, chosen, output, title=title, quiet=quiet)
         if as_json:
             say(json.dumps({"output": str(written)}))
         elif not quiet:
             say(f"wrote {written}")
-        if open_page:
-            webbrowser.open(written.resolve().as_uri())
+        if open_page and not webbrowser.open(written.resolve().as_uri()):
+            remark(f"there is no browser to open; open {written} in one yourself")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import re
 from collections import Counter
@@ -11,9 +12,11 @@ from typing import Any
 
 from implicitmoments.samples.files.damage import brief
 
-__all__ = ["Choice", "Chosen", "choose_columns", "choose_numbers"]
+__all__ = ["Choice", "Chosen", "choose_columns", "choose_numbers", "find_column"]
 
 INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the labels of rows
+
+MOST_COMPARED = 1_000  # names, with one that was mistyped
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ def choose_columns(
     """
     given = {"y": choice.y, "counts": choice.sample_weight}
     others = {
-        column: _find(label, names, wanted, "sample_weight" if column == "counts" else column)
+        column: find_column(
+            label, names, wanted, "sample_weight" if column == "counts" else column
+        )
         for column, wanted in given.items()
         if wanted is not None
     }
@@ -74,13 +79,22 @@ def choose_columns(
                 "are written; write the file without them, or name the columns by columns="
             )
     else:
-        features = [_find(label, names, wanted, "columns") for wanted in _listed(choice.columns)]
+        features = [
+            find_column(label, names, wanted, "columns") for wanted in _listed(choice.columns)
+        ]
     chosen = Chosen(tuple(features), others)
     if not features:
         raise ValueError(
             f"no column of {label} is a feature, expected at least one of {brief(list(names))}"
         )
     asked, there = Counter(chosen.names), Counter(names)
+    for column, name in others.items():
+        if name in features:
+            what = "sample_weight" if column == "counts" else column
+            raise ValueError(
+                f"column {brief(name)!r} of {label} is asked for as a feature and as {what}; "
+                "leave it out of columns"
+            )
     for name in chosen.names:
         if asked[name] > 1 or there[name] > 1:
             raise ValueError(
@@ -103,7 +117,7 @@ def choose_numbers(label: str, width: int, columns: Any, taken: Iterable[int]) -
         chosen = [j for j in numbers if j not in taken]
     else:
         names = [str(j) for j in numbers]
-        chosen = [int(_find(label, names, j, "columns")) for j in _listed(columns)]
+        chosen = [int(find_column(label, names, j, "columns")) for j in _listed(columns)]
     if not chosen or len({*chosen, *taken}) != len([*chosen, *taken]):
         raise ValueError(
             f"columns {chosen} of {label} are features and {list(taken)} are not, expected at "
@@ -118,13 +132,14 @@ def _listed(columns: Any) -> list[Any]:
     return list(columns)
 
 
-def _find(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
+def find_column(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
+    """Return the name of a column by name or number; ``what`` asks for it."""
     if isinstance(wanted, str):
         if wanted in names:
             return wanted
         raise ValueError(
             f"{what} names column {wanted!r}, which {label} does not have; it has "
-            f"{brief(list(names))}"
+            f"{brief(list(names))}{_near(wanted, names)}"
         )
     try:
         return names[operator.index(wanted)]
@@ -137,3 +152,10 @@ def _find(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
             f"{what} is column {wanted}, and {label} has {len(names)} columns, expected a number "
             f"below that"
         ) from reason
+
+
+def _near(wanted: str, names: Sequence[str]) -> str:
+    """Return a question where a name was mistyped."""
+    by_letters = {name.lower(): name for name in names[:MOST_COMPARED]}
+    found = difflib.get_close_matches(wanted.lower(), by_letters, 1)
+    return f"; did you mean {brief(by_letters[found[0]])}?" if found else ""

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.samples.files.choice import Choice, Chosen, choose_columns
+from implicitmoments.samples.files.complete import source_of
 from implicitmoments.samples.files.damage import as_damage, brief
 from implicitmoments.samples.files.matrix import MatrixSource, float_type
 from implicitmoments.samples.files.optional import require
 from implicitmoments.samples.files.spool import Spool
 from implicitmoments.samples.files.table import empty_block, fill, is_number
 
-__all__ = ["open_csv"]
+__all__ = ["CsvFile", "open_csv"]
 
 # what Arrow says; rows are counted from 1 and with the line of names
 NO_NUMBER = re.compile(r"In CSV column #(\d+): Row #(\d+): .* invalid value '(.*)'", re.S)
@@ -32,37 +33,33 @@ MOST_COLUMNS = 2**16  # to guess the type of each Arrow takes 17 kB
 ADVICE = "write it again, as text in UTF-8 with names in the first line and a row in each other"
 
 
-def open_csv(path: Path, choice: Choice, dtype: Any = None) -> MatrixSource:
+def open_csv(
+    path: Path, choice: Choice, dtype: Any = None, *, drop_missing: bool = False
+) -> MatrixSource:
     """Parse a file into a temporary file of numbers, block by block, and read from that."""
-    file = _CsvFile(path)
+    file = CsvFile(path)
     chosen = choose_columns(str(path), file.names, file.not_numbers, choice)
     spool = Spool(
         str(path),
         float_type(np.dtype(np.float64), dtype),
         chosen.features if file.has_names else None,
+        first_line=1 + file.has_names,
+        drop_missing=drop_missing,
     )
     try:
         for batch in file.batches(chosen):
             block = empty_block(chosen, batch.num_rows, spool.dtype)
             fill(block, 0, batch, chosen)
             spool.append(block)
-        if not spool.n_rows:
+        if not spool.n_rows + spool.n_dropped:
             raise ValueError(f"{path} has no rows, expected at least one below the names")
-        points, others = spool.matrices()
-        return MatrixSource(
-            str(path),
-            points,
-            columns=others,
-            dtype=spool.dtype,
-            feature_names=spool.feature_names,
-            is_checked=True,
-        )
+        return source_of(spool)
     except BaseException:
         spool.close()
         raise
 
 
-class _CsvFile:
+class CsvFile:
     """A file of text whose first lines were looked at."""
 
     def __init__(self, path: Path) -> None:
@@ -107,6 +104,16 @@ class _CsvFile:
         }
         with self._told():
             yield from self._open(include_columns=list(chosen.names), column_types=types)
+
+    def texts(self, names: Sequence[str]) -> Any:
+        """Return record batches of some columns as text, from a file that is open at once."""
+        types = dict.fromkeys(names, self._pa.string())
+        with self._told():
+            return self._each(self._open(include_columns=list(names), column_types=types))
+
+    def _each(self, reader: Any) -> Any:
+        with self._told():
+            yield from reader
 
     def _front(self) -> bytes:
         """Return the beginning of the file, out of its packing."""
@@ -158,10 +165,13 @@ class _CsvFile:
             # as text at once: nanoseconds would become objects of pandas, if it is there
             column = column.cast(self._pa.timestamp(field.type.unit)).cast(self._pa.string())
         texts = [] if column is None else [str(cell) for cell in column.to_pylist()]
-        for row, text in enumerate(texts):
-            if not _are_numbers([text]) and text != "None":
-                return f"text, such as {brief(text)!r} in line {row + 1 + self.has_names}"
-        return f"entries of type {field.type}"
+        rows = [i for i, t in enumerate(texts) if t != "None" and not _are_numbers([t])]
+        if not rows:
+            return f"entries of type {field.type}"
+        such = f"such as {brief(texts[rows[0]])!r} in line {rows[0] + 1 + self.has_names}"
+        if len(rows) == len(texts):
+            return f"text, {such}"
+        return f"text in {len(rows):,} of the first {len(texts):,} cells, {such}"
 
 
 def _layout(front: bytes, path: Path) -> tuple[str, str]:

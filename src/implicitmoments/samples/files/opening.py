@@ -14,6 +14,7 @@ from implicitmoments.backends import Array, as_real_array, to_numpy
 from implicitmoments.samples.files.arrow import ArrowReader
 from implicitmoments.samples.files.choice import Choice, choose_numbers
 from implicitmoments.samples.files.chunks import ZarrMatrix
+from implicitmoments.samples.files.complete import complete_rows
 from implicitmoments.samples.files.csv_text import open_csv
 from implicitmoments.samples.files.matrix import Matrix, MatrixSource
 from implicitmoments.samples.files.npy import open_npy
@@ -45,6 +46,7 @@ def open_file(
     y: str | int | FilePath | Array | None = None,
     sample_weight: str | int | FilePath | Array | None = None,
     dtype: Any = None,
+    drop_missing: bool = False,
 ) -> FileSource:
     """Open the rows of a file, to be read in blocks.
 
@@ -64,11 +66,15 @@ def open_file(
         The column that says how often each row counts, likewise.
     dtype : data type, optional
         float32 or float64; by default float32 for features that are, and float64 for others.
+    drop_missing : bool
+        Leave out rows that lack a number, or hold one that is infinite: the others are written
+        to a temporary file. By default such rows are refused.
 
     Returns
     -------
     FileSource
-        With ``feature_names`` where the file has names. Close it, or use ``with``.
+        With ``feature_names`` where the file has names, and ``n_dropped``, how many rows were
+        left out. Close it, or use ``with``.
 
     Examples
     --------
@@ -87,8 +93,17 @@ def open_file(
             "arrays, and BlockSource blocks of rows"
         )
     if isinstance(path, list | tuple):
-        return _open_tables([_existing(one) for one in path], f"{len(path)} files", choice, dtype)
-    place = _existing(path)
+        parts, label = [_existing(one) for one in path], f"{len(path)} files"
+        source: FileSource = _open_tables(parts, label, choice, dtype)
+    else:
+        place = _existing(path)
+        if place.name.lower().endswith(CSV) and not place.is_dir():
+            return open_csv(place, choice, dtype, drop_missing=drop_missing)
+        source = _open_one(place, choice, dtype)
+    return complete_rows(source) if drop_missing else source
+
+
+def _open_one(place: Path, choice: Choice, dtype: Any) -> FileSource:
     if place.suffix.lower() == ".zarr" or zarr_description(place) is not None:
         return _open_matrix(place, choice, dtype)
     if place.is_dir():
@@ -100,8 +115,6 @@ def open_file(
         return _open_tables(parts, str(place), choice, dtype)
     if place.suffix.lower() == ".npy":
         return _open_matrix(place, choice, dtype)
-    if place.name.lower().endswith(CSV):
-        return open_csv(place, choice, dtype)
     return _open_tables([place], str(place), choice, dtype)
 
 

@@ -62,6 +62,7 @@ class FileSource(Source):
 
     n_rows: int
     feature_names: tuple[str, ...] | None
+    n_dropped: int = 0  # rows that were left out because a number is missing
 
     def __init__(
         self,
@@ -92,6 +93,16 @@ class FileSource(Source):
                 self._check(block, rows, new)
                 self._checked.add(rows)
         return block
+
+    @property
+    def label(self) -> str:
+        """What messages call the source."""
+        return self._label
+
+    def unchecked(self, rows: range) -> dict[str, Numbers]:
+        """Return the columns of rows as they are, with NaN where a number is missing."""
+        with self.reading():
+            return self._fetch(rows)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -161,20 +172,21 @@ def check_block(
     label: str,
     first_row: int,
     feature_names: Sequence[str] | None = None,
+    counted: str = "row",
 ) -> None:
     """Raise a ValueError that names the row, and the feature, where a number is missing."""
     x = block["x"]
     if not np.isfinite(x).all():
         _, feature = np.argwhere(~np.isfinite(x))[0]
         named = feature if feature_names is None else repr(feature_names[feature])
-        check_finite(x[:, feature], f"{label}: feature {named}", first_row)
+        check_finite(x[:, feature], f"{label}: feature {named}", first_row, counted)
     for name in set(block) - {"x"}:
-        check_finite(block[name], f"{label}: {_spoken(name)}", first_row)
+        check_finite(block[name], f"{label}: {_spoken(name)}", first_row, counted)
     if "counts" in block and (block["counts"] < 0).any():
         row = int(np.argmax(block["counts"] < 0))
         raise ValueError(
-            f"{label}: {_spoken('counts')} is {block['counts'][row]:g} in row {first_row + row}, "
-            "expected at least 0"
+            f"{label}: {_spoken('counts')} is {block['counts'][row]:g} in {counted} "
+            f"{first_row + row}, expected at least 0"
         )
 
 

@@ -1,0 +1,93 @@
+"""Columns that are typed, beside those of the model."""
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("typed", ["a,b", "b,a", "1,0", "0,1"])
+def test_names_of_the_model_are_matched_in_any_order(typed, call, data, models):
+    plain = call("score", models["regressions"], data / "lines.csv")
+    result = call("score", models["regressions"], data / "lines.csv", "--columns", typed)
+    assert (result.stdout, result.stderr) == (plain.stdout, "")
+
+
+def test_other_names_are_taken_in_the_order_given_and_told(call, data, models, tmp_path):
+    text = (data / "lines.csv").read_text().replace("a,b,price", "length,breadth,price", 1)
+    (tmp_path / "renamed.csv").write_text(text)
+    how = (models["regressions"], tmp_path / "renamed.csv", "--columns")
+    plain = call("score", models["regressions"], data / "lines.csv").stdout
+    result = call("score", *how, "length,breadth")
+    assert result.stdout == plain
+    assert result.stderr == (
+        "implicitmoments: note: --columns has other names than the model, and is taken in the "
+        "order given: length stands for a, breadth stands for b\n"
+    )
+    assert call("score", *how, "breadth,length").stdout != plain
+    assert call("score", *how, "length,breadth", "-q").stderr == ""
+
+
+def test_numbers_of_a_model_without_names_are_matched(call, data, tmp_path):
+    how = ("--target", "2", "-k", "2", "-o", tmp_path / "m.im")
+    assert call("fit", "regressions", data / "lines.npy", *how).exit_code == 0
+    asked = ("score", tmp_path / "m.im", data / "lines.npy", "--target", "2")
+    plain = call(*asked, "--columns", "0,1").stdout
+    result = call(*asked, "--columns", "1,0")
+    assert (result.stdout, result.stderr) == (plain, "")
+
+
+def test_numbers_of_an_array_stand_for_names_of_a_model(call, data, models):
+    how = (models["regressions"], data / "lines.npy", "--target", "2", "--columns")
+    result = call("score", *how, "1,0")
+    assert "column 1 stands for a, column 0 stands for b" in result.stderr
+    assert result.stdout != call("score", *how, "0,1").stdout
+
+
+def test_answers_for_each_row_match_columns_too(call, data, models):
+    how = ("predict", models["mixture"], data / "rows.csv")
+    assert call(*how, "--columns", "depth,height,width").stdout == call(*how).stdout
+
+
+def test_the_table_of_a_fit_says_which_columns_were_used(call, data, tmp_path):
+    result = call("fit", "mixture", data / "rows.csv", "-k", "3", "-o", tmp_path / "m.im")
+    assert "height, width, depth" in result.stdout
+    X = np.random.default_rng(0).normal(size=(300, 9))
+    np.save(tmp_path / "wide.npy", X)
+    result = call("fit", "mixture", tmp_path / "wide.npy", "-k", "1", "-o", tmp_path / "m.im")
+    assert "x0, x1, x2, x3, …, x8 (9)" in result.stdout
+
+
+def counted(data, path, first, name="customer"):
+    """Write rows.csv with a column that counts."""
+    head, *rows = (data / "rows.csv").read_text().splitlines()
+    lines = [f"{name},{head}", *(f"{first + i},{row}" for i, row in enumerate(rows))]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_column_that_numbers_the_rows_is_noted(call, data, tmp_path):
+    counted(data, tmp_path / "rows.csv", 2)
+    how = ("fit", "mixture", tmp_path / "rows.csv", "-k", "2", "-o", tmp_path / "m.im")
+    result = call(*how)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "implicitmoments: note: customer counts 2 … 2001 in steps of 1 and looks like a number of "
+        "the row; leave it out with --columns height,width,depth\n"
+    )
+    assert call(*how, "-q").stderr == ""
+    assert call(*how, "--columns", "height,customer").stderr == ""  # who types it, means it
+
+
+def test_columns_that_count_to_some_row_only_are_not_noted(call, data, tmp_path):
+    counted(data, tmp_path / "rows.csv", 1)
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    lines[-1] = "7," + lines[-1].split(",", 1)[1]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    how = ("fit", "mixture", tmp_path / "rows.csv", "-k", "2", "-o", tmp_path / "m.im")
+    assert call(*how).stderr == ""
+
+
+def test_what_sample_writes_beside_the_features_is_noted(call, models, tmp_path):
+    out = tmp_path / "drawn.csv"
+    assert call("sample", models["mixture"], "-n", "500", "--seed", "1", "-o", out).exit_code == 0
+    result = call("fit", "mixture", out, "-k", "3", "-o", tmp_path / "m.im")
+    assert "note: component looks like what predict and sample write" in result.stderr
+    assert "--columns height,width,depth" in result.stderr
