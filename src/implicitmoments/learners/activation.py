@@ -178,7 +178,8 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             Rows of a Source have a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where finished passes are kept: a fit that was interrupted goes on from there.
         progress : callable, optional

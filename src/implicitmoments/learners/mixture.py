@@ -154,7 +154,8 @@ class SphericalMixture(SphericalAnswers):
         X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts. Weights with a mean below 1 are scaled to a mean of 1.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional

@@ -145,7 +145,8 @@ class SphericalMixtureDensity(ExpandedDensity):
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional
@@ -168,10 +169,10 @@ class SphericalMixtureDensity(ExpandedDensity):
         check_is_fitted(self)
         return answer(self, X, self.hypothesis_.log_density)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn passes it)
-        """Return the mean logarithm of the density over rows."""
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Return the mean logarithm of the density over rows, weighted where weights are given."""
         check_is_fitted(self)
-        return mean_answer(self, X, self.hypothesis_.log_density)
+        return mean_answer(self, X, self.hypothesis_.log_density, None, sample_weight)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draw rows from the density by rejection.

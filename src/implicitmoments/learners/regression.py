@@ -157,7 +157,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
             A source has labels of its own, in a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional

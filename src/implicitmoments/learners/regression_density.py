@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.backends import Array, move_like
@@ -16,7 +15,7 @@ from implicitmoments.fitting.density.regression_density import (
 )
 from implicitmoments.fitting.density.regression_regime import describe_design
 from implicitmoments.learners.answers import answer, mean_answer
-from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.checks import check_flag, check_number, check_whole
 from implicitmoments.learners.density import ExpandedDensity
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.samples import Progress, RandomState, RowDraws, Source, Stream
@@ -171,7 +170,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         y : array of shape (n_samples,)
             Not of a source, which has labels of its own.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional
@@ -280,10 +280,8 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _options(self) -> RegressionOptions:
         """Check the parameters."""
         expansion = self._expansion(METHODS, HIGHEST_DEGREE)
-        for name in ("fit_intercept", "whiten"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
-        if self.method != "closed_form" and self.fit_intercept:
+        intercepts = check_flag("fit_intercept", self.fit_intercept)
+        if self.method != "closed_form" and intercepts:
             raise ValueError(
                 f"method={self.method!r} is for lines that meet at the mean of x; give "
                 "fit_intercept=False, or method='closed_form' for intercepts of their own"
@@ -296,8 +294,8 @@ class RegressionMixtureDensity(ExpandedDensity):
             )
         return RegressionOptions(
             noise=noise,
-            fit_intercept=bool(self.fit_intercept),
-            whiten=bool(self.whiten),
+            fit_intercept=intercepts,
+            whiten=check_flag("whiten", self.whiten),
             label_scale=check_number("label_scale", self.label_scale, 0.75, 10.0),
             **expansion,
         )

@@ -106,6 +106,8 @@ def open_file(
 
 
 def _existing(path: FilePath) -> Path:
+    if not os.fspath(path):  # the folder here, to pathlib
+        raise ValueError("the path is empty; give the path of a file, or '.' for the folder here")
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"there is no file {place}; the folder here is {Path.cwd()}")
