@@ -46,22 +46,22 @@ class SphericalMixtureClusterer(
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default 2
         The number k of components.
     variance : float, optional
         The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
         the covariance, which takes ``n_components <= n_features``.
-    order : int or "auto"
+    order : int or "auto", default "auto"
         The even order t of the test. ``"auto"``: that of 2, 4 and 6 with the smallest estimated
         error rates, as far as they are affordable.
-    n_landmarks : int or "auto"
+    n_landmarks : int or "auto", default "auto"
         Rows that are tested with one another; 40 a component, and at least 400, by default.
-    method : {"closed_form", "paper"}
+    method : {"closed_form", "paper"}, default "closed_form"
         ``"paper"`` estimates the moment by algorithm Implicit-Moment-Estimation and evaluates it
         with auxiliary draws: for comparison, it is slower and takes far more rows.
-    n_draws : int
+    n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` for each pair.
-    random_state : int, generator or None
+    random_state : int, generator or None, default None
         Of the pairs and landmarks.
 
     Attributes
@@ -83,6 +83,9 @@ class SphericalMixtureClusterer(
         of two means in units of :math:`\sigma`; ``doubt``, the part of the rows that would be put
         wrong if the means were known; ``within_variance``, the largest variance in a cluster over
         that of the noise; ``outliers``; ``n_landmarks``; ``notes``, in words.
+    n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where the columns of the rows have names.
 
     Notes
     -----
