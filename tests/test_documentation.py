@@ -8,6 +8,7 @@ import io
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 from operator import attrgetter
@@ -99,26 +100,40 @@ def test_a_name_that_does_not_exist_is_noticed():
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # a block of code, and the block of output that follows it, if one does
-SHOWN = re.compile(r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S)
+SHOWN = re.compile(r"^```(python|console)\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S)
+TYPED = {"tutorial.md"}  # commands on these pages find their files; those on others are examples
 
 
-def run_page(text, name="page"):
+def run_page(text, name="page", commands=False):
     """Run the blocks in one namespace; yield the line of each, what it printed and should have."""
     namespace = {"__name__": name}
     for block in SHOWN.finditer(text):
-        code, says = block.groups()
-        line = text.count("\n", 0, block.start(1))
+        kind, code, says = block.groups()
+        line = text.count("\n", 0, block.start(2))
         out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile("\n" * line + code, name, "exec"), namespace)
+        if kind == "python":
+            with contextlib.redirect_stdout(out):
+                exec(compile("\n" * line + code, name, "exec"), namespace)
+        elif commands:
+            for command in re.findall(r"^\$ implicitmoments (.*)$", code, re.M):
+                words = [sys.executable, "-m", "implicitmoments", *shlex.split(command)]
+                done = subprocess.run(words, capture_output=True, text=True, check=False)
+                assert done.returncode == 0, f"{command}: {done.stderr}"
         yield line + 1, out.getvalue(), says
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_code_on_a_page_prints_what_the_page_says(page):
-    for line, printed, says in run_page(page.read_text(), str(page)):
+def test_code_on_a_page_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    typed = page.name in TYPED
+    for line, printed, says in run_page(page.read_text(), str(page), commands=typed):
         if says is not None:
             assert printed == says, f"{page.name}, line {line}"
+
+
+@pytest.mark.parametrize("name", sorted(TYPED))
+def test_what_is_to_be_typed_stands_in_a_block(name):
+    assert re.findall(r"`im\.[\w.]+\(.*?`", (ROOT / "docs" / name).read_text()) == []
 
 
 def test_a_page_that_says_something_else_is_noticed():
@@ -126,10 +141,20 @@ def test_a_page_that_says_something_else_is_noticed():
     assert list(run_page(text)) == [(2, "", None), (6, "1\n", "2\n")]
 
 
+def test_a_command_that_fails_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "```console\n$ implicitmoments describe none.im\n```\n"
+    assert list(run_page(text)) == [(2, "", None)]
+    with pytest.raises(AssertionError, match=r"none\.im"):
+        list(run_page(text, commands=True))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_every_block_of_code_is_run(page):
     text = page.read_text()
-    assert text.count("```python") == len(SHOWN.findall(text))
+    kinds = [kind for kind, *_ in SHOWN.findall(text)]
+    assert kinds.count("python") == text.count("```python")
+    assert kinds.count("console") == text.count("```console")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.name for path in EXAMPLES])

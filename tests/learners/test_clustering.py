@@ -41,6 +41,37 @@ def test_it_finds_means_weights_and_labels():
     np.testing.assert_array_equal(model.predict(truth.vectors), order)
 
 
+def test_the_heaviest_comes_first():
+    X, truth = data(weights=[1, 2, 3, 4])
+    model = SphericalMixtureClusterer(4, random_state=0).fit(X)
+    assert np.all(np.diff(model.weights_) < 0)
+    np.testing.assert_allclose(model.weights_, truth.weights[::-1], atol=0.04)
+    np.testing.assert_allclose(model.means_, truth.vectors[::-1], atol=0.25)
+    np.testing.assert_array_equal(model.labels_, 3 - truth.labels)
+    np.testing.assert_array_equal(np.argmin(model.transform(X), axis=1), model.labels_)
+
+
+def test_rows_of_a_file_are_labelled_by_fit_predict(tmp_path):
+    X, _ = data(1_000)
+    np.save(tmp_path / "rows.npy", X)
+    model = SphericalMixtureClusterer(4, random_state=0)
+    labels = model.fit_predict(tmp_path / "rows.npy")
+    assert not hasattr(model, "labels_")
+    np.testing.assert_array_equal(labels, model.predict(X))
+    np.testing.assert_array_equal(labels, model.fit_predict(X))
+    with pytest.raises(TypeError, match="an iterator of blocks is used up"):
+        model.fit_predict(iter([{"x": X}]))
+
+
+def test_the_precision_of_rows_is_kept():
+    X, _ = data(1_000)
+    model = SphericalMixtureClusterer(4, random_state=0).fit(X.astype(np.float32))
+    assert model.means_.dtype == model.weights_.dtype == np.float32
+    assert isinstance(model.variance_, float)
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    assert model.transform(X).dtype == np.float64
+
+
 def test_it_is_repeatable_and_takes_rows_in_any_order():
     X, truth = data()
     labels = SphericalMixtureClusterer(4, random_state=3).fit_predict(X)

@@ -47,6 +47,15 @@ def test_it_fits_scores_and_samples():
     assert not np.array_equal(drawn, model.sample(321, random_state=1))
 
 
+def test_scores_are_weighted():
+    X = rows(500)
+    model = SphericalMixtureDensity(3, degree=2, random_state=0).fit(X)
+    weights = np.arange(500) % 3
+    mean = np.average(model.score_samples(X), weights=weights)
+    assert model.score(X, sample_weight=weights) == pytest.approx(mean)
+    assert abs(model.score(X) - mean) > 1e-4
+
+
 def test_units_do_not_matter():
     X = rows()
     model = SphericalMixtureDensity(3, degree=4, random_state=0).fit(X)

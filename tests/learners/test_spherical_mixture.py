@@ -114,6 +114,15 @@ def test_samples_have_the_moments_of_the_mixture(fitted):
         fitted.sample(0)
 
 
+def test_draws_have_a_seed_of_their_own(fitted):
+    one, other = fitted.sample(9, random_state=5), fitted.sample(9, random_state=6)
+    np.testing.assert_array_equal(one[0], fitted.sample(9, random_state=5)[0])
+    assert not np.array_equal(one[0], other[0])
+    np.testing.assert_array_equal(
+        fitted.sample(9)[0], fitted.sample(9, random_state=fitted.random_state)[0]
+    )
+
+
 def test_more_components_than_features():
     X, truth = make_spherical_mixture(20_000, 12, 6, radius=5.0, separation=3.5, random_state=1)
     model = im.SphericalMixture(12, random_state=0).fit(X)
@@ -276,7 +285,7 @@ def test_the_smallest_cases(data):
         ({"order": 4}, ValueError, "order is 1, 2, 3 or None"),
         ({"tol": -1.0}, ValueError, "tol is a number of at least 0"),
         ({"max_iter": 0}, ValueError, "max_iter is at least 1"),
-        ({"n_repairs": -1}, ValueError, "n_repairs is at least 1"),
+        ({"n_repairs": -1}, ValueError, "n_repairs is at least 0, got -1"),
         ({"block_rows": 0}, ValueError, "block_rows is at least 1"),
     ],
 )

@@ -1,5 +1,7 @@
 """Algorithm Implicit-Moment-Estimation: exact on exact moments, and what its analysis measures."""
 
+import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from implicitmoments import HermiteProblem, implicit_moments
 from implicitmoments.circuits import hermite, power, vector
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.models import PopulationProblem
+from implicitmoments.models import PopulationProblem, SphericalMixtureProblem
 from implicitmoments.moments.subspace import distances_to_truth, projected_moment
 from implicitmoments.projections import evaluate_dense
 from implicitmoments.samples import Truth
@@ -186,3 +188,16 @@ def test_progress_is_told_on_request():
     assert told[:3] == [("order 2", 40, 100), ("order 2", 80, 100), ("order 2", 100, 100)]
     assert told[-1] == ("order 2", 100, 100)
     assert {what for what, _, _ in told} == {"order 2", "order 4"}
+
+
+def test_a_result_is_told_in_one_line():
+    X, _ = make_spherical_mixture(2_000, 3, 6, radius=3.0, random_state=0)
+    problem = SphericalMixtureProblem(X)
+    for method, rows in (("closed_form", "2,000"), ("paper", r"[\d,]+")):
+        told = repr(implicit_moments(problem, n_components=3, order=4, method=method))
+        line = "<moments of order 4 in 6 features, 3 of 3 directions kept, noise floor "
+        assert told.startswith(line)
+        assert re.search(rf" [\d.e+-]+, {rows} rows>$", told)
+    one = exact(Truth([1.0], [[2.0]]), 2)
+    assert repr(one).startswith("<moments of order 2 in 1 feature, 1 of 1 directions kept")
+    assert repr(replace(one, stats={})).endswith("noise floor 0>")

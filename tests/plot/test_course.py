@@ -106,6 +106,11 @@ def test_why_there_are_no_spectra(fitted):
     assert "one component is nothing to be told apart" in why_not(im.plot.spectra, alone)
     many = im.SphericalMixture(50, n_repairs=0, tol=1e-3, random_state=0).fit(X[:, :2])
     assert "no moment of these rows could be read for 50 comp" in why_not(im.plot.spectra, many)
+    x = np.random.default_rng(0).normal(size=(500, 1))
+    y = np.where(np.arange(500) % 2, 2.0, -2.0) * x[:, 0] + 0.1 * np.sin(np.arange(500))
+    for one in (x, np.hstack([x, np.ones((500, 1))])):  # of which the second does not vary
+        lines = im.RegressionMixture(2, random_state=0).fit(one, y)
+        assert "a moment of one column is one number" in why_not(im.plot.spectra, lines)
     old = copy.copy(fitted["SphericalMixture"].model)
     old.stats_ = {name: value for name, value in old.stats_.items() if name != "ranks"}
     assert "fitted by an older version" in why_not(im.plot.spectra, old)

@@ -295,6 +295,12 @@ def test_what_is_refused(fitted):
         im.plot.spectra(im.SphericalMixture())
     with pytest.raises(TypeError, match="got LinearRegression"):
         im.plot.spectra(LinearRegression().fit(X, y))
+    means, rows, _ = fitted["SphericalMixture"]
+    for picture in (im.plot.components, im.plot.fit):
+        with pytest.raises(TypeError, match="SphericalMixture has none; got y of type Axes"):
+            picture(means, rows, new_axes())
+        with pytest.raises(TypeError, match="positional"):
+            picture(model, X, y, new_axes())
     pipeline = make_pipeline(im.RegressionMixture(2, random_state=0)).fit(X, y)
     with pytest.raises(TypeError, match="give the step"):
         im.plot.spectra(pipeline)

@@ -61,7 +61,7 @@ document.body.append(frame);
 def report(request, fitted, tmp_path_factory):
     model, X, y = fitted[request.param]
     folder = tmp_path_factory.mktemp("page")
-    write_report(model, X, y, folder / "report.html", date="2026-01-31")
+    write_report(model, X, y, path=folder / "report.html", date="2026-01-31")
     return model, folder
 
 

@@ -62,7 +62,7 @@ def pages(fitted, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     texts = {}
     for name, (model, X, y) in fitted.items():
-        path = write_report(model, X, y, folder / f"{name}.html", date="2026-01-31")
+        path = write_report(model, X, y, path=folder / f"{name}.html", date="2026-01-31")
         texts[name] = path.read_text("utf-8")
     return texts
 
@@ -145,11 +145,11 @@ def test_the_same_twice(fitted, tmp_path):
     model = copy.copy(model)
     model.random_state = None
     paths = [
-        write_report(model, X, y, tmp_path / f"{i}.html", date=datetime.date(2026, 1, 31))
+        write_report(model, X, y, path=tmp_path / f"{i}.html", date=datetime.date(2026, 1, 31))
         for i in range(2)
     ]
     assert paths[0].read_bytes() == paths[1].read_bytes()
-    today = write_report(model, X, y, tmp_path / "today.html").read_text("utf-8")
+    today = write_report(model, X, y, path=tmp_path / "today.html").read_text("utf-8")
     assert re.search(r"<footer><p>\d{4}-\d\d-\d\d\.", today)
 
 
@@ -206,7 +206,7 @@ def test_a_model_of_an_older_version_has_a_page(fitted, tmp_path):
     model, X, y = fitted["ActivationSumRegressor"]
     model = copy.copy(model)
     model.stats_ = {k: v for k, v in model.stats_.items() if k not in ("ranks", "moment_orders")}
-    text = write_report(model, X, y, tmp_path / "r.html").read_text("utf-8")
+    text = write_report(model, X, y, path=tmp_path / "r.html").read_text("utf-8")
     assert 'id="spectra"' not in text
     assert "older version" not in text
     assert Reader(text).faults == []
@@ -216,7 +216,7 @@ def test_a_saved_model_has_the_same_page(fitted, tmp_path):
     model, X, y = fitted["RegressionMixture"]
     im.save(model, tmp_path / "model")
     texts = [
-        write_report(each, X, y, tmp_path / "r.html", date="").read_bytes()
+        write_report(each, X, y, path=tmp_path / "r.html", date="").read_bytes()
         for each in (model, im.load(tmp_path / "model"))
     ]
     assert texts[0] == texts[1]
@@ -249,7 +249,7 @@ def test_the_title_and_what_is_beneath_it(fitted, tmp_path):
 def test_labels_are_named_wherever_they_are_told(fitted, tmp_path, name):
     model, X, y = fitted[name]
     named = pd.Series(y, name="units & <more>")
-    text = write_report(model, X, named, tmp_path / "r.html").read_text("utf-8")
+    text = write_report(model, X, named, path=tmp_path / "r.html").read_text("utf-8")
     shown = " ".join(Reader(text).text)
     assert Reader(text).faults == []
     assert "labels: units & <more>" in shown
@@ -272,7 +272,7 @@ def test_what_is_not_known_is_a_dash(tmp_path):
         (im.ActivationSumRegressor(n_components=1).fit(X, np.ones(200)), np.ones(200)),
     ]
     for model, labels in models:
-        text = write_report(model, X, labels, tmp_path / "r.html").read_text("utf-8")
+        text = write_report(model, X, labels, path=tmp_path / "r.html").read_text("utf-8")
         assert ">nan<" not in text
     assert "Fit against data" in text
 
@@ -288,7 +288,8 @@ def test_one_of_everything_is_said_in_the_singular(tmp_path):
         im.ActivationSumRegressor(n_components=1).fit(X, np.maximum(X[:, 0], 0)),
     ]
     for model in models:
-        text = write_report(model, X, y, tmp_path / "r.html").read_text("utf-8")
+        labels = None if hasattr(model, "means_") else y
+        text = write_report(model, X, labels, path=tmp_path / "r.html").read_text("utf-8")
         shown = " ".join(Reader(text).text)
         plural = r"\b1 (spherical|linear|component|column|activation|direction|line|row)\w*s\b"
         assert not re.search(plural, shown)
@@ -297,10 +298,18 @@ def test_one_of_everything_is_said_in_the_singular(tmp_path):
         assert "300 rows, 1 column" in shown
 
 
-def test_what_is_refused(fitted, tmp_path):
+def test_what_is_refused(fitted, tmp_path, monkeypatch):
     model, X, y = fitted["RegressionMixture"]
     with pytest.raises(ValueError, match="give the picture y too"):
         write_report(model, X, path=tmp_path / "r.html")
     with pytest.raises(ValueError, match="max_rows"):
-        write_report(model, X, y, tmp_path / "r.html", max_rows=-1)
+        write_report(model, X, y, path=tmp_path / "r.html", max_rows=-1)
+    monkeypatch.chdir(tmp_path)
+    means, rows, _ = fitted["SphericalMixture"]
+    with pytest.raises(
+        TypeError, match=r"y is for models with labels, .*given by name: ax=…, path"
+    ):
+        write_report(means, rows, "pos.html")
+    with pytest.raises(TypeError, match="positional"):
+        write_report(model, X, y, "pos.html")
     assert list(tmp_path.iterdir()) == []

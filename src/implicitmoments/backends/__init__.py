@@ -32,15 +32,23 @@ from implicitmoments.backends.namespace import (
     on_host,
     to_numpy,
 )
+from implicitmoments.backends.overflow import (
+    LARGEST,
+    check_squares,
+    quiet_overflow,
+    refuse_large,
+)
 from implicitmoments.backends.rows import share_rows
 
 __all__ = [
+    "LARGEST",
     "Array",
     "Floats",
     "Namespace",
     "as_real_array",
     "check_finite",
     "check_positive",
+    "check_squares",
     "cross_sums",
     "descending_eigh",
     "device_memory",
@@ -58,6 +66,8 @@ __all__ = [
     "orthonormality_defect",
     "outer_rows",
     "pair_rows",
+    "quiet_overflow",
+    "refuse_large",
     "share_rows",
     "softmax_rows",
     "to_numpy",

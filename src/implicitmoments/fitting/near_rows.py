@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.backends import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
 from implicitmoments.fitting.some_rows import counts_of
 from implicitmoments.samples import Block, MappedSource, Source, Sums, as_source
 
@@ -140,6 +140,7 @@ def _usual(source: Source, times: float | None, reach: float, labelled: bool) ->
     with np.errstate(over="ignore"):
         usual = np.linalg.norm((some - center) / scale, axis=1)
     middle = float(np.median(usual))
+    refuse_large("X", found=math.isinf(middle) and not labelled)
     if times is not None:
         return Reach(center, scale, times * middle, labelled)
     spread_of = 1.4826 * float(np.median(np.abs(usual - middle)))  # of a normal, its deviation

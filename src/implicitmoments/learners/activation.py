@@ -56,41 +56,41 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    activation : str, Activation or callable
+    activation : str, Activation or callable, default "relu"
         ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"abs"``, ``"square"``,
         ``"cos"``, :func:`~implicitmoments.models.cosine` with a frequency and a phase, or any
         function of an array; Hermite coefficients of the last by quadrature. Those with names
         run on arrays of every library; a function is called with arrays of that of the rows.
-    n_components : int or "auto"
+    n_components : int or "auto", default "auto"
         The number k of directions, or an upper bound of it. ``"auto"`` counts the directions
         that stand clear of the noise.
-    degree : int, "cv" or "epsilon"
+    degree : int, "cv" or "epsilon", default "cv"
         Of the polynomial. ``"cv"`` chooses on rows held out, up to 10, or up to 6 with
         ``refine``; ``"epsilon"`` takes what the tail bound of the theorem asks for.
-    epsilon : float
+    epsilon : float, default 0.1
         The theorem's :math:`\varepsilon`, relative to the sum of the weights: with
         ``degree="epsilon"``, the error that truncation may leave is half of it.
-    refine : bool
+    refine : bool, default True
         Read directions and weights off the moments and polish them by Gauss-Newton steps on the
         model itself. Predictions are then those of the network, unless the polynomial, fitted
         to a part of many rows, is expected to do better on new rows.
-    method : {"closed_form", "paper"}
+    method : {"closed_form", "paper"}, default "closed_form"
         How moments are estimated; ``"paper"`` is the paper's algorithm, with fresh rows and
         auxiliary noise in every step.
-    whiten : bool or "auto"
+    whiten : bool or "auto", default "auto"
         Estimate mean and covariance of the inputs and learn
         :math:`\sum_i w_i \sigma(v_i \cdot \Sigma^{-1/2} (x - m))`. ``"auto"`` does so unless the
         inputs are consistent with mean 0 and covariance I.
-    n_starts : int
+    n_starts : int, default 3
         Random starts of the polish, beside that of the moments.
-    max_iter : int
+    max_iter : int, default 100
         Steps of the polish.
-    tol : float
+    tol : float, default 1e-3
         The polish ends when a step lowers the mean squared error by less than this part of what
         fitting k d numbers takes away by chance: a step of ``tol * k * d / n_samples`` of it.
         Labels without noise are fitted to rounding nevertheless, since every step then takes
         away most of what is left.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
         Of the starts, and of the auxiliary draws of ``method="paper"``.
     block_rows : int, optional
         Rows held at a time.
@@ -117,8 +117,15 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
     conditions_ : Conditions
         The numbers of Theorem 4.7 for this activation and degree.
     stats_ : dict
-        What was measured, what was chosen, and ``"notes"`` in words.
+        ``hypothesis``, what ``predict`` uses, ``"network"`` or ``"polynomial"``, with
+        ``network_error`` and ``polynomial_error``, mean squared errors to be expected on new
+        rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
+        ``turns`` of the polynomial; ``loss_history``, ``converged``, ``n_starts`` and ``decoded``
+        of the network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
+        ``ranks`` and ``moment_orders`` of the moments; and ``notes``, words for the user.
     n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where the columns of the rows have names.
 
     Examples
     --------
@@ -178,7 +185,8 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             Rows of a Source have a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where finished passes are kept: a fit that was interrupted goes on from there.
         progress : callable, optional

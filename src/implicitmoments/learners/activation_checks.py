@@ -15,6 +15,7 @@ from implicitmoments.fitting.activation.conditions import (
     degree_for,
     largest_degree,
 )
+from implicitmoments.learners.checks import check_flag
 from implicitmoments.learners.warnings import AssumptionWarning
 from implicitmoments.models import Activation, as_activation
 
@@ -28,10 +29,11 @@ def check_parameters(estimator: Any) -> tuple[Activation, list[int]]:
     """Check what was typed, and return the degrees to be tried."""
     if estimator.method not in ("closed_form", "paper"):
         raise ValueError(f"method is 'closed_form' or 'paper', got {estimator.method!r}")
-    if estimator.whiten not in (True, False, "auto"):
+    if not isinstance(estimator.whiten, bool | np.bool_ | str):
+        raise TypeError(f"whiten is True, False or 'auto', got {estimator.whiten!r}")
+    if isinstance(estimator.whiten, str) and estimator.whiten != "auto":
         raise ValueError(f"whiten is True, False or 'auto', got {estimator.whiten!r}")
-    if estimator.refine not in (True, False):
-        raise ValueError(f"refine is True or False, got {estimator.refine!r}")
+    check_flag("refine", estimator.refine)
     for name, least in (("epsilon", np.finfo(float).tiny), ("tol", 0.0)):
         value = getattr(estimator, name)
         if not isinstance(value, Real) or not least <= float(value) < np.inf:

@@ -6,7 +6,17 @@ import math
 import numbers
 from typing import Any
 
-__all__ = ["check_method", "check_number", "check_unknowns", "check_variance", "check_whole"]
+import numpy as np
+
+__all__ = [
+    "check_flag",
+    "check_method",
+    "check_number",
+    "check_progress",
+    "check_unknowns",
+    "check_variance",
+    "check_whole",
+]
 
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
@@ -29,6 +39,22 @@ def check_number(name: str, value: Any, least: float, most: float = math.inf) ->
         upper = "" if most == math.inf else f" and at most {most:g}"
         raise ValueError(f"{name} is a finite number of at least {least:g}{upper}, got {value}")
     return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False; words for them, and 0 and 1, are refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is True or False, got {value!r}")
+    return bool(value)
+
+
+def check_progress(progress: Any) -> None:
+    """Raise for what cannot be called, however few the rows are."""
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            "progress is a function that is called as progress(what, rows_done, rows_total), or "
+            f"None; got {progress!r}"
+        )
 
 
 def check_unknowns(k: int, each: int, n_rows: int, what: str, unknowns: str) -> None:

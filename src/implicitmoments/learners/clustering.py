@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -45,22 +46,22 @@ class SphericalMixtureClusterer(
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default 2
         The number k of components.
     variance : float, optional
         The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
         the covariance, which takes ``n_components <= n_features``.
-    order : int or "auto"
+    order : int or "auto", default "auto"
         The even order t of the test. ``"auto"``: that of 2, 4 and 6 with the smallest estimated
         error rates, as far as they are affordable.
-    n_landmarks : int or "auto"
+    n_landmarks : int or "auto", default "auto"
         Rows that are tested with one another; 40 a component, and at least 400, by default.
-    method : {"closed_form", "paper"}
+    method : {"closed_form", "paper"}, default "closed_form"
         ``"paper"`` estimates the moment by algorithm Implicit-Moment-Estimation and evaluates it
         with auxiliary draws: for comparison, it is slower and takes far more rows.
-    n_draws : int
+    n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` for each pair.
-    random_state : int, generator or None
+    random_state : int, generator or None, default None
         Of the pairs and landmarks.
 
     Attributes
@@ -68,7 +69,8 @@ class SphericalMixtureClusterer(
     labels_ : array of int of shape (n_samples,)
         For arrays and data frames in memory; ``predict`` gives those of other rows.
     means_ : array of shape (n_clusters, n_features)
-        Means of the rows in each cluster; fewer than ``n_components`` where no more were found.
+        Means of the rows in each cluster, the heaviest first; fewer than ``n_components`` where
+        no more were found.
     weights_ : array of shape (n_clusters,)
     variance_ : float
     order_ : int or None
@@ -81,11 +83,17 @@ class SphericalMixtureClusterer(
         of two means in units of :math:`\sigma`; ``doubt``, the part of the rows that would be put
         wrong if the means were known; ``within_variance``, the largest variance in a cluster over
         that of the noise; ``outliers``; ``n_landmarks``; ``notes``, in words.
+    n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where the columns of the rows have names.
 
     Notes
     -----
     Rows are passed over five times, never held; of at most about a million of them the coordinates
     on the span of the means are held, for pairs and landmarks.
+
+    ``means_``, ``weights_`` and what :meth:`transform` returns have the precision of the rows,
+    float32 of float32. Sums over all rows are kept in float64, as is ``variance_``.
 
     Examples
     --------
@@ -135,7 +143,8 @@ class SphericalMixtureClusterer(
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional
@@ -165,6 +174,16 @@ class SphericalMixtureClusterer(
             self.labels_ = self.predict(X)
         tell(found.stats["notes"])
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+        """Cluster the rows and return the label of each, as :meth:`predict` does."""
+        if isinstance(X, Iterator):
+            raise TypeError(
+                "an iterator of blocks is used up by fit, and predict takes the rows again; give "
+                "both a fresh iterator"
+            )
+        self.fit(X, y, sample_weight)
+        return self.labels_ if "labels_" in vars(self) else self.predict(X)
 
     def predict(self, X: Any) -> Array:
         """Return for each row the component that is likeliest under the means and weights.

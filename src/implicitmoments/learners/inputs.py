@@ -20,6 +20,7 @@ from implicitmoments.backends import (
     namespace_of,
     to_numpy,
 )
+from implicitmoments.learners.checks import check_progress
 from implicitmoments.samples import (
     ArraySource,
     Block,
@@ -96,6 +97,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     progress : callable, optional
         Called as ``progress(what, rows_done, rows_total)``.
     """
+    check_progress(progress)
     with ExitStack() as stack:
         columns = (y if labelled else None, sample_weight)
         if _lies_elsewhere(X):

@@ -48,29 +48,29 @@ class SphericalMixture(SphericalAnswers):
 
     Parameters
     ----------
-    n_components : int or "auto"
+    n_components : int or "auto", default 2
         ``"auto"`` begins with the number of eigenvalues of the moment of order 4 above its
         noise, and adds and merges components while the Bayesian information criterion falls.
     variance : float, optional
         The variance of every component where it is known; estimated by default.
-    variance_type : {"shared", "separate"}
+    variance_type : {"shared", "separate"}, default "shared"
         One variance for all components, or one each. Moments and the first search share one
         either way.
     order : int, optional
         Read components off moments of orders 2r and 3r for r = ``order``, 1, 2 or 3; chosen by
         the number of components and features by default.
-    n_repairs : int
+    n_repairs : int, default 20
         The most repairs that are tried; 0 for none.
-    max_iter : int
+    max_iter : int, default 200
         The most EM iterations over all rows.
-    tol : float
+    tol : float, default 1e-7
         EM stops when the mean log-likelihood of a row rises by less.
-    max_components : int
+    max_components : int, default 50
         The most components that ``"auto"`` tries.
-    drop_outliers : bool
+    drop_outliers : bool, default True
         Leave out rows that lie far from the bulk and have too few neighbours to be a component;
         the likelihood would spend a component on each. ``stats_["outliers"]`` counts them.
-    random_state : int, generator or None
+    random_state : int, generator or None, default None
         Of samples of rows, of scattered starts and of :meth:`sample`.
     block_rows : int, optional
         Rows that are worked on at a time.
@@ -91,9 +91,19 @@ class SphericalMixture(SphericalAnswers):
         What was read off the moments, in standardised coordinates; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     stats_ : dict
-        What was measured, and under ``"notes"`` words for the user: ``"start"`` says whether
-        the fit began from ``"moments"`` or from ``"scattered"`` rows.
+        ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
+        moments told apart, and ``gap``, the k-th eigenvalue over its noise; ``moments_say``,
+        words on what they left open; ``repairs`` that raised the likelihood; ``outliers`` left
+        out; ``doubt``, the part of the rows that may be of another component than ``predict``
+        says; ``width_by_component``, the largest variance along a direction over what round
+        noise makes; ``spread_by_column``, standard deviations about the means; of ``"auto"``
+        ``sample_bic``, the criterion by the number of components, and ``spectral_components``,
+        where it began; ``groups`` fitted apart; ``mean_log_likelihood_history`` of EM;
+        ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments; after
+        ``partial_fit`` ``rows_seen``; and ``notes``, words for the user.
     n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where the columns of the rows have names.
 
     Examples
     --------
@@ -154,7 +164,8 @@ class SphericalMixture(SphericalAnswers):
         X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts. Weights with a mean below 1 are scaled to a mean of 1.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional

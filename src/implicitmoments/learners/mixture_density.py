@@ -35,35 +35,35 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default 2
         The number k of components, or a bound on it.
     variance : float, optional
         The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
         the covariance, which takes ``n_components <= n_features``.
-    degree : int, "cv" or "auto"
+    degree : int, "cv" or "auto", default "cv"
         Orders that are kept. ``"auto"``: as many as the tail bound of the theorem asks for at
         ``epsilon`` and the measured radius of the means, whether or not the rows can tell them.
         ``"cv"``: the even degree, at most two above that, with the largest likelihood of rows
         left out, in three folds, by the closed form.
-    epsilon : float
+    epsilon : float, default 0.05
         The total variation distance that is aimed at: half of it for truncation. It also sets
         what clipping may cost, 0.02 of it.
-    max_degree : int
+    max_degree : int, default 12
         The highest degree that ``"auto"`` and ``"cv"`` choose.
-    clip : float or "auto"
+    clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
         ``"auto"``: the least that costs no more than ``epsilon`` allows.
-    floor : float
+    floor : float, default 1e-6
         The least ratio to G. The paper has 0, with which ``score_samples`` is −inf where the
         polynomial is negative.
-    method : {"closed_form", "paper"}
+    method : {"closed_form", "paper"}, default "closed_form"
         ``"paper"`` estimates every order by algorithm Implicit-Moment-Estimation and evaluates it
         with auxiliary draws: for comparison, it takes far more rows.
-    n_draws : int
+    n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` at each point.
-    max_proposals : int
+    max_proposals : int, default 20_000_000
         The most proposals that ``sample`` makes before it gives up.
-    random_state : int, generator or None
+    random_state : int, generator or None, default None
 
     Attributes
     ----------
@@ -83,6 +83,9 @@ class SphericalMixtureDensity(ExpandedDensity):
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
         left out; ``scores`` of degrees that were compared; ``notes``; and after ``sample``
         ``proposals`` and ``acceptance_rate`` of the last call.
+    n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where the columns of the rows have names.
 
     Notes
     -----
@@ -145,7 +148,8 @@ class SphericalMixtureDensity(ExpandedDensity):
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional
@@ -168,10 +172,10 @@ class SphericalMixtureDensity(ExpandedDensity):
         check_is_fitted(self)
         return answer(self, X, self.hypothesis_.log_density)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn passes it)
-        """Return the mean logarithm of the density over rows."""
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Return the mean logarithm of the density over rows, weighted where weights are given."""
         check_is_fitted(self)
-        return mean_answer(self, X, self.hypothesis_.log_density)
+        return mean_answer(self, X, self.hypothesis_.log_density, None, sample_weight)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draw rows from the density by rejection.

@@ -71,20 +71,20 @@ class RegressionMixture(FittedSummary, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int or "auto"
+    n_components : int or "auto", default 2
         The number k of lines, with no more coefficients together than there are rows. ``"auto"``
         starts at the number of clear peaks and goes up or down while BIC falls.
-    noise : {"shared", "separate"}
+    noise : {"shared", "separate"}, default "shared"
         One standard deviation for all lines, or one for each.
-    fit_intercept : bool
+    fit_intercept : bool, default True
         Whether lines have intercepts.
-    max_components : int
+    max_components : int, default 30
         Lines that ``"auto"`` tries at most.
-    max_iter : int
+    max_iter : int, default 500
         Passes of EM over all rows.
-    tol : float
+    tol : float, default 1e-7
         EM ends when what is still to be gained in mean log-likelihood is estimated below it.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
         Of the points from which peaks are climbed.
 
     Attributes
@@ -104,8 +104,16 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         Passes of EM over all rows.
     converged_ : bool
     stats_ : dict
-        What was measured; ``"notes"`` in words.
+        ``n_rows``; ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
+        ``n_decoded``, starts from peaks and from moments; ``repairs`` that raised the likelihood;
+        ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
+        noise is a line that is missing; ``double_by_line``, how much each line looks like two;
+        ``bic_by_n_components`` of ``"auto"``; ``mean_log_likelihood_history`` of EM, in standard
+        units; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments, where
+        they were read; and ``notes``, words for the user.
     n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where the columns of the rows have names.
 
     Examples
     --------
@@ -157,7 +165,8 @@ class RegressionMixture(FittedSummary, BaseEstimator):
             A source has labels of its own, in a column ``y``.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional

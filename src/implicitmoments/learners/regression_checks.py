@@ -7,7 +7,7 @@ from typing import Any
 from implicitmoments.fitting.gaussianity import measure_gaussianity
 from implicitmoments.fitting.regression.em import Model
 from implicitmoments.fitting.regression.standard import Standard
-from implicitmoments.learners.checks import check_number, check_unknowns, check_whole
+from implicitmoments.learners.checks import check_flag, check_number, check_unknowns, check_whole
 from implicitmoments.samples import Source, Whitening
 
 __all__ = ["check_parameters", "missing_line", "most_lines", "words_for_user"]
@@ -26,7 +26,7 @@ def check_parameters(estimator: Any) -> tuple[int | None, Model]:
     check_whole("max_components", estimator.max_components, 1)
     check_number("tol", estimator.tol, 0.0)
     k, shared = estimator.n_components, estimator.noise == "shared"
-    model = Model(shared=shared, intercept=bool(estimator.fit_intercept))
+    model = Model(shared=shared, intercept=check_flag("fit_intercept", estimator.fit_intercept))
     if isinstance(k, str):
         if k != "auto":
             raise ValueError(f"n_components is a whole number or 'auto', got {k!r}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.backends import Array, move_like
@@ -16,7 +15,7 @@ from implicitmoments.fitting.density.regression_density import (
 )
 from implicitmoments.fitting.density.regression_regime import describe_design
 from implicitmoments.learners.answers import answer, mean_answer
-from implicitmoments.learners.checks import check_number, check_whole
+from implicitmoments.learners.checks import check_flag, check_number, check_whole
 from implicitmoments.learners.density import ExpandedDensity
 from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.samples import Progress, RandomState, RowDraws, Source, Stream
@@ -38,47 +37,47 @@ class RegressionMixtureDensity(ExpandedDensity):
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default 2
         The number k of components, or a bound on it.
     noise : float, optional
         The standard deviation of :math:`\nu`; estimated from the moments by default. It says how
         many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
-    fit_intercept : bool
+    fit_intercept : bool, default True
         Whether components have intercepts of their own. If not, all lines meet at the mean of x,
         odd orders are 0 and left out; and with ``whiten=False`` they meet at the origin.
-    whiten : bool
+    whiten : bool, default True
         Estimate the mean and covariance of x. If not, x is taken to be from N(0, I).
-    label_scale : float
+    label_scale : float, default 1.0
         The standard deviation of G along the residual of y, over that of the rows. Above 1 where
         some lines are much steeper than others: the expansion converges only for components whose
         residual varies less than twice as much as that of G.
-    degree : int, "cv" or "auto"
+    degree : int, "cv" or "auto", default "cv"
         Orders in (x, y) that are kept. ``"auto"``: as many as the tail bound asks for at
         ``epsilon`` and the measured noise, whether or not the rows can tell them. ``"cv"``: the
         even degree, at most two above that, with the largest likelihood of rows left out, in
         three folds.
-    epsilon : float
+    epsilon : float, default 0.05
         The total variation distance that is aimed at: half of it for truncation. It also sets
         what clipping may cost, 0.02 of it.
-    max_degree : int
+    max_degree : int, default 12
         The highest degree that ``"auto"`` and ``"cv"`` choose.
-    clip : float or "auto"
+    clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
         ``"auto"``: the least that costs no more than ``epsilon`` allows.
-    floor : float
+    floor : float, default 1e-6
         The least ratio to G. The paper has 0, with which ``score_samples`` is −inf where the
         polynomial is negative.
-    method : {"closed_form", "contracted", "paper"}
+    method : {"closed_form", "contracted", "paper"}, default "closed_form"
         ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that all of
         them share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by
         the closed form, and contracts them to coefficients by the sum of the proof. ``"paper"``
         does so with algorithm Implicit-Moment-Estimation and auxiliary draws: for comparison. The
         last two take ``fit_intercept=False``.
-    n_draws : int
+    n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` at each point.
-    max_proposals : int
+    max_proposals : int, default 20_000_000
         The most proposals that ``sample`` makes before it gives up.
-    random_state : int, generator or None
+    random_state : int, generator or None, default None
 
     Attributes
     ----------
@@ -103,6 +102,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
         left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``notes``; and
         after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
+    n_features_in_ : int
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        Where the columns of the rows have names.
 
     Notes
     -----
@@ -171,7 +173,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         y : array of shape (n_samples,)
             Not of a source, which has labels of its own.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts.
+            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
+            scaled to a mean of 1.
         checkpoint : path, optional
             Where a long fit keeps what it has done, to go on from there.
         progress : callable, optional
@@ -280,10 +283,8 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _options(self) -> RegressionOptions:
         """Check the parameters."""
         expansion = self._expansion(METHODS, HIGHEST_DEGREE)
-        for name in ("fit_intercept", "whiten"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
-        if self.method != "closed_form" and self.fit_intercept:
+        intercepts = check_flag("fit_intercept", self.fit_intercept)
+        if self.method != "closed_form" and intercepts:
             raise ValueError(
                 f"method={self.method!r} is for lines that meet at the mean of x; give "
                 "fit_intercept=False, or method='closed_form' for intercepts of their own"
@@ -296,8 +297,8 @@ class RegressionMixtureDensity(ExpandedDensity):
             )
         return RegressionOptions(
             noise=noise,
-            fit_intercept=bool(self.fit_intercept),
-            whiten=bool(self.whiten),
+            fit_intercept=intercepts,
+            whiten=check_flag("whiten", self.whiten),
             label_scale=check_number("label_scale", self.label_scale, 0.75, 10.0),
             **expansion,
         )

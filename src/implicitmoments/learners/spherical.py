@@ -27,7 +27,7 @@ from implicitmoments.fitting.spherical.sample import rows_a_block
 from implicitmoments.learners.answers import answer
 from implicitmoments.learners.inputs import open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
-from implicitmoments.samples import Block, Sums, as_seed
+from implicitmoments.samples import Block, RandomState, Sums, as_seed
 
 __all__ = ["SphericalAnswers"]
 
@@ -58,12 +58,14 @@ class SphericalAnswers(FittedSummary, DensityMixin, BaseEstimator):
         found = self._total(X, sample_weight)
         return float(found["log_likelihood"]) / float(found["mass"])
 
-    def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
         """Draw rows from the mixture.
 
         Parameters
         ----------
         n_samples : int
+        random_state : int, generator or None
+            That of the estimator by default.
 
         Returns
         -------
@@ -73,7 +75,8 @@ class SphericalAnswers(FittedSummary, DensityMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_positive("n_samples", n_samples)
-        rng = np.random.default_rng(as_seed(self.random_state))
+        chosen = self.random_state if random_state is None else random_state
+        rng = np.random.default_rng(as_seed(chosen))
         mixture = self._mixture()
         labels = np.repeat(np.arange(mixture.k), rng.multinomial(n_samples, mixture.weights))
         deviations = np.sqrt(mixture.variances)[labels][:, None]

@@ -10,7 +10,7 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.backends import check_positive, namespace_of
-from implicitmoments.learners.checks import check_variance
+from implicitmoments.learners.checks import check_flag, check_variance, check_whole
 from implicitmoments.samples import Block, MappedSource, Source
 
 __all__ = ["check_enough", "check_parameters", "in_one_unit"]
@@ -27,9 +27,10 @@ def check_parameters(model: Any) -> None:
         check_positive("n_components", model.n_components)
     for name in ("max_iter", "max_components"):
         check_positive(name, getattr(model, name))
-    for name, unset in (("block_rows", None), ("n_repairs", 0)):
-        if getattr(model, name) != unset:
-            check_positive(name, getattr(model, name))
+    if model.block_rows is not None:
+        check_positive("block_rows", model.block_rows)
+    check_whole("n_repairs", model.n_repairs, 0)
+    check_flag("drop_outliers", model.drop_outliers)
     if not (isinstance(model.tol, float | int) and math.isfinite(model.tol) and model.tol >= 0):
         raise ValueError(f"tol is a number of at least 0, got {model.tol!r}")
     if model.order not in (None, 1, 2, 3):

@@ -34,7 +34,7 @@ __all__ = ["ClosedFormMoments", "ImplicitMoments", "PaperMoments", "Run"]
 HERMITE_NUMBERS = 2**22
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImplicitMoments(ABC):
     """A moment tensor in compressed form.
 
@@ -55,6 +55,8 @@ class ImplicitMoments(ABC):
     >>> from implicitmoments.models import SphericalMixtureProblem
     >>> X, _ = make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
     >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=3, order=4)
+    >>> moments
+    <moments of order 4 in 6 features, 3 of 3 directions kept, noise floor 0.34, 20,000 rows>
     >>> moments.hermite(X[:5]).shape, len(moments.spectra)
     ((5,), 2)
     >>> moments.components()
@@ -66,6 +68,17 @@ class ImplicitMoments(ABC):
     order: int
     stats: Mapping[str, Any]
     view: View | None
+
+    def __repr__(self) -> str:
+        d = self.problem.n_features
+        told = [f"<moments of order {self.order} in {d} feature{'s' * (d != 1)}"]
+        if self.steps:
+            last = self.steps[-1]
+            told.append(f"{last.rank} of {last.asked} directions kept")
+            told.append(f"noise floor {last.floor:.2g}")
+        if "rows_used" in self.stats:
+            told.append(f"{self.stats['rows_used']:,} rows")
+        return ", ".join(told) + ">"
 
     @property
     @abstractmethod
@@ -213,7 +226,7 @@ class Run:
     etas: Floats | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PaperMoments(ImplicitMoments):
     """The moment of order m by the paper's algorithm.
 
@@ -290,7 +303,7 @@ class PaperMoments(ImplicitMoments):
             )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClosedFormMoments(ImplicitMoments):
     """The moments of all orders up to m by the closed form.
 

@@ -42,7 +42,7 @@ INNER = (0.002, 0.998)  # quantiles of rows between which histograms are drawn
 
 
 def fit(
-    model: Any, X: Any, y: Any = None, ax: Axes | None = None, *, max_rows: int = MOST_ROWS
+    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = MOST_ROWS
 ) -> Axes:
     """Draw the model against the rows.
 
@@ -59,6 +59,7 @@ def fit(
     model : fitted estimator
     X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
     y : array of shape (n_samples,), where the model has labels
+        Refused where it has none.
     ax : matplotlib.axes.Axes, optional
         Drawn on, instead of a new figure.
     max_rows : int

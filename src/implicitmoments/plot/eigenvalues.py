@@ -118,4 +118,6 @@ def _why(model: Any, stats: dict[str, Any]) -> str:
     k = getattr(model, "n_components_", model.n_components)
     if k == 1:
         return "one component is nothing to be told apart"
+    if stats.get("n_varying", model.n_features_in_) == 1:
+        return f"a moment of one column is one number, which does not tell {k} components apart"
     return f"no moment of these rows could be read for {k} components"

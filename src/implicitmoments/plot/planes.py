@@ -45,7 +45,7 @@ BINS = 40
 
 
 def components(
-    model: Any, X: Any, y: Any = None, ax: Axes | None = None, *, max_rows: int = MOST_ROWS
+    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = MOST_ROWS
 ) -> Axes:
     """Draw rows and components in two dimensions.
 
@@ -62,6 +62,7 @@ def components(
     model : fitted estimator
     X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
     y : array of shape (n_samples,), where the model has labels
+        Refused where it has none.
     ax : matplotlib.axes.Axes, optional
         Drawn on, instead of a new figure.
     max_rows : int

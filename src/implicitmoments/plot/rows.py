@@ -90,6 +90,11 @@ def some_rows(model: Any, X: Any, y: Any, max_rows: int) -> Some:
     if isinstance(X, Some):
         return X.thinned(max_rows)
     labelled = isinstance(model, LABELLED)
+    if y is not None and not labelled:
+        raise TypeError(
+            f"y is for models with labels, and {type(model).__name__} has none; got y of type "
+            f"{type(y).__name__}. What comes after the rows is given by name: ax=…, path=…"
+        )
     if labelled and y is None and hasattr(X, "__array__"):
         raise ValueError(
             f"{type(model).__name__} is fitted to rows with labels; give the picture y too"

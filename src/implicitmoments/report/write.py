@@ -21,8 +21,8 @@ def write_report(
     model: Any,
     X: Any,
     y: Any = None,
-    path: str | os.PathLike[str] = "report.html",
     *,
+    path: str | os.PathLike[str] = "report.html",
     title: str | None = None,
     subtitle: str | None = None,
     date: calendar | str | None = None,
@@ -39,6 +39,7 @@ def write_report(
     model : fitted estimator
     X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
     y : array of shape (n_samples,), where the model has labels
+        Refused where it has none.
     path : path
         Replaced at once when the page is complete.
     title : str, optional

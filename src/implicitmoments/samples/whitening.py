@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    check_squares,
+    move_like,
+    namespace_of,
+    quiet_overflow,
+    to_numpy,
+)
 from implicitmoments.samples.draws import RowDraws, Stream
 from implicitmoments.samples.fold import Block, Sums
 from implicitmoments.samples.sources import CountedSource, Source
@@ -70,6 +78,7 @@ class Whitening:
         first = to_numpy(source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"])[0]
         first = first.astype(np.float64)
         sums = source.fold(_Second(first), range(n), BLOCK_ROWS, what="mean and covariance")
+        check_squares("X", sums["square"])
         mass = float(sums["mass"])
         mean = to_numpy(sums["total"]) / mass
         square = to_numpy(sums["square"]) / mass
@@ -111,6 +120,7 @@ class _Second:
 
     about: Floats
 
+    @quiet_overflow
     def __call__(self, block: Block, rows: range) -> Sums:
         x = block["x"]
         xp = namespace_of(x)

@@ -93,6 +93,7 @@ def fit_clusters(source: Source, how: ClusterOptions) -> ClusterFit:
     found = Components(means, np.full(len(means), 1.0 / len(means)), span.variance)
     for _ in range(2):
         found = move_means(rows, found)
+    found = found.heaviest_first()
     within = spread_within(rows, found, span)
     stats: dict[str, Any] = {
         "method": how.method,

@@ -43,6 +43,11 @@ class Components:
         """The middle of the means: rounding is that of distances, not of coordinates."""
         return np.asarray(np.mean(self.means, axis=0))
 
+    def heaviest_first(self) -> Components:
+        """Return the components sorted by weight, from the largest down."""
+        order = np.argsort(-self.weights, kind="stable")
+        return Components(self.means[order], self.weights[order], self.variance)
+
     def scores(self, X: Array) -> Array:
         """Return posterior log-probabilities of components (n, k), up to a number a row."""
         moved = self.means - self.origin

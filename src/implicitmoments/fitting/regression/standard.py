@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Floats, namespace_of, to_numpy
+from implicitmoments.backends import (
+    Floats,
+    check_squares,
+    namespace_of,
+    quiet_overflow,
+    to_numpy,
+)
 from implicitmoments.fitting.regression.features import FeatureRows
 from implicitmoments.fitting.regression.likelihood import Lines
 from implicitmoments.samples import Block, MappedSource, Source, Sums, Whitening
@@ -79,10 +85,12 @@ def standardise(source: Source, *, intercept: bool) -> Standard:
     if intercept:
         whitening = Whitening.of(source, reduce=True)
         sums = source.fold(_Labels(), rows, BLOCK_ROWS, what="mean of the labels")
+        check_squares("y", sums["square"])
         center = float(sums["total"]) / float(sums["mass"])
     else:
         whitening = _about_zero(source)
     sums = source.fold(_Labels(center), rows, BLOCK_ROWS, what="spread of the labels")
+    check_squares("y", sums["square"])
     mass = float(sums["mass"])
     spread = math.sqrt(float(sums["square"]) / mass)
     constant = spread <= ROUNDING * max(abs(center), spread, np.finfo(float).tiny)
@@ -95,6 +103,7 @@ class _Labels:
 
     center: float = 0.0
 
+    @quiet_overflow
     def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
         xp = namespace_of(block["y"])
         y = xp.astype(block["y"], xp.float64) - self.center
@@ -106,6 +115,7 @@ class _Labels:
         }
 
 
+@quiet_overflow
 def _second_moment(block: Block, rows: range) -> Sums:
     """Sum products of the points, in double precision."""
     xp = namespace_of(block["x"])
@@ -121,6 +131,7 @@ def _about_zero(source: Source) -> Whitening:
     """Return the map to points whose second moment is I, without moving them."""
     rows = range(source.n_rows or 0)
     sums = source.fold(_second_moment, rows, BLOCK_ROWS, what="second moment")
+    check_squares("X", sums["square"])
     values, vectors = np.linalg.eigh(to_numpy(sums["square"]) / float(sums["mass"]))
     varying = values > SMALLEST_MOMENT * values[-1]
     if values[-1] <= 0:

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.fitting.spherical.placing import LARGEST, refuse_large
+from implicitmoments.backends import (
+    LARGEST,
+    Array,
+    Floats,
+    move_like,
+    namespace_of,
+    refuse_large,
+    to_numpy,
+)
 from implicitmoments.fitting.spherical.reader import Reader
 from implicitmoments.fitting.spherical.rows import Census, Rows
 from implicitmoments.fitting.spherical.sample import FAR_OUT, Sample, rows_a_block
@@ -124,7 +131,7 @@ def take_census(rows: Rows, near: Near | None = None, k: int = 1) -> tuple[Rows,
         what="counting rows",
     )
     found = {name: float(value) for name, value in found.items()}
-    refuse_large(found["large"] > 0)
+    refuse_large("X", found=found["large"] > 0)
     there, out = round(found["there"]), round(found["out"])
     if out == 0 or found["far"] > MOST_FAR * there or there - out < k:
         known = Census(there, found["total"], found["squares"])

@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from implicitmoments.backends import move_like, to_numpy
+from implicitmoments.backends import LARGEST, move_like, refuse_large, to_numpy
 from implicitmoments.fitting.spherical.rows import MOST_PICKED, Rows
 from implicitmoments.samples import ArraySource, Source
 
-__all__ = ["LARGEST", "count_rows", "in_memory", "place_rows"]
+__all__ = ["count_rows", "in_memory", "place_rows"]
 
 COUNTED = 8_000  # rows up to which equal ones are counted
 PROBED = 10_000  # rows from which the centre and the unit of length are taken
 RESOLUTION = 1e-9  # of lengths, relative to the centre: below it points are one point
-LARGEST = 1e150  # a square of more does not fit a double
 
 
 def count_rows(source: Source) -> Source:
@@ -57,7 +56,7 @@ def place_rows(rows: Rows) -> Rows:
     if len(probe) == 0:
         return rows
     largest = float(np.abs(probe).max())
-    refuse_large(largest > LARGEST)
+    refuse_large("X", found=largest > LARGEST)
     # a centre that the precision of the rows can hold
     center = to_numpy(move_like(np.median(probe, axis=0), rows.like)).astype(np.float64)
     size = float(np.abs(center).max())
@@ -68,9 +67,3 @@ def place_rows(rows: Rows) -> Rows:
     squares = np.mean((spread / unit) ** 2, axis=1)  # no overflow, whatever the unit
     typical = float(np.median(squares)) or float(np.mean(squares))
     return replace(rows, center=center, scale=unit * float(np.sqrt(typical)))
-
-
-def refuse_large(found: bool) -> None:
-    """Raise where entries were found whose squares overflow."""
-    if found:
-        raise ValueError(f"X holds entries above {LARGEST:g}, whose squares overflow; rescale X")

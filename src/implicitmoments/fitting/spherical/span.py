@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.backends import (
+    Array,
+    Floats,
+    check_squares,
+    move_like,
+    namespace_of,
+    quiet_overflow,
+    to_numpy,
+)
 from implicitmoments.samples import (
     Block,
     MappedSource,
@@ -115,6 +123,7 @@ def find_span(
         first = source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"]
         about = np.asarray(to_numpy(first)[0], dtype=np.float64)
     sums = source.fold(_Second(about), range(n), BLOCK_ROWS, what="mean and covariance")
+    check_squares("X", sums["square"])
     mass, there = float(sums["mass"]), int(sums["there"])
     mean = to_numpy(sums["total"]) / mass
     covariance = to_numpy(sums["square"]) / mass - np.outer(mean, mean)
@@ -132,6 +141,7 @@ class _Second:
 
     about: Floats
 
+    @quiet_overflow
     def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
         xp, counts = namespace_of(block["x"]), block.get("counts")
         x = xp.astype(block["x"], xp.float64, copy=False)

@@ -119,6 +119,8 @@ def _open_one(place: Path, choice: Choice, dtype: Any) -> FileSource:
 
 
 def _existing(path: FilePath) -> Path:
+    if not os.fspath(path):  # the folder here, to pathlib
+        raise ValueError("the path is empty; give the path of a file, or '.' for the folder here")
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"there is no file {place}; the folder here is {Path.cwd()}")
