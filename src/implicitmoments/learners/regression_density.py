@@ -55,8 +55,9 @@ class RegressionMixtureDensity(ExpandedDensity):
     degree : int, "cv" or "auto"
         Orders in (x, y) that are kept. ``"auto"``: as many as the tail bound asks for at
         ``epsilon`` and the measured noise, whether or not the rows can tell them. ``"cv"``: the
-        even degree, at most two above that, with the largest likelihood of rows left out, in
-        three folds.
+        even degree with the largest likelihood of rows left out, in three folds, among those up
+        to two above that and higher ones while the likelihood rises by more than its standard
+        error.
     epsilon : float
         The total variation distance that is aimed at: half of it for truncation. It also sets
         what clipping may cost, 0.02 of it.
@@ -101,8 +102,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         degree that the bound asks for, or None above 200; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``notes``; and
-        after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
+        left out; ``scores`` of degrees that were compared, and ``still_rising``, whether
+        the highest of them was clearly better than the one before; ``n_coefficients``;
+        ``notes``; and after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
 
     Notes
     -----

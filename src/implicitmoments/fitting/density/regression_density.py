@@ -19,6 +19,8 @@ from implicitmoments.fitting.density.clipped_density import (
     probe_gaussian,
 )
 from implicitmoments.fitting.density.degree import (
+    NOT_COMPARED,
+    Compared,
     Scorer,
     clipped_on,
     held_out_scores,
@@ -154,7 +156,7 @@ def fit_regression_density(
     frame, spectrum = _frame(rows, how)
     share, squared = _noise(rows, frame, how)
     bound = partial(tail_bound, squared, share)
-    degree, scores = _choose_degree(rows, bound, how)
+    degree, compared = _choose_degree(rows, bound, how)
     enough = least_degree(bound, how.epsilon, MOST_ORDERS)
     expansion = _expand(rows, frame, degree, share, how)
     ratios = evaluate_rows(expansion, frame, rows, how.seed)
@@ -178,7 +180,8 @@ def fit_regression_density(
         "rows_used": near.n_rows,
         "rows_counted": near.n_rows * ratios.evenness,
         "outliers": near.n_far,
-        "scores": scores,
+        "scores": compared.scores,
+        "still_rising": compared.rising,
     }
     if spectrum is not None:
         floor = _floor(spectrum, stats["rows_counted"])
@@ -248,12 +251,12 @@ def _expand(
 
 def _choose_degree(
     rows: Source, bound: Callable[[int], float], how: RegressionOptions
-) -> tuple[int, dict[int, float]]:
+) -> tuple[int, Compared]:
     if isinstance(how.degree, int):
-        return how.degree, {}
+        return how.degree, NOT_COMPARED
     enough = least_degree(bound, how.epsilon, how.max_degree)
     if how.degree == "auto" or how.k == 1:
-        return enough, {}
+        return enough, NOT_COMPARED
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
 
     def fit(kept: Source) -> Scorer:
@@ -268,6 +271,6 @@ def _choose_degree(
 
         return scorer
 
-    scores = held_out_scores(fit, rows, degrees, fewest=how.k + rows.n_features + 1)
-    by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
-    return degrees[int(np.argmax(scores))], by_degree
+    fewest = how.k + rows.n_features + 1
+    compared = held_out_scores(fit, rows, degrees, fewest=fewest, highest=how.max_degree)
+    return compared.best, compared
