@@ -354,27 +354,3 @@ def test_it_works_in_pipelines_and_searches():
     search = GridSearchCV(model_of(), {"degree": [2, 4]}, cv=2, error_score="raise")
     assert search.fit(X, y).best_params_["degree"] in (2, 4)
     assert clone(search.best_estimator_).n_components == 3
-
-
-def lines_with_intercepts(n, c, seed=0):
-    """Return rows, labels, and the logarithm of their density: lines ±(c + x/2)."""
-    rng = np.random.default_rng(seed)
-    sign = np.where(rng.integers(0, 2, n), 1.0, -1.0)
-    X = rng.normal(size=(n, 2))
-    y = sign * (c + X[:, 0] / 2) + rng.normal(size=n)
-    middle = c + X[:, 0] / 2
-    logs = np.logaddexp(-((y - middle) ** 2) / 2, -((y + middle) ** 2) / 2) - np.log(2)
-    return X, y, logs - (X**2).sum(axis=1) / 2 - 1.5 * np.log(2 * np.pi)
-
-
-def test_degrees_go_on_where_intercepts_differ():
-    X, y, _ = lines_with_intercepts(50_000, 1.0)
-    fresh = lines_with_intercepts(20_000, 1.0, seed=1)
-    model = RegressionMixtureDensity(2, random_state=0).fit(X, y)
-    low = RegressionMixtureDensity(2, degree=6, random_state=0).fit(X, y)
-    apart, far = (
-        np.maximum(0, 1 - np.exp(m.score_samples(*fresh[:2]) - fresh[2])).mean()
-        for m in (model, low)
-    )
-    assert model.degree_ > 6
-    assert apart < 0.02 < far

@@ -83,7 +83,8 @@ class SphericalMixtureDensity(ExpandedDensity):
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
         left out; ``scores`` of degrees that were compared, and ``still_rising``, whether the
-        highest of them was clearly better than the one before; ``notes``; and after ``sample``
+        highest of them was clearly better than the one before, by ``last_rise``;
+        ``notes``; and after ``sample``
         ``proposals`` and ``acceptance_rate`` of the last call.
 
     Notes

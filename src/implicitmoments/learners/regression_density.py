@@ -99,16 +99,19 @@ class RegressionMixtureDensity(ExpandedDensity):
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
         ``truncation_error``, the tail bound at the degree used; ``degree_for_epsilon``, the
-        degree that the bound asks for, or None above 200; ``normalizer_error``, a standard error;
+        degree that the bound asks for, or None above 200, both left out where
+        ``intercepts_differ``: the bound is for lines that meet at the mean of x, and takes a
+        spread of intercepts for noise; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
         left out; ``scores`` of degrees that were compared, and ``still_rising``, whether
-        the highest of them was clearly better than the one before; ``n_coefficients``;
-        ``notes``; and after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
+        the highest of them was clearly better than the one before, by ``last_rise``;
+        ``n_coefficients``; ``notes``; and after ``sample`` ``proposals`` and ``acceptance_rate``
+        of the last call.
 
     Notes
     -----
-    Rows are passed over, never held: 8 + degree/4 times, and more often to compare degrees. The
+    Rows are passed over, never held: 9 + degree/4 times, and more often to compare degrees. The
     clip, ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples

@@ -32,6 +32,7 @@ __all__ = [
     "clipped_on",
     "cross_validated_scores",
     "degree_for",
+    "describe_climb",
     "held_out_scores",
     "least_degree",
     "truncation_error",
@@ -45,6 +46,7 @@ LARGEST_EXPONENT = 700.0  # of a float
 TINY = float(np.finfo(np.float64).tiny)
 # ratios below this count as this: one row where a polynomial dips below 0 decides nothing
 LEAST_RATIO = 0.01
+FAR_OFF = 0.05  # total variation of a last step that is worth words
 
 
 def truncation_error(squared_radius: float, degree: int) -> float:
@@ -99,6 +101,25 @@ class Compared:
     def rising(self) -> bool:
         """Whether the highest degree is clearly better than the one before."""
         return self.rise > self.error
+
+
+def describe_climb(stats: dict[str, Any], max_degree: int) -> list[str]:
+    r"""Say that degrees ended at the highest allowed while rows left out clearly liked more.
+
+    Were the density of the higher degree the truth, a rise by r would be the divergence of
+    Kullback and Leibler from it to the lower one, and their total variation distance at most
+    :math:`\sqrt{r/2}`, by Pinsker's inequality: so much two more degrees may change.
+    """
+    highest = max(stats["scores"], default=0)
+    step = math.sqrt(max(stats["last_rise"], 0.0) / 2)
+    if not stats["still_rising"] or highest + 2 <= max_degree or step <= FAR_OFF:
+        return []
+    return [
+        f"degree {highest} is the highest that max_degree={max_degree} allows, and rows left out "
+        f"are still clearly likelier at it than at {highest - 2}: the step between them may be "
+        f"{step:.2f} in total variation, and the density is not yet that of the rows; use a "
+        "larger max_degree and more rows, or fit the components themselves"
+    ]
 
 
 NOT_COMPARED = Compared({}, 0.0, 0.0)

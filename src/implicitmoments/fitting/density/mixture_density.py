@@ -17,6 +17,7 @@ from implicitmoments.fitting.density.degree import (
     Compared,
     cross_validated_scores,
     degree_for,
+    describe_climb,
     truncation_error,
 )
 from implicitmoments.fitting.density.hermite_expansion import expand
@@ -79,6 +80,7 @@ def fit_density(
         "outliers": found.n_far,
         "scores": compared.scores,
         "still_rising": compared.rising,
+        "last_rise": compared.rise,
     }
     floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
     stats |= account_of_span(span.spectrum - 1, span.p, floor)
@@ -127,4 +129,6 @@ def _warnings(stats: dict[str, Any], span: SphericalSpan, how: DensityOptions) -
             "mixture is not spherical; use more rows, degree='cv' and a larger max_degree, or "
             "SphericalMixture or SphericalMixtureClusterer"
         )
+    else:
+        said += describe_climb(stats, how.max_degree)
     return said

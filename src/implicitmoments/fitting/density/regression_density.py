@@ -34,6 +34,7 @@ from implicitmoments.fitting.density.regression_frame import (
     RegressionFrame,
     find_frame,
     frame_rows,
+    intercepts_differ,
     squared_norm,
 )
 from implicitmoments.fitting.density.regression_regime import describe_fit
@@ -158,6 +159,9 @@ def fit_regression_density(
     bound = partial(tail_bound, squared, share)
     degree, compared = _choose_degree(rows, bound, how)
     enough = least_degree(bound, how.epsilon, MOST_ORDERS)
+    # the bound takes intercepts for noise, and does not hold where they differ
+    apart = how.fit_intercept and how.k > 1
+    apart = apart and intercepts_differ(frame_rows(rows, frame), share + squared)
     expansion = _expand(rows, frame, degree, share, how)
     ratios = evaluate_rows(expansion, frame, rows, how.seed)
     loss = how.clip_loss
@@ -171,8 +175,6 @@ def fit_regression_density(
         "noise": frame.scale * math.sqrt(share),
         "noise_share": _share(frame, share, how),
         "squared_norm": squared,
-        "truncation_error": bound(expansion.degree),
-        "degree_for_epsilon": enough if bound(enough) <= how.epsilon / 2 else None,
         "normalizer_error": error,
         "negative_rows": ratios.negative,
         "distance": probe.distance(ratios, how.floor, clip),
@@ -182,11 +184,16 @@ def fit_regression_density(
         "outliers": near.n_far,
         "scores": compared.scores,
         "still_rising": compared.rising,
+        "last_rise": compared.rise,
+        "intercepts_differ": apart,
     }
+    if not apart:
+        stats["truncation_error"] = bound(expansion.degree)
+        stats["degree_for_epsilon"] = enough if bound(enough) <= how.epsilon / 2 else None
     if spectrum is not None:
         floor = _floor(spectrum, stats["rows_counted"])
         stats |= account_of_span(spectrum, len(frame.basis), floor)
-    stats["notes"] = describe_fit(stats, how.noise, how.epsilon)
+    stats["notes"] = describe_fit(stats, how)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
 
