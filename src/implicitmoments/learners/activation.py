@@ -34,7 +34,7 @@ from implicitmoments.learners.inputs import Checkpoint, open_rows, probe_of
 from implicitmoments.learners.summary import FittedSummary
 from implicitmoments.learners.warnings import AssumptionWarning, tell_unfinished
 from implicitmoments.models import Activation, ActivationSumProblem
-from implicitmoments.samples import ArraySource, Progress, Source, Whitening
+from implicitmoments.samples import ArraySource, Progress, ProgressSource, Source, Whitening
 
 __all__ = ["ActivationSumRegressor"]
 
@@ -63,7 +63,8 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
         run on arrays of every library; a function is called with arrays of that of the rows.
     n_components : int or "auto", default "auto"
         The number k of directions, or an upper bound of it. ``"auto"`` counts the directions
-        that stand clear of the noise.
+        that stand clear of the noise in the moments; with ``refine`` it then adds directions
+        one by one while the Bayesian information criterion of the network falls.
     degree : int, "cv" or "epsilon", default "cv"
         Of the polynomial. ``"cv"`` chooses on rows held out, up to 10, or up to 6 with
         ``refine``; ``"epsilon"`` takes what the tail bound of the theorem asks for.
@@ -197,7 +198,8 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             source, seed = given
             activation, degrees = check_parameters(self)
             activation(probe_of(source))  # a function of NumPy arrays alone is refused here
-            refined = self._fit(_held(source), activation, degrees, seed)
+            held = _held(source, progress)
+            refined = self._fit(held, activation, degrees, seed)
         if refined is not None and not refined.converged:
             tell_unfinished(self.stats_["notes"], self.max_iter)
         return self
@@ -225,6 +227,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
                 k,
                 target=np.inf if np.isnan(fitted.error) else fitted.error,
                 n_starts=self.n_starts,
+                more=self.n_components == "auto",
                 seed=seed,
                 max_iter=self.max_iter,
                 tol=self.tol,
@@ -378,10 +381,11 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
             )
 
 
-def _held(source: Source) -> Source:
+def _held(source: Source, progress: Progress | None) -> Source:
     """Take rows into memory where they are few."""
     n = source.n_rows or 0
     if isinstance(source, ArraySource) or n * source.n_features > HELD_NUMBERS:
         return source
     block = dict(source.pick(np.arange(n), what="the rows"))
-    return ArraySource(block.pop("x"), **block)
+    held = ArraySource(block.pop("x"), **block)
+    return held if progress is None else ProgressSource(held, progress)

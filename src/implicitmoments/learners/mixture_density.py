@@ -43,8 +43,9 @@ class SphericalMixtureDensity(ExpandedDensity):
     degree : int, "cv" or "auto", default "cv"
         Orders that are kept. ``"auto"``: as many as the tail bound of the theorem asks for at
         ``epsilon`` and the measured radius of the means, whether or not the rows can tell them.
-        ``"cv"``: the even degree, at most two above that, with the largest likelihood of rows
-        left out, in three folds, by the closed form.
+        ``"cv"``: the even degree with the largest likelihood of rows left out, in three folds, by
+        the closed form, among those up to two above that and higher ones while the likelihood
+        rises by more than its standard error.
     epsilon : float, default 0.05
         The total variation distance that is aimed at: half of it for truncation. It also sets
         what clipping may cost, 0.02 of it.
@@ -81,7 +82,9 @@ class SphericalMixtureDensity(ExpandedDensity):
         ``truncation_error``, the bound at the degree used; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared; ``notes``; and after ``sample``
+        left out; ``scores`` of degrees that were compared, and ``still_rising``, whether the
+        highest of them was clearly better than the one before, by ``last_rise``;
+        ``notes``; and after ``sample``
         ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features_in_,)

@@ -54,8 +54,9 @@ class RegressionMixtureDensity(ExpandedDensity):
     degree : int, "cv" or "auto", default "cv"
         Orders in (x, y) that are kept. ``"auto"``: as many as the tail bound asks for at
         ``epsilon`` and the measured noise, whether or not the rows can tell them. ``"cv"``: the
-        even degree, at most two above that, with the largest likelihood of rows left out, in
-        three folds.
+        even degree with the largest likelihood of rows left out, in three folds, among those up
+        to two above that and higher ones while the likelihood rises by more than its standard
+        error.
     epsilon : float, default 0.05
         The total variation distance that is aimed at: half of it for truncation. It also sets
         what clipping may cost, 0.02 of it.
@@ -97,18 +98,22 @@ class RegressionMixtureDensity(ExpandedDensity):
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
         ``truncation_error``, the tail bound at the degree used; ``degree_for_epsilon``, the
-        degree that the bound asks for, or None above 200; ``normalizer_error``, a standard error;
+        degree that the bound asks for, or None above 200, both left out where
+        ``intercepts_differ``: the bound is for lines that meet at the mean of x, and takes a
+        spread of intercepts for noise; ``normalizer_error``, a standard error;
         ``distance``, a lower bound on the total variation distance from the rows, up to chance;
         ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared; ``n_coefficients``; ``notes``; and
-        after ``sample`` ``proposals`` and ``acceptance_rate`` of the last call.
+        left out; ``scores`` of degrees that were compared, and ``still_rising``, whether
+        the highest of them was clearly better than the one before, by ``last_rise``;
+        ``n_coefficients``; ``notes``; and after ``sample`` ``proposals`` and ``acceptance_rate``
+        of the last call.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features_in_,)
         Where the columns of the rows have names.
 
     Notes
     -----
-    Rows are passed over, never held: 8 + degree/4 times, and more often to compare degrees. The
+    Rows are passed over, never held: 9 + degree/4 times, and more often to compare degrees. The
     clip, ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples

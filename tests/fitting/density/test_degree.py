@@ -48,5 +48,33 @@ def test_rows_left_out_choose_more_with_more_rows():
     degrees = [2, 4, 6, 8]
     many = cross_validated_scores(X, 3, 1.0, degrees, loss=0.001, seed=0)
     few = cross_validated_scores(X[:200], 3, 1.0, degrees, loss=0.001, seed=0)
-    assert np.argmax(many) >= 2
-    assert np.argmax(few) < np.argmax(many)
+    assert list(many.scores) == degrees
+    assert many.best >= 6
+    assert few.best < many.best
+
+
+def test_higher_degrees_are_tried_while_the_likelihood_rises():
+    X, _ = make_spherical_mixture(30_000, 3, 4, radius=1.5, random_state=0)
+    how = {"loss": 0.001, "seed": 0}
+    all_of_them = cross_validated_scores(X, 3, 1.0, [2, 4, 6, 8, 10, 12], **how)
+    went_on = cross_validated_scores(X, 3, 1.0, [2, 4], highest=12, **how)
+    # one by one as all at once, and no further than the first that brings nothing
+    for degree, score in went_on.scores.items():
+        assert score == pytest.approx(all_of_them.scores[degree], abs=1e-12)
+    assert went_on.best == all_of_them.best
+    assert went_on.best < max(went_on.scores) <= 12
+    assert not went_on.rising
+    capped = cross_validated_scores(X, 3, 1.0, [2, 4], highest=5, **how)
+    assert list(capped.scores) == [2, 4]
+    assert capped.rising
+    assert capped.rise == pytest.approx(capped.scores[4] - capped.scores[2])
+
+
+def test_the_standard_error_is_that_of_differences_row_by_row():
+    X, _ = make_spherical_mixture(4_000, 3, 4, radius=1.5, random_state=1)
+    how = {"loss": 0.001, "seed": 0}
+    once = cross_validated_scores(X, 3, 1.0, [2, 4], **how)
+    twice = cross_validated_scores(np.vstack([X, X]), 3, 1.0, [2, 4], **how)
+    assert twice.error == pytest.approx(once.error / math.sqrt(2), rel=0.02)
+    # scores themselves are spread by 1.5 a row: their difference is known better
+    assert 0 < once.error < 0.6 / math.sqrt(len(X))

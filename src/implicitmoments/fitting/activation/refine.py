@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -11,27 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats, namespace_of
-from implicitmoments.fitting.activation.certainty import Certainty, measure_certainty
+from implicitmoments.backends import Floats
+from implicitmoments.fitting.activation.certainty import measure_certainty
 from implicitmoments.fitting.activation.network import Network, Polished, fit_weights, polish
-from implicitmoments.fitting.activation.precision import wide
-from implicitmoments.fitting.rows import LabelledRows, Rows
+from implicitmoments.fitting.activation.size import grow, prune
+from implicitmoments.fitting.rows import LabelledRows
 from implicitmoments.models import Activation, ActivationSumProblem
 from implicitmoments.moments.decode import find_components
 from implicitmoments.moments.passes import View, whole_view
-from implicitmoments.samples import Sums
 
 __all__ = ["Refined", "refine"]
 
 FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
-QUICK_STEPS, QUICK_TOL = 8, 1e-3
 MOST_BY_CHANCE = 0.5  # unknowns a row, for directions to be polished off the span
 MOST_TRIALS = 3  # times as many starts, while the network fits worse than the polynomial
-# Components that may be nothing or one: within so many standard errors, so light, or so near.
-DOUBTFUL, LIGHT, NEAR = 3.0, 0.1, 0.2
-# Of the mean square of the labels: they seem to have no noise, and a few steps tell nothing.
-SMALL = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +72,8 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     *,
     target: float = math.inf,
     n_starts: int = 3,
-    prune: bool = True,
+    fewer: bool = True,
+    more: bool = False,
     seed: int = 0,
     max_iter: int = 100,
     tol: float = 1e-3,
@@ -100,8 +95,10 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         Mean squared error to be reached, such as that of the polynomial.
     n_starts : int
         Random starts beside the one of the moments.
-    prune : bool
+    fewer : bool
         Leave out or merge components while the Bayesian information criterion falls.
+    more : bool
+        Add components while it falls, before that: k is a count, not a bound.
     seed : int
     max_iter : int
         Steps of the polish on all rows.
@@ -138,9 +135,12 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
             break
     if best is None:
         raise ValueError("no start")
+    if more and max_iter:
+        even = _is_even(problem.activation)
+        best = grow(rows, best, polish_all, even=even, seed=seed)
     certainty = measure_certainty(rows, best)
-    if prune and max_iter:
-        best, certainty = _pruned(rows, best, certainty, polish_all)
+    if fewer and max_iter:
+        best, certainty = prune(rows, best, certainty, polish_all)
     order = np.argsort(-best.network.weights, kind="stable")
     return Refined(
         _in_order(best.network, order),
@@ -187,70 +187,6 @@ def _starts(inside: View, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
 
 def _unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float64)
-
-
-def _pruned(
-    rows: LabelledRows,
-    best: Polished,
-    certainty: Certainty,
-    polish_all: Callable[[Network], Polished],
-) -> tuple[Polished, Certainty]:
-    """Leave out or merge components that are in doubt, while the criterion falls."""
-    sums = rows.fold(_sum_squares, 1, "size of the labels")
-    n = float(sums["mass"])
-    size = float(sums["squares"]) / n
-
-    def criterion(polished: Polished) -> float:
-        loss = max(polished.loss, polished.rounding.loss * size, np.finfo(float).tiny)
-        return n * math.log(loss) + polished.network.n_unknowns * math.log(n)
-
-    while len(best.network.weights) > 1:
-        fewer = [
-            polish(rows, smaller, max_iter=QUICK_STEPS, tol=QUICK_TOL)
-            for smaller in _smaller(best.network, certainty)
-        ]
-        # a few steps tell whether it is worth while to go on
-        gain = best.network.directions.shape[1] * math.log(n)
-        hopeful = [
-            few
-            for few in fewer
-            if criterion(few) < criterion(best) + gain or few.loss < SMALL * size
-        ]
-        if not hopeful:
-            break
-        leanest = polish_all(min(hopeful, key=criterion).network)
-        if criterion(leanest) >= criterion(best):
-            break
-        best, certainty = leanest, measure_certainty(rows, leanest)
-    return best, certainty
-
-
-def _smaller(network: Network, certainty: Certainty) -> list[Network]:
-    """Return the network without a component that may be nothing, and with two that may be one."""
-    w, V = network.weights, network.directions
-    closeness = V @ V.T - 2 * np.eye(len(w))
-    i, j = np.unravel_index(int(np.argmax(closeness)), closeness.shape)
-    light = int(np.argmin(w))
-    apart = float(np.linalg.norm(V[i] - V[j]))
-    blur = float(np.hypot(certainty.direction_errors[i], certainty.direction_errors[j]))
-    doubtful = bool(certainty.loose.any())
-    smaller = []
-    if doubtful or w[light] < max(LIGHT * w.mean(), DOUBTFUL * certainty.weight_errors[light]):
-        kept = np.arange(len(w)) != light
-        smaller.append(replace(network, weights=w[kept], directions=V[kept]))
-    joined = w[i] * V[i] + w[j] * V[j]
-    if (doubtful or apart < max(NEAR, DOUBTFUL * blur)) and np.linalg.norm(joined) > 0:
-        rest = ~np.isin(np.arange(len(w)), (i, j))
-        merged = np.vstack([V[rest], joined / np.linalg.norm(joined)])
-        smaller.append(
-            replace(network, weights=np.append(w[rest], w[i] + w[j]), directions=merged)
-        )
-    return smaller
-
-
-def _sum_squares(rows: Rows) -> Sums:
-    xp, counts = namespace_of(rows.y), wide(rows.counts)
-    return {"squares": counts @ wide(rows.y) ** 2, "mass": xp.sum(counts)}
 
 
 def _in_order(network: Network, order: np.ndarray[Any, np.dtype[np.intp]]) -> Network:

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from implicitmoments.fitting.density.clipped_density import (
     ClippedDensity,
     choose_clip,
@@ -15,8 +13,11 @@ from implicitmoments.fitting.density.clipped_density import (
     probe_gaussian,
 )
 from implicitmoments.fitting.density.degree import (
+    NOT_COMPARED,
+    Compared,
     cross_validated_scores,
     degree_for,
+    describe_climb,
     truncation_error,
 )
 from implicitmoments.fitting.density.hermite_expansion import expand
@@ -57,7 +58,7 @@ def fit_density(
     check_enough(found, how.k)
     rows = found.rows
     span = find_span(rows, how.k, how.variance, found.center)
-    degree, scores = _choose_degree(rows, span, how)
+    degree, compared = _choose_degree(rows, span, how)
     options: dict[str, Any] = {"method": how.method, "n_draws": how.n_draws, "seed": how.seed}
     expansion = expand(rows, span, how.k, degree, **options)
     ratios = evaluate_rows(expansion, span, rows, how.seed)
@@ -77,7 +78,9 @@ def fit_density(
         "rows_used": found.n_rows,
         "rows_counted": found.n_rows * ratios.evenness,
         "outliers": found.n_far,
-        "scores": scores,
+        "scores": compared.scores,
+        "still_rising": compared.rising,
+        "last_rise": compared.rise,
     }
     floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
     stats |= account_of_span(span.spectrum - 1, span.p, floor)
@@ -85,20 +88,18 @@ def fit_density(
     return ClippedDensity(span, expansion, how.floor, clip, mass), stats
 
 
-def _choose_degree(
-    rows: Source, span: SphericalSpan, how: DensityOptions
-) -> tuple[int, dict[int, float]]:
+def _choose_degree(rows: Source, span: SphericalSpan, how: DensityOptions) -> tuple[int, Compared]:
     if isinstance(how.degree, int):
-        return how.degree, {}
+        return how.degree, NOT_COMPARED
     enough = degree_for(span.squared_radius, how.epsilon, how.max_degree)
     if how.degree == "auto" or span.p == 0:
-        return enough, {}
+        return enough, NOT_COMPARED
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
-    scores = cross_validated_scores(
-        rows, how.k, how.variance, degrees, loss=how.clip_loss, seed=how.seed
+    loss, seed, highest = how.clip_loss, how.seed, how.max_degree
+    compared = cross_validated_scores(
+        rows, how.k, how.variance, degrees, loss=loss, seed=seed, highest=highest
     )
-    by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
-    return degrees[int(np.argmax(scores))], by_degree
+    return compared.best, compared
 
 
 def _warnings(stats: dict[str, Any], span: SphericalSpan, how: DensityOptions) -> list[str]:
@@ -128,4 +129,6 @@ def _warnings(stats: dict[str, Any], span: SphericalSpan, how: DensityOptions) -
             "mixture is not spherical; use more rows, degree='cv' and a larger max_degree, or "
             "SphericalMixture or SphericalMixtureClusterer"
         )
+    else:
+        said += describe_climb(stats, how.max_degree)
     return said

@@ -19,6 +19,8 @@ from implicitmoments.fitting.density.clipped_density import (
     probe_gaussian,
 )
 from implicitmoments.fitting.density.degree import (
+    NOT_COMPARED,
+    Compared,
     Scorer,
     clipped_on,
     held_out_scores,
@@ -32,6 +34,7 @@ from implicitmoments.fitting.density.regression_frame import (
     RegressionFrame,
     find_frame,
     frame_rows,
+    intercepts_differ,
     squared_norm,
 )
 from implicitmoments.fitting.density.regression_regime import describe_fit
@@ -154,8 +157,11 @@ def fit_regression_density(
     frame, spectrum = _frame(rows, how)
     share, squared = _noise(rows, frame, how)
     bound = partial(tail_bound, squared, share)
-    degree, scores = _choose_degree(rows, bound, how)
+    degree, compared = _choose_degree(rows, bound, how)
     enough = least_degree(bound, how.epsilon, MOST_ORDERS)
+    # the bound takes intercepts for noise, and does not hold where they differ
+    apart = how.fit_intercept and how.k > 1
+    apart = apart and intercepts_differ(frame_rows(rows, frame), share + squared)
     expansion = _expand(rows, frame, degree, share, how)
     ratios = evaluate_rows(expansion, frame, rows, how.seed)
     loss = how.clip_loss
@@ -169,8 +175,6 @@ def fit_regression_density(
         "noise": frame.scale * math.sqrt(share),
         "noise_share": _share(frame, share, how),
         "squared_norm": squared,
-        "truncation_error": bound(expansion.degree),
-        "degree_for_epsilon": enough if bound(enough) <= how.epsilon / 2 else None,
         "normalizer_error": error,
         "negative_rows": ratios.negative,
         "distance": probe.distance(ratios, how.floor, clip),
@@ -178,12 +182,18 @@ def fit_regression_density(
         "rows_used": near.n_rows,
         "rows_counted": near.n_rows * ratios.evenness,
         "outliers": near.n_far,
-        "scores": scores,
+        "scores": compared.scores,
+        "still_rising": compared.rising,
+        "last_rise": compared.rise,
+        "intercepts_differ": apart,
     }
+    if not apart:
+        stats["truncation_error"] = bound(expansion.degree)
+        stats["degree_for_epsilon"] = enough if bound(enough) <= how.epsilon / 2 else None
     if spectrum is not None:
         floor = _floor(spectrum, stats["rows_counted"])
         stats |= account_of_span(spectrum, len(frame.basis), floor)
-    stats["notes"] = describe_fit(stats, how.noise, how.epsilon)
+    stats["notes"] = describe_fit(stats, how)
     density = ClippedDensity(frame, expansion, how.floor, clip, mass)
     return RegressionDensity(density, expansion), stats
 
@@ -248,12 +258,12 @@ def _expand(
 
 def _choose_degree(
     rows: Source, bound: Callable[[int], float], how: RegressionOptions
-) -> tuple[int, dict[int, float]]:
+) -> tuple[int, Compared]:
     if isinstance(how.degree, int):
-        return how.degree, {}
+        return how.degree, NOT_COMPARED
     enough = least_degree(bound, how.epsilon, how.max_degree)
     if how.degree == "auto" or how.k == 1:
-        return enough, {}
+        return enough, NOT_COMPARED
     degrees = list(range(2, min(enough + 2, how.max_degree) + 1, 2))
 
     def fit(kept: Source) -> Scorer:
@@ -268,6 +278,6 @@ def _choose_degree(
 
         return scorer
 
-    scores = held_out_scores(fit, rows, degrees, fewest=how.k + rows.n_features + 1)
-    by_degree = {degree: float(s) for degree, s in zip(degrees, scores, strict=True)}
-    return degrees[int(np.argmax(scores))], by_degree
+    fewest = how.k + rows.n_features + 1
+    compared = held_out_scores(fit, rows, degrees, fewest=fewest, highest=how.max_degree)
+    return compared.best, compared

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import chi2, norm
 
 from implicitmoments.backends import (
     Array,
@@ -28,10 +29,11 @@ from implicitmoments.samples import (
     Whitening,
 )
 
-__all__ = ["RegressionFrame", "find_frame", "frame_rows", "squared_norm"]
+__all__ = ["RegressionFrame", "find_frame", "frame_rows", "intercepts_differ", "squared_norm"]
 
 SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their own
 ROUNDING = 1e-13  # and to their size
+RARE = 1e-4  # chance with which intercepts that are equal are said to differ
 DEVICE_ROWS = 65_536  # of a block on a device, which wants long products
 
 
@@ -293,3 +295,39 @@ def _squares(rows: Rows) -> Sums:
         "square": _total(rows.counts * squares),
         "mass": _total(rows.counts),
     }
+
+
+def intercepts_differ(rows: LabelledRows, square: float) -> bool:
+    r"""Say whether components clearly have intercepts of their own, given the mean of z².
+
+    Lines that meet at the mean of x make (x, z) a mixture of Gaussians about 0. Its odd moments
+    are 0, and it has no less kurtosis than one Gaussian: tested are
+    :math:`E[(z^2 - m) x] = 2 \sum_i w_i c_i \beta_i`, :math:`E[z^3]` and :math:`E[z^4] - 3 m^2`.
+    """
+    d = rows.problem.n_features
+    sums = rows.fold(_Odd(square), d + 3, "intercepts")
+    n = float(sums["mass"])
+    means, squares = to_numpy(sums["sum"]) / n, to_numpy(sums["square"]) / n
+    t = means / np.sqrt(np.maximum(squares - means**2, np.finfo(float).tiny) / n)
+    odd = chi2.sf(float(np.sum(t[:-1] ** 2)), d + 1)
+    return bool(odd < RARE or norm.cdf(t[-1]) < RARE)
+
+
+@dataclass(frozen=True, eq=False)
+class _Odd:
+    """Sums terms of odd moments, of kurtosis, and their squares: (d + 2,) numbers each."""
+
+    mean_square: float
+
+    def __call__(self, rows: Rows) -> Sums:
+        xp, m = namespace_of(rows.x), self.mean_square
+        z, squares = rows.y[:, None], rows.y[:, None] ** 2
+        # as they are after the mean and the variance of z are taken off
+        odd = [(squares - m) * rows.x, (squares - 3 * m) * z]
+        terms = xp.concat([*odd, squares**2 - 6 * m * squares + 3 * m**2], axis=1)
+        counts = rows.counts[:, None]
+        return {
+            "sum": xp.sum(counts * terms, axis=0, dtype=xp.float64),
+            "square": xp.sum(counts * terms**2, axis=0, dtype=xp.float64),
+            "mass": _total(rows.counts),
+        }

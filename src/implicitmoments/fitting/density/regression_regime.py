@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from implicitmoments.fitting.density.degree import describe_climb
 from implicitmoments.fitting.gaussianity import looks_standard, measure_gaussianity
 from implicitmoments.samples import Source, Whitening
 
@@ -18,6 +19,26 @@ NEGATIVE = 0.01  # the part of the rows at which the expansion is negative
 CHANCE = 2.0  # the distance of two distribution functions passes this / √n once in 1,500
 SLACK = 5.0  # standard errors by which the noise may pass the spread of the labels
 INSTEAD = "use RegressionMixture, which fits the lines themselves"
+
+
+class RegressionRegime(Protocol):
+    """What was asked for."""
+
+    @property
+    def noise(self) -> float | None:
+        """As given."""
+
+    @property
+    def degree(self) -> int | str:
+        """As given."""
+
+    @property
+    def epsilon(self) -> float:
+        """As given."""
+
+    @property
+    def max_degree(self) -> int:
+        """As given."""
 
 
 def describe_design(
@@ -42,9 +63,9 @@ def describe_design(
     return said
 
 
-def describe_fit(stats: dict[str, Any], noise: float | None, epsilon: float) -> list[str]:
+def describe_fit(stats: dict[str, Any], how: RegressionRegime) -> list[str]:
     """Return sentences about what was measured in a fit."""
-    said = []
+    said, noise, epsilon = [], how.noise, how.epsilon
     n = stats["rows_counted"]
     if stats["outliers"]:
         said.append(
@@ -63,7 +84,7 @@ def describe_fit(stats: dict[str, Any], noise: float | None, epsilon: float) -> 
             "density fits noise; use more rows, fewer components or a lower degree"
         )
     share = min(stats["noise_share"], 1.0)
-    if stats["truncation_error"] > LOOSE * FAR_OFF:
+    if stats.get("truncation_error", 0.0) > LOOSE * FAR_OFF:
         # Erratum 6: N = poly(k, d) (1/ε)^O(1/σ²)
         wanted = stats["degree_for_epsilon"]
         words = f"degree {wanted}" if wanted is not None else "no degree below 200"
@@ -73,17 +94,24 @@ def describe_fit(stats: dict[str, Any], noise: float | None, epsilon: float) -> 
             f"distance of {epsilon:g} takes {words}, and the "
             "rows it takes grow as (1/epsilon)^O(1/noise²); " + INSTEAD
         )
+    if stats["intercepts_differ"] and how.degree == "auto":
+        said.append(
+            "the intercepts differ at the mean of x, and degree='auto' takes their spread for "
+            "noise: its degree may be too low; use degree='cv'"
+        )
     distance, negative = stats["distance"], stats["negative_rows"]
-    clipped = ""
+    clipped, apart = "", ", intercepts that differ included" if stats["intercepts_differ"] else ""
     if negative > NEGATIVE:
         clipped = f", and its expansion of degree {stats['degree']} is negative at {negative:.1%}"
         clipped += " of them"
     if clipped or distance > FAR_OFF + CHANCE / math.sqrt(n):
         said.append(
             f"the density is at least {distance:.2f} from the rows in total variation{clipped}: "
-            f"the noise is too small ({share:.2g} of the variance of y about one line), some "
-            "lines are much steeper than others (try label_scale=1.4), the rows too few for the "
-            "degree, or this is no mixture of regressions on Gaussian X; use more rows and "
+            f"the noise is too small ({share:.2g} of the variance of y about one line{apart}), "
+            "some lines are much steeper than others (try label_scale=1.4), the rows too few for "
+            "the degree, or this is no mixture of regressions on Gaussian X; use more rows and "
             "degree='cv', or RegressionMixture"
         )
+    else:
+        said += describe_climb(stats, how.max_degree)
     return said

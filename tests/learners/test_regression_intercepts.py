@@ -1,0 +1,58 @@
+"""Densities of lines that do not meet at the mean of x."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from implicitmoments import AssumptionWarning, RegressionMixtureDensity
+
+
+def lines_with_intercepts(n, c, seed=0):
+    """Return rows, labels, and the logarithm of their density: lines ±(c + x/2)."""
+    rng = np.random.default_rng(seed)
+    sign = np.where(rng.integers(0, 2, n), 1.0, -1.0)
+    X = rng.normal(size=(n, 2))
+    y = sign * (c + X[:, 0] / 2) + rng.normal(size=n)
+    middle = c + X[:, 0] / 2
+    logs = np.logaddexp(-((y - middle) ** 2) / 2, -((y + middle) ** 2) / 2) - np.log(2)
+    return X, y, logs - (X**2).sum(axis=1) / 2 - 1.5 * np.log(2 * np.pi)
+
+
+def test_degrees_go_on_where_intercepts_differ():
+    X, y, _ = lines_with_intercepts(50_000, 1.0)
+    fresh = lines_with_intercepts(20_000, 1.0, seed=1)
+    model = RegressionMixtureDensity(2, random_state=0).fit(X, y)
+    low = RegressionMixtureDensity(2, degree=6, random_state=0).fit(X, y)
+    apart, far = (
+        np.maximum(0, 1 - np.exp(m.score_samples(*fresh[:2]) - fresh[2])).mean()
+        for m in (model, low)
+    )
+    assert model.degree_ > 6
+    assert apart < 0.02 < far
+
+
+def test_the_bound_is_left_out_where_intercepts_differ():
+    for c, differ in ((0.0, False), (0.3, True), (1.5, True)):
+        X, y, _ = lines_with_intercepts(30_000, c)
+        model = RegressionMixtureDensity(2, degree=6, random_state=0).fit(X, y)
+        assert model.stats_["intercepts_differ"] is differ
+        assert ("truncation_error" in model.stats_) is not differ
+        assert ("degree_for_epsilon" in model.stats_) is not differ
+
+
+def test_parallel_lines_have_intercepts_that_differ():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30_000, 2))
+    y = X[:, 0] + rng.choice([-1.0, 1.0], 30_000) + rng.normal(size=30_000)
+    model = RegressionMixtureDensity(2, degree=6, random_state=0).fit(X, y)
+    assert model.stats_["intercepts_differ"]
+
+
+def test_degrees_that_end_too_early_are_said():
+    X, y, _ = lines_with_intercepts(30_000, 1.0)
+    with pytest.warns(AssumptionWarning, match="max_degree=4 allows"):
+        model = RegressionMixtureDensity(2, max_degree=4, random_state=0).fit(X, y)
+    assert model.stats_["still_rising"]
+    with pytest.warns(AssumptionWarning, match="takes their spread for noise"):
+        RegressionMixtureDensity(2, degree="auto", max_degree=6, random_state=0).fit(X, y)
