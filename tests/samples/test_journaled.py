@@ -253,6 +253,7 @@ def test_sources_that_tell_at_the_end_keep_whole_passes(tmp_path):
 
 
 LAST_BLOCKS = """
+from threadpoolctl import threadpool_info, threadpool_limits
 import sys
 import numpy as np
 from implicitmoments.samples import ArraySource, Journal, JournaledSource

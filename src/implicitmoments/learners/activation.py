@@ -125,7 +125,7 @@ class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
         of the network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments; and ``notes``, words for the user.
     n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features_in_,)
+    feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Examples

@@ -84,7 +84,7 @@ class SphericalMixtureClusterer(
         wrong if the means were known; ``within_variance``, the largest variance in a cluster over
         that of the noise; ``outliers``; ``n_landmarks``; ``notes``, in words.
     n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features_in_,)
+    feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Notes

@@ -102,7 +102,7 @@ class SphericalMixture(SphericalAnswers):
         ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments; after
         ``partial_fit`` ``rows_seen``; and ``notes``, words for the user.
     n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features_in_,)
+    feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Examples

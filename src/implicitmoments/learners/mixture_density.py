@@ -87,7 +87,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         ``notes``; and after ``sample``
         ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features_in_,)
+    feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Notes

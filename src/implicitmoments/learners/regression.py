@@ -112,7 +112,7 @@ class RegressionMixture(FittedSummary, BaseEstimator):
         units; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments, where
         they were read; and ``notes``, words for the user.
     n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features_in_,)
+    feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Examples
