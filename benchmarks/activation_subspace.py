@@ -16,13 +16,13 @@ import numpy as np
 
 from activations import Floats, Setting, ours, r2
 from implicitmoments import ActivationSumRegressor
+from implicitmoments.activation.hypothesis import fit_polynomial
 from implicitmoments.circuits import power, vector
-from implicitmoments.fitting.activation.hypothesis import fit_polynomial
-from implicitmoments.fitting.rows import LabelledRows
-from implicitmoments.models import ActivationSumProblem, relu
 from implicitmoments.moments import implicit_moments
+from implicitmoments.problems import ActivationSumProblem, relu
+from implicitmoments.problems.labelled_rows import LabelledRows
 from implicitmoments.projections import evaluate
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 
 def eta(basis: Floats, truth: Truth) -> float:

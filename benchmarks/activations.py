@@ -27,8 +27,8 @@ from sklearn.neural_network import MLPRegressor
 
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.datasets import make_activation_sum
-from implicitmoments.models import Activation, cosine, relu
-from implicitmoments.samples import Truth
+from implicitmoments.problems import Activation, cosine, relu
+from implicitmoments.rows import Truth
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -18,8 +18,8 @@ from time import perf_counter
 
 import numpy as np
 
-from implicitmoments.backends import Array
-from implicitmoments.samples import ArraySource, Block, Journal, JournaledSource, Source
+from implicitmoments.arrays import Array
+from implicitmoments.rows import ArraySource, Block, Journal, JournaledSource, Source
 
 
 def gram(block: Block, rows: range) -> dict[str, Array]:

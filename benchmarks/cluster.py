@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from implicitmoments.fitting.spherical.likelihood import Mixture, gather
-from implicitmoments.fitting.spherical.rows import Rows
+from implicitmoments.mixture.likelihood import Mixture, gather
+from implicitmoments.mixture.standard_rows import Rows
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import open_window
-from implicitmoments.samples import ArraySource, Block, DaskSource
+from implicitmoments.rows import ArraySource, Block, DaskSource
 from implicitmoments.testing import chain_of_powers
 
 # these ship no types

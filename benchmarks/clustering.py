@@ -21,14 +21,14 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
-from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.clustering.pairwise_test import (
+from implicitmoments.clustering.pairwise_test import (
     choose_test,
     difference_moments,
     hold_rows,
     random_differences,
 )
-from implicitmoments.fitting.spherical.span import find_span
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.mixture.mean_span import find_span
 from spherical_peers import Floats, Labels, Spherical, peers, versions
 
 D, N = 20, 50_000

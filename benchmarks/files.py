@@ -26,8 +26,8 @@ import pyarrow.ipc
 import pyarrow.parquet
 import zarr
 
-from implicitmoments.backends import Floats
-from implicitmoments.samples import BlockSource, Source, as_source, open_file
+from implicitmoments.arrays import Floats
+from implicitmoments.rows import BlockSource, Source, as_source, open_file
 
 D, PIECE, BLOCK_ROWS = 16, 50_000, 16_384
 NAMES = [f"c{j}" for j in range(D)]

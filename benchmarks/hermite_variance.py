@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from implicitmoments.circuits import hermite, vector
-from implicitmoments.models.li_liu import li_liu_hermite, li_liu_names, li_liu_variance
+from implicitmoments.problems.li_liu import li_liu_hermite, li_liu_names, li_liu_variance
 from implicitmoments.projections import RecursiveProjection, evaluate
 
 

@@ -28,7 +28,7 @@ from scipy.special import logsumexp
 
 import implicitmoments
 from implicitmoments import AssumptionWarning, RegressionMixtureDensity
-from implicitmoments.backends import Floats
+from implicitmoments.arrays import Floats
 from implicitmoments.datasets import make_regression_mixture
 
 K, D, N = 3, 5, 100_000

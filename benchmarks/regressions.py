@@ -32,10 +32,10 @@ from threadpoolctl import threadpool_limits
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.fitting.regression.em import Model, climb, maximise
-from implicitmoments.fitting.regression.likelihood import Lines, expect
-from implicitmoments.fitting.regression.standard import standardise
-from implicitmoments.samples import ArraySource, Truth
+from implicitmoments.regression.em import Model, climb, maximise
+from implicitmoments.regression.likelihood import Lines, expect
+from implicitmoments.regression.standardise import standardise
+from implicitmoments.rows import ArraySource, Truth
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Data = tuple[Floats, Floats, Truth]

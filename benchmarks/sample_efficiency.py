@@ -23,18 +23,18 @@ import numpy as np
 
 from implicitmoments import datasets
 from implicitmoments.circuits import hermite, vector
-from implicitmoments.models import (
+from implicitmoments.moments import HermiteProblem, implicit_moments
+from implicitmoments.moments.accumulate import Averager
+from implicitmoments.moments.subspace import top_subspace
+from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
     RegressionMixtureProblem,
     SphericalMixtureProblem,
     relu,
 )
-from implicitmoments.moments import HermiteProblem, implicit_moments
-from implicitmoments.moments.accumulate import Averager
-from implicitmoments.moments.subspace import top_subspace
 from implicitmoments.projections import RecursiveProjection, evaluate_split
-from implicitmoments.samples import RowDraws, Stream, Truth
+from implicitmoments.rows import RowDraws, Stream, Truth
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Answer: TypeAlias = Callable[[Floats], Floats]

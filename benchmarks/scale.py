@@ -33,8 +33,8 @@ import numpy as np
 
 from implicitmoments import RegressionMixture, SphericalMixture
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
-from implicitmoments.samples import open_file
-from implicitmoments.samples.fold import fold_blocks
+from implicitmoments.rows import open_file
+from implicitmoments.rows.fold import fold_blocks
 
 K = 20
 D = int(os.environ.get("SCALE_FEATURES", "30"))  # processes that are started know it so

@@ -38,7 +38,7 @@ from implicitmoments import (
     SphericalMixtureClusterer,
     SphericalMixtureDensity,
 )
-from implicitmoments.backends import Array, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, move_like, namespace_of, to_numpy
 from implicitmoments.datasets import (
     make_activation_sum,
     make_regression_mixture,

@@ -23,7 +23,7 @@ from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import MOST_ROWS, whole_view
 from implicitmoments.moments.windows import ChainWindow, Window, open_window
-from implicitmoments.samples import RowDraws
+from implicitmoments.rows import RowDraws
 from implicitmoments.testing import chain_of_powers
 
 

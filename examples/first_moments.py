@@ -14,7 +14,7 @@ import numpy as np
 from implicitmoments import implicit_moments
 from implicitmoments.circuits import power, vector
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.models import SphericalMixtureProblem
+from implicitmoments.problems import SphericalMixtureProblem
 
 ORDER = 3
 X, truth = make_spherical_mixture(

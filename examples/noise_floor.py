@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 
 from implicitmoments import implicit_moments
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.models import SphericalMixtureProblem
+from implicitmoments.problems import SphericalMixtureProblem
 
 K, D = 12, 8
 X, truth = make_spherical_mixture(20_000, K, D, radius=2.0, separation=1.5, random_state=0)

@@ -15,7 +15,7 @@ import numpy as np
 from implicitmoments import implicit_moments
 from implicitmoments.circuits import describe, power, vector
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.models import PopulationProblem
+from implicitmoments.problems import PopulationProblem
 
 K, D, ORDER = 6, 20, 12
 _, truth = make_spherical_mixture(1, K, D, radius=1.0, random_state=0)

@@ -15,7 +15,7 @@ from sklearn.neural_network import MLPRegressor
 
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.datasets import make_activation_sum
-from implicitmoments.models import cosine
+from implicitmoments.problems import cosine
 
 K, D = 3, 10
 wave = cosine(2.0)

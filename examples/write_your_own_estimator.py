@@ -27,8 +27,8 @@ from implicitmoments import MomentProblem, implicit_moments
 from implicitmoments.circuits import Circuit, power, unit, vector
 from implicitmoments.datasets import Truth
 from implicitmoments.projections import evaluate, evaluate_dense, project_dense
-from implicitmoments.samples import Block, RowDraws
-from implicitmoments.samples.synthetic import random_directions
+from implicitmoments.rows import Block, RowDraws
+from implicitmoments.rows.synthetic import random_directions
 from implicitmoments.testing import random_projection
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

@@ -29,10 +29,10 @@ from feature_probes import (
     tries,
 )
 from implicitmoments.datasets import make_activation_sum, make_spherical_mixture
-from implicitmoments.models import SphericalMixtureProblem
+from implicitmoments.problems import SphericalMixtureProblem
 
 NAMES = public_names(
-    *(im, im.models, im.moments, im.plot, im.report, im.datasets, im.samples, im.projections)
+    *(im, im.problems, im.moments, im.plot, im.report, im.datasets, im.rows, im.projections)
 )
 ESTIMATORS = [n for n in NAMES if n.startswith(("Spherical", "Regression", "Activation"))]
 MIXTURES = [n for n in ESTIMATORS if n.startswith(("SphericalMixture", "RegressionMixture"))]

@@ -112,7 +112,9 @@ def examples(folder: Path) -> list[bytes]:
     rng = np.random.default_rng(0)
     models = [
         im.ActivationSumRegressor("relu", 2, degree=2).fit(Z, z),
-        im.ActivationSumRegressor(im.models.cosine(1.2, 0.3), 2, degree=2, refine=False).fit(Z, z),
+        im.ActivationSumRegressor(im.problems.cosine(1.2, 0.3), 2, degree=2, refine=False).fit(
+            Z, z
+        ),
         im.SphericalMixture(3, random_state=np.random.RandomState(0)).partial_fit(X),
         im.SphericalMixtureClusterer(3, random_state=rng).fit(X),
         im.SphericalMixtureDensity(2, degree=2, random_state=0).fit(close),

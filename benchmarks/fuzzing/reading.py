@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fuzzing.watch import LateError, Watch, time_limit
-from implicitmoments.samples import RowDraws, open_file
+from implicitmoments.rows import RowDraws, open_file
 
 __all__ = ["Attempt", "attempt", "complaint", "read_twice", "resident_mb"]
 

@@ -1,12 +1,12 @@
 """Learn latent-variable models from implicit high-order moment tensors.
 
-The folders are the data flow: ``samples`` → ``circuits`` → ``projections`` → ``moments`` →
-``models`` → ``fitting`` → ``learners`` → ``plot``, ``saving`` → ``report``. After
-Diakonikolas and Kane, *Implicit High-Order Moment Tensor Estimation and Learning Latent Variable
-Models*.
+The folders are the data flow: ``rows`` → ``circuits`` → ``projections`` → ``moments`` →
+``problems`` → ``mixture``, ``regression``, ``activation``, ``density``, ``clustering`` → ``plot``,
+``saving`` → ``report`` → ``cli``. After Diakonikolas and Kane, *Implicit High-Order Moment Tensor
+Estimation and Learning Latent Variable Models*.
 
-Names are imported when they are first asked for (PEP 562), so that the command line can answer
-``--help`` and Ctrl-C before SciPy and scikit-learn are there.
+Names are imported when they are first used (PEP 562), so that the command line can answer
+``--help`` and Ctrl-C before SciPy and scikit-learn are imported.
 """
 
 from importlib import import_module
@@ -16,26 +16,41 @@ if TYPE_CHECKING:
     from implicitmoments import (
         circuits,
         datasets,
-        models,
         moments,
         plot,
+        problems,
         projections,
         report,
-        samples,
+        rows,
     )
-    from implicitmoments.learners import (
-        ActivationSumRegressor,
-        AssumptionWarning,
-        RegressionMixture,
-        RegressionMixtureDensity,
-        SphericalMixture,
-        SphericalMixtureClusterer,
-        SphericalMixtureDensity,
-    )
+    from implicitmoments.activation import ActivationSumRegressor
+    from implicitmoments.clustering import SphericalMixtureClusterer
+    from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
+    from implicitmoments.mixture import SphericalMixture
     from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
+    from implicitmoments.notes import AssumptionWarning
+    from implicitmoments.regression import RegressionMixture
     from implicitmoments.saving import ModelFileError, load, save
 
     __version__: str
+
+_HOMES = {
+    "ActivationSumRegressor": "activation",
+    "AssumptionWarning": "notes",
+    "HermiteProblem": "moments",
+    "ModelFileError": "saving",
+    "MomentProblem": "moments",
+    "RegressionMixture": "regression",
+    "RegressionMixtureDensity": "density",
+    "SphericalMixture": "mixture",
+    "SphericalMixtureClusterer": "clustering",
+    "SphericalMixtureDensity": "density",
+    "implicit_moments": "moments",
+    "load": "saving",
+    "save": "saving",
+}
+_FOLDERS = ("circuits", "datasets", "moments", "plot", "problems", "projections", "report", "rows")
+_ROOMS = ("activation", "arrays", "clustering", "density", "mixture", "regression", "saving")
 
 __all__ = [
     "ActivationSumRegressor",
@@ -53,34 +68,24 @@ __all__ = [
     "datasets",
     "implicit_moments",
     "load",
-    "models",
     "moments",
     "plot",
+    "problems",
     "projections",
     "report",
-    "samples",
+    "rows",
     "save",
 ]
-
-_FOLDERS = {
-    *("circuits", "datasets", "models", "moments", "plot", "projections", "report", "samples"),
-    *("backends", "fitting", "learners", "saving"),  # not in __all__, and there all the same
-}
-_HOMES = {
-    **dict.fromkeys(("HermiteProblem", "MomentProblem", "implicit_moments"), "moments"),
-    **dict.fromkeys(("ModelFileError", "load", "save"), "saving"),
-}
 
 if not TYPE_CHECKING:  # with it every name would pass the type checker
 
     def __getattr__(name):
-        if name in _FOLDERS:
+        if name in _FOLDERS or name in _ROOMS:
             return import_module(f"implicitmoments.{name}")
         if name == "__version__":
             value = import_module("importlib.metadata").version("implicitmoments")
-        elif name in __all__:
-            home = import_module(f"implicitmoments.{_HOMES.get(name, 'learners')}")
-            value = getattr(home, name)
+        elif name in _HOMES:
+            value = getattr(import_module(f"implicitmoments.{_HOMES[name]}"), name)
         else:
             raise AttributeError(f"module 'implicitmoments' has no attribute {name!r}")
         globals()[name] = value

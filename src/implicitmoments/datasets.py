@@ -1,12 +1,12 @@
 """Synthetic data sets for the four problems, each with the truth it was made from."""
 
-from implicitmoments.samples.synthetic import (
+from implicitmoments.rows.synthetic import (
     make_activation_sum,
     make_pairwise_differences,
     make_regression_mixture,
     make_spherical_mixture,
 )
-from implicitmoments.samples.truth import Truth
+from implicitmoments.rows.truth import Truth
 
 __all__ = [
     "Truth",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from implicitmoments.backends import Floats, outer_rows
+from implicitmoments.arrays import Floats, outer_rows
 from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.projections import RecursiveProjection

@@ -293,7 +293,7 @@ def test_a_disk_that_is_full_ends_with_1(refused, data, here, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("implicitmoments.saving.atomic.os.replace", full)
+    monkeypatch.setattr("implicitmoments.saving.atomic_file.os.replace", full)
     assert "No space left" in refused("fit", "mixture", data / "rows.csv", "-k", "3", code=1)
     assert left(here) == []
 

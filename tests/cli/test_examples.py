@@ -72,7 +72,7 @@ def test_an_example_runs(example, call, prepared, tmp_path, monkeypatch):
     monkeypatch.chdir(shutil.copytree(prepared, tmp_path / "here"))
     monkeypatch.setattr("webbrowser.open", lambda page: True)
     # what demo does is tested on its own, and takes a while
-    monkeypatch.setattr("implicitmoments.cli.demonstrate.demonstrate", lambda *_, **__: None)
+    monkeypatch.setattr("implicitmoments.cli.run_demo.demonstrate", lambda *_, **__: None)
     before, _, rest = example.partition("implicitmoments ")
     typed, _, after = rest.partition("|")
     typed, _, into = typed.partition(">")

@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.building import MODELS, build, find_model
+from implicitmoments.cli.build_model import MODELS, build, find_model
 
 
 def test_every_model_is_fitted_and_loads(models):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from implicitmoments import load
-from implicitmoments.samples import RowDraws, open_file
+from implicitmoments.rows import RowDraws, open_file
 
 LINES = ["height,width", *(f"{i}.5,{(7 * i) % 11}.25" for i in range(60))]
 READ = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.scaling import ModelRows, column_scales
-from implicitmoments.samples import ArraySource
+from implicitmoments.cli.scale import ModelRows, column_scales
+from implicitmoments.rows import ArraySource
 
 UNITS = np.array([1.0, 50.0, 0.01])
 KINDS = {

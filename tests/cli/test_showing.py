@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from implicitmoments.cli.app import app
-from implicitmoments.cli.building import MODELS
+from implicitmoments.cli.build_model import MODELS
 
 COMMANDS = ["fit", "predict", "score", "sample", "report", "describe", "demo"]
 ROOT = Path(__file__).parents[2]

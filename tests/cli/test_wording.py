@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from implicitmoments.cli.building import MODELS
+from implicitmoments.cli.build_model import MODELS
 from implicitmoments.cli.wording import PARAMETERS, SPOKEN, spoken
 
 

@@ -5,12 +5,12 @@ import pytest
 
 from implicitmoments import HermiteProblem, MomentProblem, implicit_moments
 from implicitmoments.circuits import power, vector
-from implicitmoments.models import (
+from implicitmoments.problems import (
     ActivationSumProblem,
     PopulationProblem,
     SphericalMixtureProblem,
 )
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 paper_moments = partial(implicit_moments, method="paper")
 

@@ -7,7 +7,9 @@ import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.circuits import hermite, vector
-from implicitmoments.models import (
+from implicitmoments.moments.closed_form import noise_floor
+from implicitmoments.moments.passes import Estimate
+from implicitmoments.problems import (
     ActivationSumProblem,
     PopulationProblem,
     RegressionMixtureProblem,
@@ -15,10 +17,8 @@ from implicitmoments.models import (
     cosine,
     relu,
 )
-from implicitmoments.moments.closed_form import noise_floor
-from implicitmoments.moments.passes import Estimate
 from implicitmoments.projections import hermite_dense
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 x, y = vector("x"), vector("y")
 

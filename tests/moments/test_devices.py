@@ -4,11 +4,11 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from implicitmoments.backends import gram, move_like, share_rows, to_numpy
+from implicitmoments.arrays import gram, move_like, share_rows, to_numpy
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.models import RegressionMixtureProblem, SphericalMixtureProblem
 from implicitmoments.moments import implicit_moments
-from implicitmoments.samples import ArraySource, Whitening
+from implicitmoments.problems import RegressionMixtureProblem, SphericalMixtureProblem
+from implicitmoments.rows import ArraySource, Whitening
 
 # array-api-strict has devices that refuse arrays of one another
 ELSEWHERE = array_api_strict.Device("device1")

@@ -3,10 +3,10 @@ import pytest
 
 from implicitmoments import implicit_moments
 from implicitmoments.circuits import hermite, power, scalar, vector
-from implicitmoments.models import PopulationProblem
 from implicitmoments.moments.result import PaperMoments, Run
+from implicitmoments.problems import PopulationProblem
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 TRUTH = Truth([0.4, 0.6], [[1.0, 0.5, 0.0], [0.0, -0.5, 1.0]])

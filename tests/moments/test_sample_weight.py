@@ -9,7 +9,7 @@ from implicitmoments.datasets import (
     make_regression_mixture,
     make_spherical_mixture,
 )
-from implicitmoments.models import (
+from implicitmoments.problems import (
     ActivationSumProblem,
     RegressionMixtureProblem,
     SphericalMixtureProblem,

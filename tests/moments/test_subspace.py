@@ -5,7 +5,7 @@ from implicitmoments.circuits import power, vector
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments.subspace import distances_to_truth, top_subspace
 from implicitmoments.projections import RecursiveProjection, evaluate_dense
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 
 def test_the_largest_eigenvalues_not_the_largest_sizes():

@@ -15,9 +15,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 import implicitmoments as im
-from implicitmoments.learners.summary import findings_of
+from implicitmoments.estimator import findings_of
 from implicitmoments.plot import canvas
-from implicitmoments.plot.rows import target_of
+from implicitmoments.plot.plotted_rows import target_of
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import implicitmoments as im
-from implicitmoments.plot.rows import some_rows
+from implicitmoments.plot.plotted_rows import some_rows
 from implicitmoments.report import write_report
 from implicitmoments.report.agreement import agreement_of, wald
 from implicitmoments.report.verdict import verdict_of

@@ -8,7 +8,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.report.evidence import evidence_of
-from implicitmoments.report.naming import name_of
+from implicitmoments.report.model_names import name_of
 from implicitmoments.report.verdict import verdict_of
 
 

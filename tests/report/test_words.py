@@ -8,7 +8,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.report.captions import caption_of
-from implicitmoments.report.measured import WORDS, statistics_of
+from implicitmoments.report.measurements import WORDS, statistics_of
 from implicitmoments.report.tables import html_of, parameters_of, settings_of
 
 JARGON = ["first variance", "start log likelihood", "turns", "n peaks", "far rows", "resolved"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.models import cosine, leaky_relu, relu
+from implicitmoments.problems import cosine, leaky_relu, relu
 from implicitmoments.saving.migrations import SCHEMA
 
 DATA = Path(__file__).parents[1] / "data"
@@ -61,7 +61,7 @@ def regression_density(**how):
 
 
 ACTIVATIONS = {
-    **{name: name for name in im.models.activation.NAMED},
+    **{name: name for name in im.problems.activations.NAMED},
     "cosine(1.3, 0.2)": cosine(1.3, 0.2),
     "leaky_relu(0.2)": leaky_relu(0.2),
     "leaky_relu of NumPy's": leaky_relu(np.float64(0.1)),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.saving.layout import lay_out, layout_of
+from implicitmoments.saving.memory_layout import lay_out, layout_of
 
 
 def same(one, other):
@@ -27,9 +27,9 @@ def same(one, other):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
         return same(list(one), list(other)) and same(list(one.values()), list(other.values()))
-    if dataclasses.is_dataclass(one) and not isinstance(one, im.models.Activation):
+    if dataclasses.is_dataclass(one) and not isinstance(one, im.problems.Activation):
         return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields_kept(one))
-    if isinstance(one, im.models.Activation):
+    if isinstance(one, im.problems.Activation):
         return one.name == other.name and one.mean_square == other.mean_square
     if isinstance(one, im.projections.RecursiveProjection):
         return same(vars(one), vars(other))
@@ -61,7 +61,7 @@ def test_answers_parameters_and_attributes_are_equal_bit_for_bit(case, library, 
     ours, theirs = library["answers"](model, rows), library["answers"](again, rows)
     for name, answer in ours.items():
         assert same(answer, theirs[name]), name
-    objects = im.models.Activation | np.random.Generator | np.random.RandomState
+    objects = im.problems.Activation | np.random.Generator | np.random.RandomState
     plain = {k: v for k, v in model.get_params().items() if not isinstance(v, objects)}
     assert plain.items() <= again.get_params().items()
 

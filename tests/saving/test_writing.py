@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import implicitmoments as im
-from implicitmoments.models import Activation, cosine
+from implicitmoments.problems import Activation, cosine
 from implicitmoments.saving.container import LARGEST_HEADER
 
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import SphericalMixtureClusterer
+from implicitmoments.clustering.nearest_mean import Components
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.clustering.nearest_mean import Components
 
 
 @pytest.mark.parametrize(

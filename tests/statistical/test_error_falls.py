@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
-from implicitmoments.models import (
+from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
     RegressionMixtureProblem,

@@ -5,10 +5,10 @@ from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.fitting.regression.em import Model, climb
-from implicitmoments.fitting.regression.likelihood import Lines
-from implicitmoments.fitting.regression.standard import standardise
-from implicitmoments.samples import ArraySource
+from implicitmoments.regression.em import Model, climb
+from implicitmoments.regression.likelihood import Lines
+from implicitmoments.regression.standardise import standardise
+from implicitmoments.rows import ArraySource
 
 
 def largest_error(coef, vectors):

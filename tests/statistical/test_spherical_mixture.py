@@ -7,11 +7,11 @@ from scipy.special import logsumexp
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.fitting.spherical.em import VarianceModel, polish
-from implicitmoments.fitting.spherical.placing import place_rows
-from implicitmoments.fitting.spherical.rows import Rows
-from implicitmoments.fitting.spherical.start import scattered_mixture
-from implicitmoments.samples import ArraySource
+from implicitmoments.mixture.em import VarianceModel, polish
+from implicitmoments.mixture.initialisation import scattered_mixture
+from implicitmoments.mixture.standard_rows import Rows
+from implicitmoments.mixture.standardise import place_rows
+from implicitmoments.rows import ArraySource
 
 K, D = 30, 20
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 import implicitmoments
-from implicitmoments.cli.commands.asking import PREDICT, SAMPLE, SCORE, predict, sample, score
 from implicitmoments.cli.commands.demo import DEMO, demo
 from implicitmoments.cli.commands.fit import FIT, fit
-from implicitmoments.cli.commands.showing import DESCRIBE, REPORT, describe, report
+from implicitmoments.cli.commands.query import PREDICT, SAMPLE, SCORE, predict, sample, score
+from implicitmoments.cli.commands.show import DESCRIBE, REPORT, describe, report
 from implicitmoments.cli.console import PlainGroup
 
 __all__ = ["app"]

@@ -16,9 +16,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from implicitmoments import datasets
-from implicitmoments.backends import Array
+from implicitmoments.arrays import Array
 from implicitmoments.circuits import power, vector
-from implicitmoments.models import (
+from implicitmoments.moments import HermiteProblem, ImplicitMoments, implicit_moments
+from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
     PopulationProblem,
@@ -26,9 +27,8 @@ from implicitmoments.models import (
     SphericalMixtureProblem,
     relu,
 )
-from implicitmoments.moments import HermiteProblem, ImplicitMoments, implicit_moments
-from implicitmoments.samples import Truth
-from implicitmoments.saving.atomic import write_whole
+from implicitmoments.rows import Truth
+from implicitmoments.saving.atomic_file import write_whole
 
 __all__ = [
     "DemoComponents",

@@ -9,13 +9,13 @@ from time import perf_counter
 from typing import Any
 
 import implicitmoments
-from implicitmoments.cli.building import LABELLED, word_of
+from implicitmoments.cli.build_model import LABELLED, word_of
+from implicitmoments.cli.column_warnings import doubtful_columns
 from implicitmoments.cli.console import remark, say
-from implicitmoments.cli.looking import doubtful_columns
+from implicitmoments.cli.open_table import open_table, remembered
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.progress import told_passes
-from implicitmoments.cli.reading import open_table, remembered
-from implicitmoments.cli.scaling import ModelRows, column_scales, log_volume
+from implicitmoments.cli.scale import ModelRows, column_scales, log_volume
 from implicitmoments.cli.summary import (
     component_table,
     document_of,
@@ -24,9 +24,9 @@ from implicitmoments.cli.summary import (
     listed,
     notes_of,
 )
-from implicitmoments.cli.writing import check_output, show
-from implicitmoments.samples import ProgressSource, Source
-from implicitmoments.samples.files import FileSource
+from implicitmoments.cli.write_table import check_output, show
+from implicitmoments.rows import ProgressSource, Source
+from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError
 
 __all__ = ["fit_file"]

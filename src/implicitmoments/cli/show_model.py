@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from implicitmoments.cli.align_columns import open_for_model
 from implicitmoments.cli.console import naming, say
-from implicitmoments.cli.matching import open_for_model
+from implicitmoments.cli.open_table import columns_for, load_model
 from implicitmoments.cli.options import Columns
-from implicitmoments.cli.reading import columns_for, load_model
-from implicitmoments.cli.scaling import names_kept, with_scaled_names
+from implicitmoments.cli.scale import names_kept, with_scaled_names
 from implicitmoments.cli.summary import (
     component_table,
     document_of,
@@ -17,7 +17,7 @@ from implicitmoments.cli.summary import (
     finding_table,
     notes_of,
 )
-from implicitmoments.cli.writing import check_output, show
+from implicitmoments.cli.write_table import check_output, show
 
 __all__ = ["describe_model", "report_model"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from implicitmoments.backends import Floats, to_numpy
-from implicitmoments.cli.building import word_of
-from implicitmoments.cli.scaling import OF_COLUMNS, in_file_units, names_kept, scale_of, spreads_of
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.cli.build_model import word_of
+from implicitmoments.cli.scale import OF_COLUMNS, in_file_units, names_kept, scale_of, spreads_of
 from implicitmoments.cli.wording import spoken
-from implicitmoments.cli.writing import plain
-from implicitmoments.learners.summary import findings_of
+from implicitmoments.cli.write_table import plain
+from implicitmoments.estimator import findings_of
 
 __all__ = [
     "component_table",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from implicitmoments.backends import Array, namespace_of
+from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.samples import Block, Measure, Progress, Sums
+from implicitmoments.rows import Block, Measure, Progress, Sums
 
 __all__ = ["Averager", "Progress", "circuit_of_order"]
 

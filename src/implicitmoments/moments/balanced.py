@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from implicitmoments.backends import Array, move_like, namespace_of
+from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.chain import SymmetricChain, drop, lift, mixed_coefficients
 from implicitmoments.moments.frames import Frame

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from implicitmoments.backends import Array, eye_like, namespace_of, outer_rows
+from implicitmoments.arrays import Array, eye_like, namespace_of, outer_rows
 
 __all__ = ["SymmetricChain", "contract", "drop", "lift", "mixed_coefficients"]
 

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from implicitmoments.backends import Array, descending_eigh, eye_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, descending_eigh, eye_like, namespace_of, to_numpy
 from implicitmoments.moments.balanced import BalancedMoments, measure_moments, split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.frames import Frame
@@ -25,7 +25,7 @@ from implicitmoments.moments.passes import (
     signed_gram,
 )
 from implicitmoments.moments.problem import HermiteProblem
-from implicitmoments.moments.report import StepReport
+from implicitmoments.moments.step_report import StepReport
 from implicitmoments.moments.windows import Window, even_moment, open_window
 
 __all__ = ["ClosedForm", "Fold", "estimate_closed_form", "even_estimate", "noise_floor"]

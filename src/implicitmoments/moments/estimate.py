@@ -7,14 +7,14 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
-from implicitmoments.backends import check_positive
+from implicitmoments.arrays import check_positive
 from implicitmoments.moments.accumulate import Averager, Progress
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.implicit import estimate
 from implicitmoments.moments.passes import View, whole_view
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
-from implicitmoments.samples import RandomState, Truth, as_seed
+from implicitmoments.rows import RandomState, Truth, as_seed
 
 __all__ = ["implicit_moments"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from implicitmoments.backends import Array, eye_like, move_like, namespace_of
+from implicitmoments.arrays import Array, eye_like, move_like, namespace_of
 
 __all__ = ["Frame"]
 

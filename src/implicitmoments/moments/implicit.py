@@ -7,13 +7,13 @@ from time import perf_counter
 
 import numpy as np
 
-from implicitmoments.backends import Array, to_numpy
+from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.moments.accumulate import Averager
-from implicitmoments.moments.report import StepReport
 from implicitmoments.moments.result import Run
+from implicitmoments.moments.step_report import StepReport
 from implicitmoments.moments.subspace import distances_to_truth, projected_moment, top_subspace
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 __all__ = ["estimate"]
 

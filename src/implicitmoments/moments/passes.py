@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from implicitmoments.backends import (
+from implicitmoments.arrays import (
     Array,
     check_finite,
     device_memory,
@@ -20,7 +20,7 @@ from implicitmoments.backends import (
 from implicitmoments.moments.accumulate import Progress
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.problem import HermiteProblem
-from implicitmoments.samples import After, Block, RowDraws, Stream, Sums
+from implicitmoments.rows import After, Block, RowDraws, Stream, Sums
 
 __all__ = [
     "Estimate",

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from implicitmoments.backends import (
+from implicitmoments.arrays import (
     Array,
     Floats,
     as_real_array,
@@ -15,7 +15,7 @@ from implicitmoments.backends import (
     namespace_of,
 )
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
-from implicitmoments.samples import (
+from implicitmoments.rows import (
     After,
     Block,
     CountedSource,

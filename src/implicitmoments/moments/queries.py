@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from implicitmoments.backends import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit
-from implicitmoments.samples import RowDraws, Stream, blocks
+from implicitmoments.rows import RowDraws, Stream, blocks
 
 __all__ = ["Auxiliary", "Query"]
 

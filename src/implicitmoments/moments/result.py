@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import (
+from implicitmoments.arrays import (
     Array,
     Floats,
     as_real_array,
@@ -24,9 +24,9 @@ from implicitmoments.moments.decode import Components, find_components
 from implicitmoments.moments.passes import View
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.queries import Auxiliary, Query
-from implicitmoments.moments.report import StepReport
+from implicitmoments.moments.step_report import StepReport
 from implicitmoments.projections import RecursiveProjection, evaluate
-from implicitmoments.samples import RandomState, as_seed, blocks
+from implicitmoments.rows import RandomState, as_seed, blocks
 
 __all__ = ["ClosedFormMoments", "ImplicitMoments", "PaperMoments", "Run"]
 
@@ -52,7 +52,7 @@ class ImplicitMoments(ABC):
     --------
     >>> from implicitmoments import implicit_moments
     >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> from implicitmoments.problems import SphericalMixtureProblem
     >>> X, _ = make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
     >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=3, order=4)
     >>> moments
@@ -211,7 +211,7 @@ class Run:
     >>> import numpy as np
     >>> from implicitmoments import implicit_moments
     >>> from implicitmoments.datasets import Truth
-    >>> from implicitmoments.models import PopulationProblem
+    >>> from implicitmoments.problems import PopulationProblem
     >>> truth = Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
     >>> moments = implicit_moments(
     ...     PopulationProblem(truth), n_components=2, order=3, n_samples=2
@@ -239,7 +239,7 @@ class PaperMoments(ImplicitMoments):
     --------
     >>> from implicitmoments import implicit_moments
     >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> from implicitmoments.problems import SphericalMixtureProblem
     >>> X, _ = make_spherical_mixture(4_000, 2, 4, random_state=0)
     >>> moments = implicit_moments(
     ...     SphericalMixtureProblem(X), n_components=2, order=2, method="paper", random_state=0
@@ -316,7 +316,7 @@ class ClosedFormMoments(ImplicitMoments):
     --------
     >>> from implicitmoments import implicit_moments
     >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.models import SphericalMixtureProblem
+    >>> from implicitmoments.problems import SphericalMixtureProblem
     >>> X, _ = make_spherical_mixture(5_000, 2, 4, random_state=0)
     >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=2, order=3)
     >>> [moments.hermite(X[:1], order).shape for order in (1, 2, 3)]

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, descending_eigh, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, descending_eigh, namespace_of, to_numpy
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 __all__ = ["distances_to_truth", "projected_moment", "top_subspace"]
 

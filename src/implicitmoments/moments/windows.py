@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from implicitmoments.backends import (
+from implicitmoments.arrays import (
     Array,
     descending_eigh,
     eye_like,

@@ -4,9 +4,9 @@ Every function returns the Axes it drew on. They take matplotlib, the extra ``pl
 imported when the first picture is drawn.
 """
 
-from implicitmoments.plot.against_data import fit
-from implicitmoments.plot.course import convergence
+from implicitmoments.plot.component_plane import components
+from implicitmoments.plot.convergence import convergence
+from implicitmoments.plot.data_comparison import fit
 from implicitmoments.plot.eigenvalues import spectra
-from implicitmoments.plot.planes import components
 
 __all__ = ["components", "convergence", "fit", "spectra"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.arrays import Floats
 from implicitmoments.plot.canvas import (
     NoPictureError,
     axes_for,

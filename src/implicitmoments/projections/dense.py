@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from implicitmoments.backends import Array, as_real_array, move_like, namespace_of
+from implicitmoments.arrays import Array, as_real_array, move_like, namespace_of
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
 from implicitmoments.projections.inputs import read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from implicitmoments.backends import Array
+from implicitmoments.arrays import Array
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
 from implicitmoments.projections.inputs import Batch, read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import Array, as_real_array, check_finite, namespace_of
+from implicitmoments.arrays import Array, as_real_array, check_finite, namespace_of
 from implicitmoments.circuits import Circuit
 
 __all__ = ["Batch", "read_inputs"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.backends import (
+from implicitmoments.arrays import (
     Array,
     as_real_array,
     check_finite,

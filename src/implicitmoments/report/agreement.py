@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, ks_2samp
 
-from implicitmoments.backends import Floats, to_numpy
-from implicitmoments.learners import (
-    RegressionMixture,
-    RegressionMixtureDensity,
-    SphericalMixture,
-    SphericalMixtureDensity,
-)
-from implicitmoments.plot.against_data import compared
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
+from implicitmoments.mixture import SphericalMixture
 from implicitmoments.plot.canvas import NoPictureError
-from implicitmoments.plot.rows import Some, asked
+from implicitmoments.plot.data_comparison import compared
+from implicitmoments.plot.plotted_rows import Some, asked
+from implicitmoments.regression import RegressionMixture
 
 __all__ = ["agreement_of", "wald"]
 

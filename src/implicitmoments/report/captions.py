@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from implicitmoments.report.naming import number_of
+from implicitmoments.report.model_names import number_of
 
 __all__ = ["Caption", "caption_of"]
 

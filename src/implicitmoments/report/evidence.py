@@ -15,17 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import to_numpy
-from implicitmoments.learners import (
-    ActivationSumRegressor,
-    RegressionMixture,
-    RegressionMixtureDensity,
-    SphericalMixture,
-    SphericalMixtureClusterer,
-    SphericalMixtureDensity,
-)
-from implicitmoments.learners.summary import counted
-from implicitmoments.report.naming import number_of
+from implicitmoments.activation import ActivationSumRegressor
+from implicitmoments.arrays import to_numpy
+from implicitmoments.clustering import SphericalMixtureClusterer
+from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
+from implicitmoments.estimator import counted
+from implicitmoments.mixture import SphericalMixture
+from implicitmoments.regression import RegressionMixture
+from implicitmoments.report.model_names import number_of
 
 __all__ = ["Evidence", "evidence_of"]
 

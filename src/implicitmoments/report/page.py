@@ -12,15 +12,15 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from implicitmoments.learners.summary import counted, findings_of
+from implicitmoments.estimator import counted, findings_of
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.canvas import NoPictureError
-from implicitmoments.plot.rows import Some
+from implicitmoments.plot.plotted_rows import Some
 from implicitmoments.report.agreement import agreement_of
 from implicitmoments.report.captions import caption_of
-from implicitmoments.report.drawing import picture
-from implicitmoments.report.measured import statistics_of
-from implicitmoments.report.naming import name_of
+from implicitmoments.report.measurements import statistics_of
+from implicitmoments.report.model_names import name_of
+from implicitmoments.report.svg import picture
 from implicitmoments.report.tables import Table, html_of, parameters_of, settings_of
 from implicitmoments.report.verdict import Verdict, verdict_of
 

@@ -11,16 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats, to_numpy
-from implicitmoments.learners import (
-    ActivationSumRegressor,
-    RegressionMixture,
-    RegressionMixtureDensity,
-    SphericalMixture,
-    SphericalMixtureClusterer,
-    SphericalMixtureDensity,
-)
-from implicitmoments.learners.summary import ASSUMED, counted
+from implicitmoments.activation import ActivationSumRegressor
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.clustering import SphericalMixtureClusterer
+from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
+from implicitmoments.estimator import ASSUMED, counted
+from implicitmoments.mixture import SphericalMixture
+from implicitmoments.regression import RegressionMixture
 
 __all__ = ["Table", "html_of", "parameters_of", "settings_of", "short"]
 

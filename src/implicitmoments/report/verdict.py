@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from implicitmoments.learners.summary import counted, shortened
+from implicitmoments.estimator import counted, shortened
 from implicitmoments.report.evidence import evidence_of
-from implicitmoments.report.naming import name_of
+from implicitmoments.report.model_names import name_of
 
 __all__ = ["Verdict", "verdict_of"]
 

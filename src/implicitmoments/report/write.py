@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from implicitmoments.plot.canvas import check_model
-from implicitmoments.plot.rows import some_rows
+from implicitmoments.plot.plotted_rows import some_rows
 from implicitmoments.report.page import Named, page_of
-from implicitmoments.saving.atomic import write_whole
+from implicitmoments.saving.atomic_file import write_whole
 
 __all__ = ["write_report"]
 

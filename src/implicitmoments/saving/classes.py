@@ -9,52 +9,49 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, TypeAlias, get_type_hints
 
-from implicitmoments.backends import Floats
-from implicitmoments.fitting.activation.conditions import Conditions
-from implicitmoments.fitting.activation.hypothesis import FittedPolynomial
-from implicitmoments.fitting.activation.least_squares import Choice, Range
-from implicitmoments.fitting.activation.network import Network
-from implicitmoments.fitting.activation.polynomial import Polynomial
-from implicitmoments.fitting.density.clipped_density import ClippedDensity
-from implicitmoments.fitting.density.hermite_expansion import (
+from implicitmoments.activation import ActivationSumRegressor
+from implicitmoments.activation.conditions import Conditions
+from implicitmoments.activation.hypothesis import FittedPolynomial
+from implicitmoments.activation.least_squares import Choice, Range
+from implicitmoments.activation.network import Network
+from implicitmoments.activation.polynomial import Polynomial
+from implicitmoments.arrays import Floats
+from implicitmoments.clustering import SphericalMixtureClusterer
+from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
+from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.hermite_expansion import (
     Constant,
     JointExpansion,
     OrderByOrder,
 )
-from implicitmoments.fitting.density.regression_contraction import (
+from implicitmoments.density.regression_contraction import (
     ContractedExpansion,
     PaperExpansion,
 )
-from implicitmoments.fitting.density.regression_density import RegressionDensity
-from implicitmoments.fitting.density.regression_expansion import GradedExpansion, LabelConstant
-from implicitmoments.fitting.density.regression_frame import RegressionFrame
-from implicitmoments.fitting.regression.em import Model
-from implicitmoments.fitting.regression.standard import Standard
-from implicitmoments.fitting.spherical.likelihood import Mixture, Sums
-from implicitmoments.fitting.spherical.sample import Sample
-from implicitmoments.fitting.spherical.span import SphericalSpan
-from implicitmoments.fitting.spherical.stream import Stream
-from implicitmoments.fitting.spherical.stream_moments import MomentSums
-from implicitmoments.learners import (
-    ActivationSumRegressor,
-    RegressionMixture,
-    RegressionMixtureDensity,
-    SphericalMixture,
-    SphericalMixtureClusterer,
-    SphericalMixtureDensity,
-)
-from implicitmoments.models import Activation
+from implicitmoments.density.regression_expansion import GradedExpansion, LabelConstant
+from implicitmoments.density.regression_fit import RegressionDensity
+from implicitmoments.density.regression_frame import RegressionFrame
+from implicitmoments.mixture import SphericalMixture
+from implicitmoments.mixture.held_rows import Sample
+from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.incremental_moments import MomentSums
+from implicitmoments.mixture.likelihood import Mixture, Sums
+from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import PaperMoments
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import Fold
 from implicitmoments.moments.decode.components import Decoded
-from implicitmoments.moments.decode.verdict import Components
+from implicitmoments.moments.decode.resolution import Components
 from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.report import StepReport
 from implicitmoments.moments.result import Run
+from implicitmoments.moments.step_report import StepReport
+from implicitmoments.problems import Activation
 from implicitmoments.projections.recursive import Step
-from implicitmoments.samples import Whitening
+from implicitmoments.regression import RegressionMixture
+from implicitmoments.regression.em import Model
+from implicitmoments.regression.standardise import Standard
+from implicitmoments.rows import Whitening
 
 __all__ = ["ESTIMATORS", "FIELDS", "NAMES", "RECORDS", "REQUIRED"]
 

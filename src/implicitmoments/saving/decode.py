@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.models.activation import NAMED
-from implicitmoments.saving.annotations import matches
+from implicitmoments.problems.activations import NAMED
 from implicitmoments.saving.classes import FIELDS, RECORDS
 from implicitmoments.saving.encode import DTYPES, Arrays, Json
-from implicitmoments.saving.layout import lay_out
+from implicitmoments.saving.memory_layout import lay_out
 from implicitmoments.saving.special import SPECIAL
+from implicitmoments.saving.type_checks import matches
 
 __all__ = ["Decoder"]
 

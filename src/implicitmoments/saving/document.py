@@ -7,12 +7,12 @@ import re
 from importlib.metadata import version
 from typing import Any
 
-from implicitmoments.saving.annotations import matches
 from implicitmoments.saving.classes import ESTIMATORS, REQUIRED
 from implicitmoments.saving.decode import Decoder
 from implicitmoments.saving.encode import Arrays, Encoder, Json
 from implicitmoments.saving.errors import ModelFileError
 from implicitmoments.saving.migrations import SCHEMA
+from implicitmoments.saving.type_checks import matches
 
 __all__ = ["from_document", "to_document"]
 

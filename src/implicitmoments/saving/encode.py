@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import array_api_compat
 import numpy as np
 
-from implicitmoments.backends import to_numpy
-from implicitmoments.models.activation import NAMED
+from implicitmoments.arrays import to_numpy
 from implicitmoments.moments.passes import View
+from implicitmoments.problems.activations import NAMED
 from implicitmoments.saving.classes import NAMES
 from implicitmoments.saving.errors import ModelFileError
-from implicitmoments.saving.layout import layout_of
+from implicitmoments.saving.memory_layout import layout_of
 from implicitmoments.saving.special import SPECIAL, special_name
 
 __all__ = ["DTYPES", "Encoder", "Json"]

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from implicitmoments.saving.atomic import write_whole
+from implicitmoments.saving.atomic_file import write_whole
 from implicitmoments.saving.container import (
     BEGINNING,
     check_sizes,

@@ -10,12 +10,12 @@ from typing import Any, cast
 import numpy as np
 
 from implicitmoments.circuits import Circuit
-from implicitmoments.models import Activation
-from implicitmoments.models.activation import NAMED
 from implicitmoments.moments import MomentProblem
+from implicitmoments.problems import Activation
+from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.projections.recursive import Step
-from implicitmoments.samples import Block, RowDraws
+from implicitmoments.rows import Block, RowDraws
 
 __all__ = ["SPECIAL", "LeftBehind", "Special", "special_name"]
 

@@ -10,7 +10,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
-from implicitmoments.models import (
+from implicitmoments.moments.decode import decode
+from implicitmoments.moments.decode.resolution import judge
+from implicitmoments.moments.decode.standardise import place
+from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
     PopulationProblem,
@@ -19,10 +22,7 @@ from implicitmoments.models import (
     cosine,
     relu,
 )
-from implicitmoments.moments.decode import decode
-from implicitmoments.moments.decode.placing import place
-from implicitmoments.moments.decode.verdict import judge
-from implicitmoments.samples import Truth
+from implicitmoments.rows import Truth
 
 
 def matched(found, true):

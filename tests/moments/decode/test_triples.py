@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.decode.orthogonal import decompose, refine
+from implicitmoments.moments.decode.orthogonal_decomposition import decompose, refine
 from implicitmoments.moments.decode.routes import ChainRoute, route_of
 from implicitmoments.moments.decode.triples import (
     cube_sum,

@@ -30,7 +30,7 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Learn the four problems beside the truth and the usual tool, and write a report."""
-    from implicitmoments.cli.demonstrate import demonstrate  # noqa: PLC0415 (SciPy)
+    from implicitmoments.cli.run_demo import demonstrate  # noqa: PLC0415 (SciPy)
 
     with plain_errors(debug):
         demonstrate(output, random_state, as_json=as_json, quiet=quiet)

@@ -96,7 +96,7 @@ def fit(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Fit a model to the rows of a file and write it to another."""
     # SciPy and scikit-learn come with the work
-    from implicitmoments.cli.building import build, find_model  # noqa: PLC0415
+    from implicitmoments.cli.build_model import build, find_model  # noqa: PLC0415
     from implicitmoments.cli.fit_file import fit_file  # noqa: PLC0415
 
     with plain_errors(debug, checkpoint):

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.backends import Floats
+from implicitmoments.arrays import Floats
 from implicitmoments.moments.closed_form import noise_floor
-from implicitmoments.moments.decode.orthogonal import Decomposition, decompose
-from implicitmoments.moments.decode.placing import Placing
-from implicitmoments.moments.decode.reading import Reader, Whitening, find_signs
+from implicitmoments.moments.decode.orthogonal_decomposition import Decomposition, decompose
+from implicitmoments.moments.decode.read_components import Reader, Whitening, find_signs
 from implicitmoments.moments.decode.routes import route_of
+from implicitmoments.moments.decode.standardise import Placing
 from implicitmoments.moments.passes import Estimate, View
 
 __all__ = ["Decoded", "decode"]

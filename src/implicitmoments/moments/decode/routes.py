@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from implicitmoments.backends import (
+from implicitmoments.arrays import (
     Array,
     Floats,
     descending_eigh,

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.backends import Array, Floats, eye_like, namespace_of, outer_rows, to_numpy
+from implicitmoments.arrays import Array, Floats, eye_like, namespace_of, outer_rows, to_numpy
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
 

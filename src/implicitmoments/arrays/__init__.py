@@ -1,0 +1,75 @@
+"""Where arrays live: namespaces and linear algebra for any array-API library."""
+
+from implicitmoments.arrays.hashing import share_rows
+from implicitmoments.arrays.kernels import (
+    cross_sums,
+    lift_rows,
+    linear_rows,
+    lower_to,
+    softmax_rows,
+)
+from implicitmoments.arrays.linalg import (
+    descending_eigh,
+    gram,
+    map_into,
+    multiply_into,
+    orthonormality_defect,
+    outer_rows,
+    pair_rows,
+    turned,
+)
+from implicitmoments.arrays.namespace import (
+    Array,
+    Floats,
+    Namespace,
+    as_real_array,
+    check_finite,
+    check_positive,
+    device_memory,
+    eye_like,
+    index_like,
+    move_like,
+    namespace_of,
+    on_host,
+    to_numpy,
+)
+from implicitmoments.arrays.overflow import (
+    LARGEST,
+    check_squares,
+    quiet_overflow,
+    refuse_large,
+)
+
+__all__ = [
+    "LARGEST",
+    "Array",
+    "Floats",
+    "Namespace",
+    "as_real_array",
+    "check_finite",
+    "check_positive",
+    "check_squares",
+    "cross_sums",
+    "descending_eigh",
+    "device_memory",
+    "eye_like",
+    "gram",
+    "index_like",
+    "lift_rows",
+    "linear_rows",
+    "lower_to",
+    "map_into",
+    "move_like",
+    "multiply_into",
+    "namespace_of",
+    "on_host",
+    "orthonormality_defect",
+    "outer_rows",
+    "pair_rows",
+    "quiet_overflow",
+    "refuse_large",
+    "share_rows",
+    "softmax_rows",
+    "to_numpy",
+    "turned",
+]

@@ -1,0 +1,115 @@
+"""Kernels of log densities, in place where the library of the rows can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from implicitmoments.arrays.namespace import Array, namespace_of, on_host
+
+__all__ = ["cross_sums", "lift_rows", "linear_rows", "lower_to", "softmax_rows"]
+
+STACK = 4_096  # rows of one product of a stack
+
+
+def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Array:
+    r"""Return :math:`(z, |z|^2, 1)` for :math:`z = (x - c) / s` and rows x (n, d), (n, d + 2).
+
+    One matrix product then gives log densities of spherical Gaussians, and another one the sums
+    that EM needs.
+    """
+    if isinstance(x, np.ndarray):
+        return _lift_in_numpy(x, center, scale)
+    xp, device = namespace_of(x), array_api_compat.device(x)
+    n, d = x.shape
+    lifted = xp.empty((n, d + 2), dtype=x.dtype, device=device)
+    points = lifted[:, :d]
+    if array_api_compat.is_torch_array(x):
+        points.copy_(x) if center is None else xp.subtract(x, center, out=points).div_(scale)
+        xp.linalg.vector_norm(points, axis=1, out=lifted[:, d]).square_()
+    else:
+        points = x if center is None else (x - center) / scale
+        lifted[:, :d], lifted[:, d] = points, xp.sum(points * points, axis=1)
+    lifted[:, d + 1] = 1.0
+    return lifted
+
+
+def _lift_in_numpy(
+    x: np.ndarray[Any, Any], center: Array | None, scale: float
+) -> np.ndarray[Any, Any]:
+    n, d = x.shape
+    columns = np.empty((d + 2, n), dtype=x.dtype)
+    points = columns[:d]
+    if center is None:
+        points[...] = x.T
+    else:
+        np.subtract(x.T, center[:, None], out=points)
+        points /= scale
+    np.einsum("ij,ij->j", points, points, out=columns[d])
+    columns[d + 1] = 1.0
+    return columns.T
+
+
+def linear_rows(lifted: Array, slopes: Array) -> Array:
+    """Return the product (n, k) of rows and slopes.
+
+    In NumPy column by column, since its reductions along short rows are slow.
+    """
+    if isinstance(lifted, np.ndarray):
+        return (slopes.T @ lifted.T).T
+    return lifted @ slopes
+
+
+def softmax_rows(joint: Array) -> tuple[Array, Array]:
+    """Turn logarithms (n, k) into shares of their row, and return the logarithms of sums too.
+
+    What was given is overwritten where the library can.
+    """
+    xp = namespace_of(joint)
+    top = xp.max(joint, axis=1)
+    if array_api_compat.is_torch_array(joint):
+        shares = joint.softmax(1)
+        # the largest share is 1 / Σ exp(joint − top)
+        return shares, top - shares.amax(1).log_()
+    joint -= top[:, None]
+    joint = xp.exp(joint, out=joint) if _has_out(joint) else xp.exp(joint)
+    total = xp.sum(joint, axis=1)
+    joint /= total[:, None]
+    return joint, top + xp.log(total)
+
+
+def cross_sums(left: Array, right: Array) -> Array:
+    """Return ``leftᵀ right`` in float64 for rows (n, k) and (n, p).
+
+    Off the host in stacks of rows, each product in the precision of the rows: a product that is
+    long only in what it sums over keeps few units of a device busy.
+    """
+    return _stacked_sums(left, right, int(left.shape[0]) if on_host(left) else STACK)
+
+
+def _stacked_sums(left: Array, right: Array, size: int) -> Array:
+    xp, n = namespace_of(left), int(left.shape[0])
+    whole = n - n % size if size < n else 0
+    tail = xp.matrix_transpose(left[whole:, :]) @ right[whole:, :]
+    total = xp.astype(tail, xp.float64, copy=False)
+    if whole:
+        one = xp.reshape(left[:whole, :], (whole // size, size, left.shape[1]))
+        other = xp.reshape(right[:whole, :], (whole // size, size, right.shape[1]))
+        products = xp.matmul(xp.matrix_transpose(one), other)
+        total = total + xp.sum(products, axis=0, dtype=xp.float64)
+    return total
+
+
+def lower_to(array: Array, most: float) -> Array:
+    """Lower entries to at most a number, in place where the library can."""
+    if _has_out(array):
+        return namespace_of(array).minimum(array, most, out=array)
+    if array_api_compat.is_torch_array(array):
+        return array.clamp_(max=most)
+    return namespace_of(array).clip(array, max=most)
+
+
+def _has_out(array: Array) -> bool:
+    return isinstance(array, np.ndarray) or array_api_compat.is_cupy_array(array)

@@ -1,0 +1,39 @@
+"""Entries too large for what a fit does first: to square and add them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from implicitmoments.arrays.namespace import Array, to_numpy
+
+__all__ = ["LARGEST", "check_squares", "quiet_overflow", "refuse_large"]
+
+LARGEST = 1e150  # a square of more does not fit a double
+
+# around a measure whose sums are looked at by check_squares: one message, and no warnings before
+quiet_overflow = np.errstate(over="ignore", invalid="ignore")
+
+
+def check_squares(name: str, squares: Array) -> None:
+    """Raise where sums of squares are not finite.
+
+    Parameters
+    ----------
+    name : str
+        "X" or "y".
+    squares : float, or array of shape (d, d)
+        Sums of products of the entries. Those on the diagonal add what is positive: NaN is there
+        only where it was among the entries.
+    """
+    own = np.diagonal(np.atleast_2d(to_numpy(squares)))
+    if np.isnan(own).any():
+        raise ValueError(f"{name} contains NaN; drop or fill those rows first")
+    refuse_large(name, found=bool(np.isinf(own).any()))
+
+
+def refuse_large(name: str, *, found: bool) -> None:
+    """Raise where entries were found whose squares overflow."""
+    if found:
+        raise ValueError(
+            f"{name} holds entries above {LARGEST:g}, whose squares overflow; rescale {name}"
+        )

@@ -1,0 +1,258 @@
+r"""T_n through moments of the regressors, as in the proof of Theorem 4.22.
+
+A component with regressor :math:`\beta` and noise of variance :math:`\sigma^2` is the Gaussian of
+covariance I + A, :math:`A = \beta e_y^\top + e_y \beta^\top + (\|\beta\|^2 + \sigma^2 - 1)\, e_y
+e_y^\top`, so that
+
+.. math:: \langle T_n, H_n(x, z) \rangle = \frac{(n-1)!!}{\sqrt{n!}} \sum_{a+b+c=n/2}
+   \binom{n/2}{a, b, c} 2^a (\sigma^2 - 1)^c
+   \langle M_{a+2b} \otimes e_y^{\otimes n-a}, H_n(x, z) \otimes I^{\otimes b} \rangle.
+
+Erratum 5: the factor is (n − 1)!!/√n! throughout. Erratum 7: :math:`\|\beta\|^{2b}` is
+:math:`M_{a+2b}` contracted with b identities; one Gaussian in 2b slots, as in the text, would give
+(2b − 1)!! times that. In compressed form the contraction is exact and takes no draws.
+
+With j = b + c and :math:`\langle \beta^{\otimes a} \otimes e_y^{\otimes n-a}, He_n \rangle =
+\langle \beta^{\otimes a}, He_a(x) \rangle He_{a+2j}(z)` the factors of a term add up to
+:math:`\binom{j}{b} (\sigma^2 - 1)^{j-b} / (a!\, j!\, 2^j)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.density.hermite_expansion import (
+    chain_like,
+    moments_on_host,
+    ones_like_rows,
+)
+from implicitmoments.density.regression_expansion import (
+    LabelConstant,
+    LabelExpansion,
+    expansion_at,
+)
+from implicitmoments.moments import PaperMoments, implicit_moments
+from implicitmoments.moments.balanced import BalancedMoments, contracted_forms, split_order
+from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
+from implicitmoments.moments.result import Run
+from implicitmoments.problems import RegressionMixtureProblem
+from implicitmoments.problems.labelled_rows import LabelledRows
+from implicitmoments.rows import Block, MappedSource
+
+__all__ = [
+    "ContractedExpansion",
+    "PaperExpansion",
+    "contract_moments",
+    "contract_run",
+    "expand_contracted",
+    "expand_paper",
+    "term_factor",
+]
+
+
+def term_factor(a: int, b: int, c: int, excess: float) -> float:
+    r"""Return what multiplies :math:`\langle M_{a+2b} I^b, He_a(x) \rangle He_{a+2(b+c)}(z)`.
+
+    ``excess`` is :math:`\sigma^2 - 1`.
+    """
+    j = b + c
+    return math.comb(j, b) * excess**c / (math.factorial(a) * math.factorial(j) * 2.0**j)
+
+
+@dataclass(frozen=True, eq=False)
+class ContractedExpansion:
+    r"""Contracted moments, those of one (a, j) added up over b.
+
+    Attributes
+    ----------
+    degree : int
+    chain : SymmetricChain
+    scale : float
+        The unit of length of the frame of the moments.
+    basis : array of shape (q, p)
+        From coordinates to those of the chain.
+    forms : dict of (int, int) to array
+        For (a, j) the matrix of :math:`\sum_i w_i (\|\beta_i\|^2 + \sigma^2 - 1)^j
+        \beta_i^{\otimes a} / (a!\, j!\, 2^j)` on :math:`U_{a/2} \times U_{a/2}`.
+    """
+
+    degree: int
+    chain: SymmetricChain
+    scale: float
+    basis: Floats
+    forms: dict[tuple[int, int], Floats]
+
+    def in_label(self, x: Array) -> Array:
+        """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
+        xp, chain = namespace_of(x), chain_like(self.chain, x)
+        found = 0 * ones_like_rows(x, self.degree + 1)
+        basis = xp.matrix_transpose(move_like(self.basis, x))
+        images = chain.images(x @ basis / self.scale)
+        for (a, j), form in self.forms.items():
+            left, right = split_order(a)
+            moved = move_like(form, x)
+            for n, matrix in enumerate(contracted_forms(chain, left, right, moved)):
+                answer = xp.sum((images[left - n] @ matrix) * images[right - n], axis=1)
+                found[:, a + 2 * j] += self.scale ** (2 * a) * answer
+        return found
+
+    def __call__(self, coordinates: Array) -> Array:
+        """Evaluate at rows of coordinates (n, p + 1), z last."""
+        return expansion_at(self, coordinates)
+
+
+def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> ContractedExpansion:
+    """Contract moments of orders 0, …, degree exactly, and add them up to T_0, …, T_degree.
+
+    Parameters
+    ----------
+    moments : BalancedMoments
+        Of the regressors, in a frame centred at the origin.
+    excess : float
+        The variance of the noise less 1.
+    degree : int
+    """
+    moments = moments_on_host(moments)
+    chain, scale = moments.chain, moments.frame.scale
+    forms: dict[tuple[int, int], Floats] = {}
+    for order in range(degree + 1):
+        left, right = moments.by_order[order]
+        form = moments.forms[left, right]
+        for b in range(order // 2 + 1):
+            a = order - 2 * b
+            if b:
+                # the noise of the frame is I / scale², and the form lacks scale² of its own
+                steps = chain.steps[left], chain.steps[right]
+                form = drop(form, *steps, chain.noise) * scale**4
+            for c in range(degree // 2 - a - b + 1):
+                term = term_factor(a, b, c, excess) * form
+                forms[a, b + c] = forms[a, b + c] + term if (a, b + c) in forms else term
+            left, right = left - 1, right - 1
+    return ContractedExpansion(degree, chain, scale, moments.frame.basis, forms)
+
+
+def expand_contracted(
+    rows: LabelledRows, basis: Floats, k: int, degree: int, *, excess: float
+) -> LabelExpansion:
+    """Estimate moments of the regressors by the closed form, and contract them."""
+    degree -= degree % 2
+    if len(basis) == 0 or degree < 2:
+        return LabelConstant(degree)
+    moments = implicit_moments(
+        _problem(rows, basis, "orthogonal"), n_components=k, order=degree, method="closed_form"
+    )
+    return contract_moments(moments.folds[0].moments, excess, degree)
+
+
+@dataclass(frozen=True, eq=False)
+class PaperExpansion:
+    """Contracted moments by the paper's algorithm, with auxiliary draws in every query.
+
+    Attributes
+    ----------
+    degree : int
+    terms : tuple of (a, b, PaperMoments)
+        :math:`M_{a+2b}` contracted with b identities, a of at least 1.
+    norms : dict of int to float
+        For b the moment :math:`M_{2b}` contracted with b identities: a number.
+    excess : float
+    n_draws, seed : int
+    """
+
+    degree: int
+    terms: tuple[tuple[int, int, PaperMoments], ...]
+    norms: dict[int, float]
+    excess: float
+    n_draws: int
+    seed: int
+
+    def in_label(self, x: Array) -> Array:
+        """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
+        found = 0 * ones_like_rows(x, self.degree + 1)
+        for b, norm in self.norms.items():
+            self._add(found, 0, b, norm * ones_like_rows(x))
+        for a, b, moment in self.terms:
+            answer = moment.hermite(x, n_draws=self.n_draws, random_state=self.seed)
+            self._add(found, a, b, math.sqrt(math.factorial(a)) * answer)
+        return found
+
+    def _add(self, found: Array, a: int, b: int, answer: Array) -> None:
+        for c in range(self.degree // 2 - a - b + 1):
+            found[:, a + 2 * (b + c)] += term_factor(a, b, c, self.excess) * answer
+
+    def __call__(self, coordinates: Array) -> Array:
+        """Evaluate at rows of coordinates (n, p + 1), z last."""
+        return expansion_at(self, coordinates)
+
+
+def contract_run(run: Run, times: int) -> Run:
+    """Contract the last pairs of slots of a moment with identities, exactly.
+
+    What is left lies on the first steps of the same projection.
+    """
+    projection, coordinates = run.projection, np.asarray(to_numpy(run.coordinates))
+    order, d = projection.order, projection.n_features
+    for _ in range(times):
+        last, before = (
+            split_slot(np.asarray(to_numpy(projection.steps[order - n].as_matrix())), d)
+            for n in (1, 2)
+        )
+        # A[o] φ[o, u, j] θ[u, v, j]
+        coordinates = np.einsum("o,ouj,uvj->v", coordinates, last, before)
+        order -= 2
+    return replace(run, projection=projection.first(order), coordinates=coordinates)
+
+
+def expand_paper(
+    rows: LabelledRows,
+    basis: Floats,
+    k: int,
+    degree: int,
+    *,
+    excess: float,
+    n_draws: int,
+    seed: int,
+) -> LabelExpansion:
+    """Run the paper's algorithm for every order, with its weights y^t / t!."""
+    degree -= degree % 2
+    if len(basis) == 0 or degree < 2:
+        return LabelConstant(degree)
+    problem = _problem(rows, basis, "monomial")
+    # weights sum to 1, and the line of least squares leaves regressors of mean zero
+    norms, terms = {0: 1.0}, []
+    for order in range(2, degree + 1):
+        whole = implicit_moments(
+            problem, n_components=k, order=order, method="paper", random_state=seed
+        )
+        for b in range(order // 2 + 1):
+            a = order - 2 * b
+            if a + b > degree // 2:
+                continue
+            run = contract_run(whole.runs[0], b)
+            if a == 0:
+                norms[b] = float(run.coordinates[0])
+            else:
+                terms.append((a, b, replace(whole, order=a, runs=(run,))))
+    return PaperExpansion(degree, tuple(terms), norms, excess, n_draws, seed)
+
+
+def _problem(rows: LabelledRows, basis: Floats, weights: str) -> RegressionMixtureProblem:
+    """Return the rows on the span of the regressors."""
+    source = MappedSource(rows.problem.source, _OnSpan(basis), len(basis))
+    return RegressionMixtureProblem(source, None, weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _OnSpan:
+    """Maps the points of a block to coordinates of a span."""
+
+    basis: Floats
+
+    def __call__(self, block: Block) -> Block:
+        x = block["x"]
+        basis = namespace_of(x).matrix_transpose(move_like(self.basis, x))
+        return {**block, "x": x @ basis}

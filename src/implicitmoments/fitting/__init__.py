@@ -1,1 +1,0 @@
-"""From moments to a fitted model: hypotheses, polishes and samplers, as functions on arrays."""

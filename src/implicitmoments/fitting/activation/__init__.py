@@ -1,1 +1,0 @@
-"""Sums of activations: the polynomial of Theorem 4.7, its coefficients, and the network itself."""

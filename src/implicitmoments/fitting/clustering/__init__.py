@@ -1,1 +1,0 @@
-"""Clusters by the pairwise test on differences of rows (Theorem 4.19)."""

@@ -1,1 +1,0 @@
-"""Densities as clipped polynomials times a Gaussian (Theorems 4.16 and 4.22)."""

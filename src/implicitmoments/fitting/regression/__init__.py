@@ -1,1 +1,0 @@
-"""Mixtures of linear regressions: from a global start to the maximum of the likelihood."""

@@ -1,1 +1,0 @@
-"""Mixtures of spherical Gaussians: start from moments, search, polish."""

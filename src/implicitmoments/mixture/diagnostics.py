@@ -1,0 +1,86 @@
+"""How rows lie about the means: the model has them round, and as wide in one column as another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.mixture.likelihood import Mixture, responsibilities
+from implicitmoments.mixture.standard_rows import Rows, Sample
+
+__all__ = ["Within", "look_within", "measure_within"]
+
+MOST_ROWS = 20_000  # that are looked at
+MOST_PRODUCTS = 2e9  # of numbers, for the covariances of all components
+FEWEST_ROWS = 20  # of a component whose width is measured
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """Spreads about the means, of rows that are each given to their likeliest component.
+
+    Attributes
+    ----------
+    spreads : array of shape (d,)
+        Standard deviation about the mean in each column, in the component where it is least: one
+        that holds two groups does not count.
+    widths : array of shape (k,)
+        Largest variance of a component along any direction, with columns scaled to what they are
+        in all components together, over the largest that round noise makes of so many rows; NaN
+        of components with few rows.
+    doubt : float
+        Mean probability of the components that a row was not given to.
+    n_rows : int
+    """
+
+    spreads: Floats
+    widths: Floats
+    doubt: float
+    n_rows: int
+
+
+def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Within:
+    """Measure some of the rows about the means, in the unit of the rows."""
+    affordable = int(MOST_PRODUCTS / mixture.d**2)
+    n = min(MOST_ROWS, max(FEWEST_ROWS * mixture.k, affordable))
+    return measure_within(rows.sample(n, rng, mixture.k), mixture)
+
+
+def measure_within(sample: Sample, mixture: Mixture) -> Within:
+    """Measure the rows of a sample about the means."""
+    shares = to_numpy(responsibilities(sample, mixture)[0])
+    labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
+    counts = np.ones(sample.n) if sample.counts is None else sample.counts
+    parts: dict[int, tuple[Floats, Floats]] = {}
+    pooled, least = np.zeros(sample.d), np.full(sample.d, np.inf)
+    for i in range(mixture.k):
+        own = np.flatnonzero((labels == i) & (counts > 0))
+        if len(own) >= FEWEST_ROWS:
+            mass = counts[own]
+            apart = points[own] - mass @ points[own] / mass.sum()
+            parts[i], squares = (apart, mass), mass @ apart**2
+            pooled, least = pooled + squares, np.minimum(least, squares / mass.sum())
+    pooled = np.sqrt(pooled / max(1, sum(mass.sum() for _, mass in parts.values())))
+    varying = pooled > 0
+    widths = np.full(mixture.k, np.nan)
+    for i, (apart, mass) in parts.items():
+        if varying.any():
+            widths[i] = _width(apart[:, varying] / pooled[varying], mass)
+    doubt = 1.0 - float(counts @ shares.max(axis=1) / counts.sum())
+    spreads = np.sqrt(least) if parts else np.full(sample.d, np.nan)
+    return Within(spreads, widths, doubt, sample.n)
+
+
+def _width(apart: Floats, mass: Floats) -> float:
+    """Return the largest eigenvalue of the covariance over that of white noise.
+
+    The latter is (1 + √(d/n))², the edge of the law of Marchenko and Pastur.
+    """
+    n, d = apart.shape
+    scaled = apart * np.sqrt(mass / mass.sum())[:, None]
+    gram = scaled.T @ scaled if d <= n else scaled @ scaled.T
+    alike = mass.sum() ** 2 / float(mass @ mass)  # rows that count as much as these with weights
+    return float(np.linalg.eigvalsh(gram)[-1]) / (1 + math.sqrt(d / alike)) ** 2

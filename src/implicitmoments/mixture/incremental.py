@@ -1,0 +1,150 @@
+"""Rows in pieces: add to the moments and to the sums of EM, and let likelihood judge between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from implicitmoments.arrays import move_like
+from implicitmoments.mixture.em import VarianceModel, maximise, polish
+from implicitmoments.mixture.incremental_moments import MomentSums, begin_sums
+from implicitmoments.mixture.likelihood import Mixture, Sums, gather
+from implicitmoments.mixture.repair import repair
+from implicitmoments.mixture.standard_rows import Integers, Rows, Sample
+
+__all__ = ["Stream", "begin_stream", "continue_stream"]
+
+# A piece that is a share s of all rows weighs s to this power. At 1 old sums never fade, and
+# overlapping components lag behind; at 0.7 the last pieces rule, and separate ones are noisy.
+FORGETTING = 0.85
+STEPS = 5  # of EM in which a piece is taken in
+STILL = 1e-7  # rise of the mean log-likelihood of a piece at which fewer are enough
+SETTLING, SETTLED = 40, 1e-5
+CLEARLY = 10.0  # log-likelihood of the sample by which another mixture must win
+DRAWN = 2**20  # rows at a time of which is drawn whether they enter the sample
+LATER = 2.0  # the moments are read again when there are so many times the rows of last time
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """All that is kept of the rows seen.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    sums : Sums
+        Of EM, each piece at the mixture of its time.
+    moments : MomentSums
+    sample : Sample
+        Some of the rows, each with the same chance; as many as there were to begin with.
+    n_seen : int
+    read_at : float
+        Rows at which the moments were last read.
+    corrections : int
+        Times that moments or repairs led to a clearly likelier mixture than EM had.
+    """
+
+    mixture: Mixture
+    sums: Sums
+    moments: MomentSums
+    sample: Sample
+    n_seen: int
+    read_at: float
+    corrections: int = 0
+
+
+def begin_stream(rows: Sample, mixture: Mixture) -> Stream:
+    """Begin with rows, held as they are read, to which a mixture has been fitted."""
+    sums = gather(rows, mixture)
+    moments = begin_sums(rows, mixture.k, mixture.pooled)
+    return Stream(mixture, sums, moments, rows, rows.n, sums.total)
+
+
+def continue_stream(
+    stream: Stream, rows: Rows, model: VarianceModel, n_repairs: int, rng: np.random.Generator
+) -> Stream:
+    """Take in further rows.
+
+    Stepwise EM (Cappé and Moulines 2009): the sums of this piece follow the mixture for a few
+    steps, those of earlier pieces stay as they were and slowly lose weight. Whenever the rows
+    have doubled, the moments of all rows are read again and repairs are tried, both judged on
+    the sample.
+    """
+    mixture, sums, level = stream.mixture, stream.sums, -np.inf
+    if rows.total == 0:
+        return stream
+    total = stream.sums.total + rows.total
+    share = (rows.total / total) ** FORGETTING
+    earlier = stream.sums.times((1 - share) * total / stream.sums.total)
+    for _ in range(STEPS):
+        piece = gather(rows, mixture)
+        sums = earlier + piece.times(share * total / piece.total)
+        mixture = maximise(sums, mixture, model)
+        before, level = level, piece.log_likelihood / piece.total
+        if level - before < STILL:
+            break
+    grown = replace(
+        stream,
+        mixture=mixture,
+        sums=sums,
+        moments=stream.moments.add(rows),
+        sample=_mixed(stream.sample, rows, stream.n_seen, rng),
+        n_seen=stream.n_seen + rows.n,
+    )
+    if sums.total < LATER * stream.read_at:
+        return grown
+    return _look_again(grown, model, n_repairs, rng)
+
+
+def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) -> Sample:
+    """Let rows into the sample, so that every row seen has the same chance to be in it."""
+    entering, places = _enter(sample.n, rows.n, n_seen, rng)
+    if len(entering) == 0:
+        return sample
+    new = rows.take(entering)
+    X = sample.points.astype(np.result_type(new.points.dtype, sample.points.dtype))
+    X[places] = new.points
+    x = move_like(X, new.X if new.points.dtype == X.dtype else sample.X)
+    counts = sample.counts
+    if counts is not None or new.counts is not None:
+        counts = np.ones(sample.n) if counts is None else counts.copy()
+        counts[places] = 1.0 if new.counts is None else new.counts
+    times = None if counts is None else move_like(counts, x)
+    return Sample(x, times, sample.block_rows)
+
+
+def _enter(
+    n: int, n_rows: int, n_seen: int, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Draw which of some further rows enter a sample of n, and the places they take."""
+    entering, places = [], []
+    for first in range(0, n_rows, DRAWN):
+        last = min(first + DRAWN, n_rows)
+        drawn = rng.integers(n_seen + np.arange(first + 1, last + 1))  # below n: it enters
+        (inside,) = np.nonzero(drawn < n)
+        entering.append(first + inside)
+        places.append(drawn[inside])
+    return np.concatenate(entering), np.concatenate(places)
+
+
+def _look_again(
+    stream: Stream, model: VarianceModel, n_repairs: int, rng: np.random.Generator
+) -> Stream:
+    """Compare the mixture with what the moments of all rows and repairs make of it."""
+    stream, sample = replace(stream, read_at=stream.sums.total), stream.sample
+    k, seed = stream.mixture.k, int(rng.integers(2**31))
+    settled = [polish(sample, stream.mixture, model, SETTLING, SETTLED).mixture]
+    read = stream.moments.read(k, stream.mixture.pooled, seed)
+    if read is not None:
+        settled.append(polish(sample, read, model, SETTLING, SETTLED).mixture)
+    levels = [gather(sample, m).log_likelihood for m in settled]
+    best = settled[int(np.argmax(levels))]
+    if n_repairs:
+        best = repair(sample, best, model, n_repairs, rng).mixture
+    found = gather(sample, best)
+    if found.log_likelihood - levels[0] < CLEARLY:
+        return stream
+    # the sample stands for all rows until further ones come
+    sums = found.times(stream.sums.total / found.total)
+    return replace(stream, mixture=best, sums=sums, corrections=stream.corrections + 1)

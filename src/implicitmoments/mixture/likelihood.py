@@ -1,0 +1,264 @@
+"""Spherical Gaussian mixtures: log densities, responsibilities and what EM sums over rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    cross_sums,
+    lift_rows,
+    linear_rows,
+    move_like,
+    namespace_of,
+    softmax_rows,
+    to_numpy,
+)
+from implicitmoments.mixture.standard_rows import AnyRows, Rows, Sample
+from implicitmoments.rows import Block
+from implicitmoments.rows import Sums as NamedSums
+
+__all__ = [
+    "Mixture",
+    "Sums",
+    "gather",
+    "log_densities",
+    "log_joint",
+    "log_likelihood",
+    "responsibilities",
+]
+
+SMALLEST_WEIGHT = 1e-300
+MOST_DEVIATIONS = 1e6  # mean squared length over the variance: likelihoods are its differences
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    r"""The mixture :math:`\sum_i w_i N(\mu_i, v_i I)`.
+
+    Attributes
+    ----------
+    weights : array of shape (k,)
+    means : array of shape (k, d)
+    variances : array of shape (k,)
+        Equal entries for a shared variance.
+    """
+
+    weights: Floats
+    means: Floats
+    variances: Floats
+
+    @property
+    def k(self) -> int:
+        """Number of components."""
+        return len(self.weights)
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return int(self.means.shape[1])
+
+    @property
+    def pooled(self) -> float:
+        """Mean variance of a row."""
+        return float(self.weights @ self.variances / self.weights.sum())
+
+    @property
+    def slopes(self) -> Floats:
+        """Log densities with the weights, as linear functions of (x, |x|², 1): (d + 2, k)."""
+        v = self.variances
+        offsets = np.log(np.maximum(self.weights, SMALLEST_WEIGHT))
+        offsets = offsets - 0.5 * np.sum(self.means**2, axis=1) / v
+        offsets = offsets - 0.5 * self.d * np.log(2 * math.pi * v)
+        return np.vstack([self.means.T / v, -0.5 / v, offsets])
+
+    def without(self, j: int) -> Mixture:
+        """Return the other components, with weights that sum to 1."""
+        w = np.delete(self.weights, j)
+        return Mixture(w / w.sum(), np.delete(self.means, j, 0), np.delete(self.variances, j))
+
+    def with_also(self, means: Floats, weight: float, variance: float) -> Mixture:
+        """Return the mixture with further components of the same weight."""
+        n = len(means)
+        return Mixture(
+            np.append(self.weights * (1 - n * weight), np.full(n, weight)),
+            np.vstack([self.means, means]),
+            np.append(self.variances, np.full(n, variance)),
+        )
+
+    def moved(self, center: Floats, scale: float) -> Mixture:
+        """Return the mixture of ``center + scale · x``."""
+        return Mixture(self.weights, center + scale * self.means, scale**2 * self.variances)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What EM needs of the rows: all of it adds up over blocks.
+
+    Attributes
+    ----------
+    counts : array of shape (k,)
+        Responsibilities.
+    points : array of shape (k, d)
+        Rows times responsibilities.
+    squares : array of shape (k,)
+        Squared lengths of rows times responsibilities.
+    log_likelihood : float
+    total : float
+        Rows, with their weight.
+    """
+
+    counts: Floats
+    points: Floats
+    squares: Floats
+    log_likelihood: float
+    total: float
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.counts + other.counts,
+            self.points + other.points,
+            self.squares + other.squares,
+            self.log_likelihood + other.log_likelihood,
+            self.total + other.total,
+        )
+
+    def times(self, factor: float) -> Sums:
+        """Return the sums of rows that count ``factor`` times as much."""
+        return Sums(
+            self.counts * factor,
+            self.points * factor,
+            self.squares * factor,
+            self.log_likelihood * factor,
+            self.total * factor,
+        )
+
+
+def log_joint(x: Array, mixture: Mixture) -> Array:
+    """Return ``log w_i + log N(x; μ_i, v_i I)`` for rows (n, d), as (n, k).
+
+    One matrix product of (x, |x|², 1) with (μ_i / v_i, −1 / 2v_i, offset).
+    """
+    return linear_rows(lift_rows(x), move_like(mixture.slopes, x))
+
+
+def log_densities(x: Array, mixture: Mixture) -> Array:
+    """Return the log density of every row (n, d), in the units of the mixture."""
+    return softmax_rows(log_joint(x, mixture))[1]
+
+
+def responsibilities(sample: Sample, mixture: Mixture) -> tuple[Array, Array]:
+    """Return the shares (n, k) of the components in every row, and log densities (n,)."""
+    slopes, parts = move_like(mixture.slopes, sample.X), []
+    for rows in sample.blocks(mixture.k):
+        lifted = sample.lifted[rows.start : rows.stop, :]
+        parts.append(softmax_rows(linear_rows(lifted, slopes)))
+    xp = namespace_of(sample.X)
+    densities = xp.concat([part[1] for part in parts])
+    return xp.concat([part[0] for part in parts]), xp.astype(densities, xp.float64)
+
+
+def gather(rows: AnyRows, mixture: Mixture) -> Sums:
+    """Sum responsibilities and rows over all rows: the E-step."""
+    if isinstance(rows, Rows) and _alike(rows, mixture):
+        return _gather_plain(rows, mixture)
+    step = _EStep(move_like(mixture.slopes, rows.like))
+    found = rows.fold(step, mixture.k, "EM", lifted=True)
+    moments = to_numpy(found["moments"])
+    return Sums(
+        moments[:, -1],
+        moments[:, :-2],
+        moments[:, -2],
+        float(found["log_likelihood"]),
+        float(found["total"]),
+    )
+
+
+def _alike(rows: Rows, mixture: Mixture) -> bool:
+    """Say whether |x|² is the same in all components, and known as a sum over plain rows."""
+    v = mixture.variances
+    if not np.all(v == v[0]) or not rows.plain:
+        return False
+    squares = rows.census.squares or 0.0
+    return bool(squares <= MOST_DEVIATIONS * v[0] * max(rows.total, 1.0))
+
+
+def _gather_plain(rows: Rows, mixture: Mixture) -> Sums:
+    r"""Sum as :func:`gather` does over rows that are neither moved, scaled nor lifted.
+
+    For :math:`z = (x - c) / s` and one variance v, :math:`z \cdot \mu_i / v` is a product of x
+    less a number of the component, and :math:`-|z|^2 / 2v` adds to the likelihood what all rows
+    make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2`
+    components get what gives each the same variance: a shared one asks for no more.
+    """
+    center = np.zeros(rows.d) if rows.center is None else rows.center
+    v, s = float(mixture.variances[0]), rows.scale
+    slopes, offsets = mixture.slopes[:-2] / s, mixture.slopes[-1]
+    step = _PlainEStep(slopes, offsets - center @ slopes)
+    found = rows.fold_plain(step, mixture.k, "EM")
+    counts, total = to_numpy(found["counts"]), float(found["total"])
+    points = (to_numpy(found["points"]) - counts[:, None] * center) / s
+    squares = float(rows.census.squares or 0.0)
+    about_zero = np.sum(points**2, axis=1) / np.maximum(counts, SMALLEST_WEIGHT)
+    inside = max(squares - float(about_zero.sum()), 0.0)
+    return Sums(
+        counts,
+        points,
+        about_zero + inside * counts / total,
+        float(found["log_likelihood"]) - 0.5 * squares / v,
+        total,
+    )
+
+
+def log_likelihood(rows: AnyRows, mixture: Mixture) -> float:
+    """Return the log-likelihood of all rows."""
+    return gather(rows, mixture).log_likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class _EStep:
+    """Sums of a block of lifted rows; on a device nothing waits for them."""
+
+    slopes: Array
+
+    def __call__(self, block: Block) -> NamedSums:
+        lifted, times = block["x"], block.get("counts")
+        xp = namespace_of(lifted)
+        shares, densities = softmax_rows(linear_rows(lifted, move_like(self.slopes, lifted)))
+        total = float(lifted.shape[0])
+        if times is not None:
+            lifted, densities = lifted * times[:, None], densities * times
+            total = xp.sum(times, dtype=xp.float64)
+        return {
+            "moments": cross_sums(shares, lifted),
+            "log_likelihood": xp.sum(densities, dtype=xp.float64),
+            "total": total,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _PlainEStep:
+    """Sums of a block of rows as they lie."""
+
+    slopes: Floats
+    offsets: Floats
+
+    def __call__(self, block: Block, rows: range) -> NamedSums:  # noqa: ARG002
+        x, times = block["x"], block.get("counts")
+        joint = linear_rows(x, self.slopes)
+        joint += self.offsets
+        shares, densities = softmax_rows(joint)
+        total = float(len(x))
+        if times is not None:
+            shares *= times[:, None]
+            densities, total = densities * times, float(np.sum(times))
+        return {
+            "counts": np.sum(shares, axis=0),
+            "points": cross_sums(shares, x),
+            "log_likelihood": float(np.sum(densities)),
+            "total": total,
+        }

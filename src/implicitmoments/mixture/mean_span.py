@@ -1,0 +1,205 @@
+"""Centre, noise variance and span of the means of a spherical mixture, from its covariance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    check_squares,
+    move_like,
+    namespace_of,
+    quiet_overflow,
+    to_numpy,
+)
+from implicitmoments.rows import (
+    Block,
+    MappedSource,
+    RowDraws,
+    Source,
+    Stream,
+    Sums,
+    as_source,
+)
+
+__all__ = ["SphericalSpan", "find_span", "flat_directions", "span_source"]
+
+BLOCK_ROWS = 16_384
+SMALLEST_VARIANCE = 1e-12  # of the largest, before rows are said to lie in a subspace
+SHRUNK = 0.8  # a variance below this part of the noise is not noise
+
+
+@dataclass(frozen=True, eq=False)
+class SphericalSpan:
+    r"""Coordinates in which a spherical mixture has unit noise and its means nothing else.
+
+    Attributes
+    ----------
+    center : array of shape (d,)
+        The mean of the rows.
+    variance : float
+        The common variance of the components.
+    basis : array of shape (p, d)
+        The top p = min(k − 1, d) eigenvectors of the covariance: the means of k components lie
+        in a translate of a (k − 1)-dimensional subspace.
+    spectrum : array of shape (d,)
+        Eigenvalues of the covariance over the variance, from the largest down. The covariance of
+        the coordinates is the diagonal matrix of the first p.
+    """
+
+    center: Floats
+    variance: float
+    basis: Floats
+    spectrum: Floats
+
+    @property
+    def p(self) -> int:
+        """Number of coordinates."""
+        return int(self.basis.shape[0])
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise."""
+        return math.sqrt(self.variance)
+
+    @property
+    def squared_radius(self) -> float:
+        r"""The mean of :math:`\|\mu_i\|^2` in units of the noise: the trace of :math:`M_2`."""
+        return float(np.sum(np.maximum(self.spectrum[: self.p] - 1.0, 0.0)))
+
+    def points(self, block: Block) -> Array:
+        """Return the rows (n, d) of a block."""
+        return block["x"]
+
+    def coordinates(self, X: Array) -> Array:
+        """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
+        basis, center = move_like(self.basis, X), move_like(self.center, X)
+        return (X - center[None, :]) @ namespace_of(X).matrix_transpose(basis) / self.sigma
+
+    def restore(self, coordinates: Floats) -> Floats:
+        """Map coordinates (n, p) back to points (n, d) of the translate of the span."""
+        points: Floats = self.sigma * coordinates @ self.basis + self.center
+        return points
+
+    def log_density(self, X: Array) -> Array:
+        """Return the logarithm of G = N(center, variance · I) at rows (n, d)."""
+        moved = X - move_like(self.center, X)[None, :]
+        squared = namespace_of(X).sum(moved * moved, axis=1) / self.variance
+        return -squared / 2 - X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
+
+    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
+        """Return rows (n, d) with these coordinates, drawn from G otherwise."""
+        noise = rng.normal(len(self.center))
+        noise -= (noise @ self.basis.T) @ self.basis
+        rows: Floats = self.restore(coordinates) + self.sigma * noise
+        return rows
+
+
+def find_span(
+    rows: Array | Source, k: int, variance: float | None, about: Floats | None = None
+) -> SphericalSpan:
+    """Reduce to the span of the means (first step of the proof of Theorem 4.19), in one pass.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d), or Source
+    k : int
+        Number of components.
+    variance : float or None
+        The common variance; None to take the mean of the d − k + 1 smallest eigenvalues of the
+        covariance, off the span.
+    about : array of shape (d,), optional
+        A point among the rows that sums are taken about, so that rows far from the origin lose no
+        digits; the first row by default.
+    """
+    source = as_source(rows)
+    n, d = source.n_rows or 0, source.n_features
+    if about is None:
+        begin = range(1)
+        first = source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"]
+        about = np.asarray(to_numpy(first)[0], dtype=np.float64)
+    sums = source.fold(_Second(about), range(n), BLOCK_ROWS, what="mean and covariance")
+    check_squares("X", sums["square"])
+    mass, there = float(sums["mass"]), int(sums["there"])
+    mean = to_numpy(sums["total"]) / mass
+    covariance = to_numpy(sums["square"]) / mass - np.outer(mean, mean)
+    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(covariance))
+    p = min(k - 1, d)
+    if variance is None:
+        variance = _noise_variance(values, p, k, there)
+    basis = np.ascontiguousarray(vectors[:, :p].T)
+    return SphericalSpan(mean + about, variance, basis, values / variance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Second:
+    """Sums of rows and of their products about a point, in float64."""
+
+    about: Floats
+
+    @quiet_overflow
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+        xp, counts = namespace_of(block["x"]), block.get("counts")
+        x = xp.astype(block["x"], xp.float64, copy=False)
+        x = x - move_like(self.about, x)[None, :]
+        weighted, mass, there = x, float(x.shape[0]), int(x.shape[0])
+        if counts is not None:
+            weighted = x * xp.astype(counts, xp.float64, copy=False)[:, None]
+            mass, there = float(xp.sum(counts, dtype=xp.float64)), int(xp.count_nonzero(counts))
+        return {
+            "mass": mass,
+            "there": there,
+            "total": xp.sum(weighted, axis=0),
+            "square": xp.matrix_transpose(weighted) @ x,
+        }
+
+
+def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
+    """Average the eigenvalues off the span.
+
+    Without those of constant and dependent columns, which are 0; where there are fewer rows than
+    features others are 0 too, and count.
+    """
+    d = len(values)
+    if p == d:
+        raise ValueError(
+            f"variance=None is estimated from directions without means, and n_components={k} may "
+            f"take up all of n_features={d}; give variance=..., or n_components of at most {d}"
+        )
+    least = SMALLEST_VARIANCE * max(float(values[0]), np.finfo(np.float64).tiny)
+    off = values[p:]
+    varying = off[off > least] if n > d else off
+    estimate = float(np.mean(varying)) if len(varying) else 0.0
+    if not estimate > least:
+        raise ValueError(
+            f"the rows do not vary off {p} of {d} directions, so that the noise variance cannot "
+            "be estimated; remove constant or dependent columns, or give variance=..."
+        )
+    return estimate
+
+
+def flat_directions(span: SphericalSpan, n: int) -> float | None:
+    """Return the smallest variance over that of the noise, where it is too small to be noise."""
+    smallest = max(0.0, float(span.spectrum[-1]))
+    # the least eigenvalue of the covariance of n standard normal rows is about (1 − √(d/n))²
+    usual = max(0.0, 1.0 - math.sqrt(len(span.spectrum) / n)) ** 2
+    return smallest if smallest < SHRUNK * usual else None
+
+
+def span_source(rows: Array | Source, span: SphericalSpan) -> MappedSource:
+    """Return the coordinates of rows as a source."""
+    return MappedSource(as_source(rows), _Coordinates(span), span.p)
+
+
+@dataclass(frozen=True, eq=False)
+class _Coordinates:
+    """Maps the points of a block to coordinates."""
+
+    span: SphericalSpan
+
+    def __call__(self, block: Block) -> Block:
+        return {**block, "x": self.span.coordinates(block["x"])}

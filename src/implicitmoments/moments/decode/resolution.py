@@ -1,0 +1,199 @@
+"""Which components can be told apart, and why the others cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.moments.decode.components import Decoded
+from implicitmoments.moments.decode.standardise import Placing
+from implicitmoments.moments.passes import View
+from implicitmoments.moments.problem import HermiteProblem
+
+__all__ = ["Components", "judge", "nothing_decoded"]
+
+
+LARGEST_RATIO = 0.15  # of second to first singular value
+LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
+AT_THE_FLOOR = 1.05  # an eigenvalue below this many floors is noise
+LARGEST_EXCESS = 1.25  # of the sum of weights over what order 0 says it is
+DISAGREEMENT = 1e-3  # of the objectives of random starts
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Weights and vectors of the components that can be told apart.
+
+    Attributes
+    ----------
+    weights : array of shape (k,)
+    vectors : array of shape (k, n_features)
+        In the user's coordinates. Components that cannot be told apart hold NaN in both.
+    resolved : array of bool of shape (k,)
+    errors : array of shape (k,)
+        Standard error of each vector, as a length, from split halves of the rows.
+    reasons : tuple of str
+        Why components are unresolved, and what else the user should know.
+    guesses : array of shape (k, n_features)
+        All vectors as they were read, resolved or not: a start for a local search, nothing more.
+    decoded : Decoded or None
+        The numbers behind the verdict; None when there was nothing to decode.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.problems import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(10_000, 4, 3, radius=5.0, separation=4.0, random_state=0)
+    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=4, order=1)
+    >>> found = moments.components()
+    >>> found.identified, round(float(found.weights.sum()), 1)
+    (True, 1.0)
+    """
+
+    weights: Floats
+    vectors: Floats
+    resolved: np.ndarray[Any, np.dtype[np.bool_]]
+    errors: Floats
+    reasons: tuple[str, ...]
+    guesses: Floats
+    decoded: Decoded | None
+
+    @property
+    def identified(self) -> bool:
+        """Whether every component was told apart."""
+        return bool(self.resolved.all())
+
+    @property
+    def r(self) -> int | None:
+        """Slots of a component: moments of orders 2r and 3r were used."""
+        return None if self.decoded is None else self.decoded.r
+
+    @property
+    def gap(self) -> float:
+        """The k-th eigenvalue over the noise floor; 0 when there was nothing to decode.
+
+        Infinite for one component, the mean, which stands against no other.
+        """
+        if self.decoded is None:
+            return float("inf") if self.identified else 0.0
+        return self.decoded.gap
+
+    def __repr__(self) -> str:
+        k = len(self.resolved)
+        how = "" if self.r is None else f" at order {self.r}"
+        head = f"<{int(self.resolved.sum())} of {k} components told apart{how}>"
+        return "\n".join((head, *self.reasons))
+
+
+def judge(decoded: Decoded, view: View, placing: Placing) -> Components:
+    """Separate the components that stand above the noise from those that do not."""
+    vectors = view.problem.original_vectors(decoded.vectors)
+    moved = view.problem.original_vectors(decoded.vectors + decoded.deviations)
+    errors = np.linalg.norm(moved - vectors, axis=1)
+    mixed = decoded.ratios >= LARGEST_RATIO
+    blurred = (errors >= LARGEST_ERROR * _nearest(vectors)) & ~mixed
+    faint = (decoded.strengths <= AT_THE_FLOOR * decoded.floor) & ~mixed & ~blurred
+    resolved = ~(mixed | blurred | faint)
+    heavy = _mass_reason(decoded, resolved, placing.mass)
+    if heavy:
+        resolved = np.zeros_like(resolved)
+    unsigned = ~decoded.signs_known & resolved
+    reasons = [
+        *(_more_reason(decoded) or _floor_reason(decoded, view.n_rows, resolved)),
+        *heavy,
+        *_list(mixed, "not powers of one vector: noise, or several components in one"),
+        *_list(blurred, "known less well than they lie apart from their nearest neighbour"),
+        *_list(faint, "fainter than the noise floor"),
+        *_list(unsigned, "known up to sign: the data show even orders alone"),
+    ]
+    if decoded.spread > DISAGREEMENT and not resolved.all():
+        reasons.append("random starts of the decomposition found different components")
+    return Components(
+        weights=np.where(resolved, decoded.weights, np.nan),
+        vectors=np.where(resolved[:, None], vectors, np.nan),
+        resolved=resolved,
+        errors=errors,
+        reasons=tuple(reasons),
+        guesses=vectors,
+        decoded=decoded,
+    )
+
+
+def one_component(placing: Placing, problem: HermiteProblem) -> Components:
+    """Return the mean: a mixture of one component has nothing to be told apart."""
+    mean, mass = placing.mean, placing.mass or 1.0
+    if mean is None:
+        raise ValueError("the mean is a component where all orders have the same weights")
+    center = mean.value / mass
+    vector = problem.original_vectors(center[None, :])
+    moved = problem.original_vectors((center + mean.half_difference / mass)[None, :])
+    error = np.linalg.norm(moved - vector, axis=1)
+    there = np.ones(1, dtype=bool)
+    return Components(np.full(1, mass), vector, there, error, (), vector, None)
+
+
+def nothing_decoded(k: int, d: int, reason: str) -> Components:
+    """Return k unresolved components and the reason."""
+    none = np.full((k, d), np.nan)
+    return Components(none[:, 0], none, np.zeros(k, dtype=bool), none[:, 0], (reason,), none, None)
+
+
+def _nearest(vectors: Floats) -> Floats:
+    """Distance of each vector from its nearest neighbour; its length if it has none."""
+    if len(vectors) == 1:
+        return np.asarray(np.linalg.norm(vectors, axis=1))
+    apart = np.linalg.norm(vectors[:, None, :] - vectors[None, :, :], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    nearest: Floats = apart.min(axis=1)
+    return nearest
+
+
+def _floor_reason(decoded: Decoded, n_rows: int, resolved: Floats) -> list[str]:
+    if resolved.all():
+        return []
+    k = len(decoded.weights)
+    low = int(np.sum(decoded.spectrum[:k] < AT_THE_FLOOR * decoded.floor))
+    moment = f"the moment of order {2 * decoded.r}"
+    if low:
+        seen = f"{low} of {k} directions of {moment} stand at the noise floor"
+    else:
+        seen = f"the last of {k} directions of {moment} is {decoded.gap:.2g} times the noise floor"
+    return [
+        f"{seen} (eigenvalue {k}: {decoded.spectrum[k - 1]:.3g}, floor {decoded.floor:.3g}, "
+        f"{n_rows:,} rows): equal vectors, n_components too large, or too few rows; try fewer "
+        "components or more rows"
+    ]
+
+
+def _mass_reason(
+    decoded: Decoded, resolved: np.ndarray[Any, Any], mass: float | None
+) -> list[str]:
+    total = float(np.sum(decoded.weights[resolved]))
+    if mass is None or total <= LARGEST_EXCESS * abs(mass):
+        return []
+    return [
+        f"the weights sum to {total:.3g} where the data say {mass:.3g}: the vectors were read too "
+        "short, by a bias that both halves of the rows share; use more rows"
+    ]
+
+
+def _more_reason(decoded: Decoded) -> list[str]:
+    if not decoded.crowded:
+        return []
+    k = len(decoded.weights)
+    return [
+        f"there are more than {k} components, or the model does not fit: eigenvalue {k + 1} of "
+        f"the moment of order {2 * decoded.r} is {decoded.spectrum[k] / decoded.floor:.1f} times "
+        "the noise floor; try more components"
+    ]
+
+
+def _list(chosen: np.ndarray[Any, Any], what: str) -> list[str]:
+    if not chosen.any():
+        return []
+    places = ", ".join(map(str, np.flatnonzero(chosen)))
+    return [f"component{'s' if chosen.sum() > 1 else ''} {places}: {what}"]

@@ -1,0 +1,47 @@
+"""5 · The problems: which circuits and weights estimate which moments."""
+
+from implicitmoments.problems.activation_sum import ActivationSumProblem
+from implicitmoments.problems.activations import (
+    NAMED,
+    Activation,
+    absolute,
+    as_activation,
+    cosine,
+    from_function,
+    gelu,
+    leaky_relu,
+    relu,
+    softplus,
+    square,
+)
+from implicitmoments.problems.hermite_quadrature import Quadrature, hermite_coefficients
+from implicitmoments.problems.li_liu import LiLiuMixtureProblem, li_liu_hermite
+from implicitmoments.problems.linear_regressions import RegressionMixtureProblem
+from implicitmoments.problems.population import PopulationProblem
+from implicitmoments.problems.spherical_mixture import (
+    PairwiseDifferenceProblem,
+    SphericalMixtureProblem,
+)
+
+__all__ = [
+    "NAMED",
+    "Activation",
+    "ActivationSumProblem",
+    "LiLiuMixtureProblem",
+    "PairwiseDifferenceProblem",
+    "PopulationProblem",
+    "Quadrature",
+    "RegressionMixtureProblem",
+    "SphericalMixtureProblem",
+    "absolute",
+    "as_activation",
+    "cosine",
+    "from_function",
+    "gelu",
+    "hermite_coefficients",
+    "leaky_relu",
+    "li_liu_hermite",
+    "relu",
+    "softplus",
+    "square",
+]

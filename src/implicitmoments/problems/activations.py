@@ -1,0 +1,391 @@
+"""Activations: functions of one variable with their Hermite coefficients (section 4.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+import array_api_compat
+import numpy as np
+from scipy.special import ndtr
+
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.problems.hermite_quadrature import hermite_coefficients
+
+__all__ = [
+    "NAMED",
+    "Activation",
+    "absolute",
+    "as_activation",
+    "cosine",
+    "from_function",
+    "gelu",
+    "leaky_relu",
+    "relu",
+    "softplus",
+    "square",
+]
+
+ORDERS = 48  # kept in a table; those beyond are integrated when asked for
+STEP = 1e-6  # of a difference quotient
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""A function of one variable and its Hermite coefficients.
+
+    Attributes
+    ----------
+    name : str
+    function : callable
+        On arrays of any library, or of NumPy alone.
+    coefficient : callable
+        ``coefficient(t)`` is :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]`.
+    derivative : callable, optional
+        The slope; by default a difference quotient.
+    mean_square : float, optional
+        :math:`E[\sigma(G)^2]`; by default from quadrature.
+    error : float
+        Error of the coefficients: 0 for formulas, an estimate for quadrature.
+    kinks : tuple of float
+        Where quadrature found the function or its slope to jump.
+
+    Examples
+    --------
+    >>> from implicitmoments.problems import cosine
+    >>> sigma = cosine(1.0)
+    >>> [round(sigma.coefficient(t), 4) for t in range(4)]
+    [0.6065, -0.0, -0.4289, 0.0]
+    >>> round(sigma.tail(4), 4)
+    0.0005
+    """
+
+    name: str
+    function: Callable[[Array], Array]
+    coefficient: Callable[[int], float]
+    derivative: Callable[[Array], Array] | None = None
+    mean_square: float | None = None
+    error: float = 0.0
+    kinks: tuple[float, ...] = ()
+
+    def __call__(self, u: Array) -> Array:
+        """Apply the function: an array of the library and the precision of u."""
+        return self._apply(self.function, u)
+
+    def __repr__(self) -> str:
+        return f"<activation {self.name}>"
+
+    def slope(self, u: Array) -> Array:
+        """Apply the derivative."""
+        if self.derivative is not None:
+            return self._apply(self.derivative, u)
+        xp = namespace_of(u)
+        v = xp.astype(u, xp.float64, copy=False)  # float32 has too few digits for a difference
+        quotient = (
+            self._apply(self.function, v + STEP) - self._apply(self.function, v - STEP)
+        ) / (2 * STEP)
+        return xp.astype(quotient, u.dtype, copy=False)
+
+    def _apply(self, function: Callable[[Array], Array], u: Array) -> Array:
+        """Call a function with an array of any library, and check what it gives."""
+        if isinstance(u, np.ndarray):
+            return np.asarray(function(u), dtype=u.dtype)
+        xp = namespace_of(u)
+        try:
+            value = function(u)
+        except Exception as reason:
+            raise TypeError(self._refusal(u, f"{type(reason).__name__}: {reason}")) from reason
+        if not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
+            raise TypeError(self._refusal(u, f"it returns {type(value).__name__}"))
+        return value if value.dtype == u.dtype else xp.astype(value, u.dtype)
+
+    def _refusal(self, u: Array, why: str) -> str:
+        kind = type(u).__module__.split(".")[0]
+        return (
+            f"the activation {self.name} takes NumPy arrays only, and the rows are arrays of "
+            f"{kind} ({why}). Named activations run on every library: "
+            f"{', '.join(map(repr, NAMED))} and cosine(frequency, phase). Write the function with "
+            "those of array_api_compat.array_namespace(u), or give the rows as NumPy arrays"
+        )
+
+    def tail(self, degree: int) -> float:
+        r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`: what degree n leaves out of a unit sum."""
+        square = self.mean_square
+        if square is None:
+            square = hermite_coefficients(self.function, 0, self.name).mean_square
+        return max(0.0, square - sum(self.coefficient(t) ** 2 for t in range(degree + 1)))
+
+
+def relu() -> Activation:
+    r"""Return :math:`\max(0, u)`.
+
+    Erratum 1: Corollary 4.9 prints a coefficient that is imaginary at t = 4. The right one is
+    :math:`(-1)^{(t-2)/2} (t-3)!! / \sqrt{2\pi\, t!}` for even t, zero for odd t above 1.
+
+    Examples
+    --------
+    >>> [round(relu().coefficient(t), 5) for t in (2, 4, 6, 8)]
+    [0.28209, -0.08143, 0.0446, -0.0298]
+    """
+    return Activation("relu", _relu, _relu_coefficient, _step, 0.5)
+
+
+def leaky_relu(slope: float = 0.01) -> Activation:
+    """Return u for positive u and ``slope · u`` for negative: (1 − slope) relu(u) + slope · u.
+
+    Examples
+    --------
+    >>> leaky_relu(0.1)(np.array([-1.0, 2.0])).tolist()
+    [-0.1, 2.0]
+    """
+    if not math.isfinite(slope):
+        raise ValueError(f"slope is a finite number, got {slope}")
+
+    return Activation(
+        f"leaky_relu({slope:g})",
+        partial(_leaky, slope),
+        partial(_leaky_coefficient, slope),
+        partial(_leaky_slope, slope),
+        (1 + slope**2) / 2,
+    )
+
+
+def absolute() -> Activation:
+    """Return the absolute value, 2 relu(u) − u."""
+    # 1 − (−1) = 2 times a ReLU of slope −1 on the negative side
+    return Activation(
+        "abs", abs, partial(_leaky_coefficient, -1.0), partial(_leaky_slope, -1.0), 1.0
+    )
+
+
+def square() -> Activation:
+    r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
+    return Activation("square", _square, _square_coefficient, _twice, 3.0)
+
+
+def softplus() -> Activation:
+    r"""Return :math:`\log(1 + e^u)`; its odd part is u/2.
+
+    Examples
+    --------
+    >>> softplus()(np.array([0.0])).round(4).tolist()
+    [0.6931]
+    """
+    return from_function(_softplus, "softplus", _logistic)
+
+
+def gelu() -> Activation:
+    r"""Return :math:`u\, \Phi(u)`; its odd part is u/2.
+
+    Examples
+    --------
+    >>> gelu()(np.array([1.0])).round(4).tolist()
+    [0.8413]
+    """
+    return from_function(_gelu, "gelu", _gelu_slope)
+
+
+def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
+    r"""Return :math:`\cos(\gamma u + \theta)`, with coefficients
+
+    .. math:: e^{-\gamma^2/2}\, \gamma^t / \sqrt{t!} \cdot \cos(\theta + t\pi/2).
+
+    Parameters
+    ----------
+    frequency : float
+        The paper's :math:`\gamma`, positive.
+    phase : float
+        The paper's :math:`\theta`, in radians.
+
+    Examples
+    --------
+    >>> cosine(2.0)
+    <activation cos(2u + 0)>
+    """  # noqa: D400 (the formula belongs to the sentence)
+    if not (math.isfinite(frequency) and frequency > 0):
+        raise ValueError(f"frequency is a positive number, got {frequency}")
+    if not math.isfinite(phase):
+        raise ValueError(f"phase is a finite number of radians, got {phase}")
+    return Activation(
+        f"cos({frequency:g}u + {phase:g})",
+        partial(_cosine, frequency, phase),
+        partial(_cosine_coefficient, frequency, phase),
+        partial(_cosine_slope, frequency, phase),
+        (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
+    )
+
+
+def from_function(
+    function: Callable[[Array], Array],
+    name: str | None = None,
+    derivative: Callable[[Array], Array] | None = None,
+) -> Activation:
+    """Make an activation of any function, its Hermite coefficients by quadrature.
+
+    Parameters
+    ----------
+    function : callable
+        Applied to arrays, entry by entry. It may have kinks and jumps; quadrature finds them.
+        It is called with NumPy arrays by quadrature, and with arrays of the library of the rows
+        by a fit: a function that takes NumPy arrays only is refused there.
+    name : str, optional
+        The function's own name by default.
+    derivative : callable, optional
+        Its slope; a difference quotient by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hinge = from_function(lambda u: np.maximum(0, u - 0.3), "hinge")
+    >>> round(hinge.kinks[0], 4), hinge.error < 1e-12
+    (0.3, True)
+    """
+    called = name or str(getattr(function, "__name__", "activation"))
+    found = hermite_coefficients(function, ORDERS, called)
+    return Activation(
+        called,
+        function,
+        partial(_from_table, function, found.coefficients, called),
+        derivative,
+        found.mean_square,
+        found.error,
+        found.kinks,
+    )
+
+
+NAMED: dict[str, Callable[[], Activation]] = {
+    "relu": relu,
+    "leaky_relu": leaky_relu,
+    "softplus": softplus,
+    "gelu": gelu,
+    "abs": absolute,
+    "square": square,
+    "cos": cosine,
+}
+
+
+def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activation:
+    """Return the activation of a name, of a function, or what is one already.
+
+    Examples
+    --------
+    >>> as_activation("gelu")
+    <activation gelu>
+    """
+    if isinstance(given, Activation):
+        return given
+    if isinstance(given, str):
+        if given not in NAMED:
+            raise ValueError(
+                f"activation={given!r} is not known; expected one of "
+                f"{', '.join(map(repr, NAMED))}, cosine(frequency, phase) or a function of arrays"
+            )
+        return NAMED[given]()
+    for make in NAMED.values():
+        if given is cast(object, make):  # relu for relu()
+            return make()
+    if callable(given):
+        return from_function(given)
+    raise TypeError(
+        f"activation is a name such as 'relu', an Activation or a function of an array, "
+        f"got {given!r}"
+    )
+
+
+def _relu(u: Array) -> Array:
+    return (u + abs(u)) / 2
+
+
+def _step(u: Array) -> Array:
+    """Return the slope of a ReLU, 1/2 at its kink."""
+    return (1 + namespace_of(u).sign(u)) / 2
+
+
+def _leaky(slope: float, u: Array) -> Array:
+    return (1 - slope) * _relu(u) + slope * u
+
+
+def _leaky_slope(slope: float, u: Array) -> Array:
+    return (1 - slope) * _step(u) + slope
+
+
+def _leaky_coefficient(slope: float, t: int) -> float:
+    return (1 - slope) * _relu_coefficient(t) + (slope if t == 1 else 0.0)
+
+
+def _square(u: Array) -> Array:
+    return u * u
+
+
+def _twice(u: Array) -> Array:
+    return 2 * u
+
+
+def _square_coefficient(t: int) -> float:
+    return {0: 1.0, 2: math.sqrt(2)}.get(t, 0.0)
+
+
+def _softplus(u: Array) -> Array:
+    return namespace_of(u).logaddexp(u, 0 * u)
+
+
+def _logistic(u: Array) -> Array:
+    return (1 + namespace_of(u).tanh(u / 2)) / 2
+
+
+def _normal_cdf(u: Array) -> Array:
+    """Return Φ(u) where u lies; libraries without an error function take it from the host."""
+    if isinstance(u, np.ndarray):
+        return np.asarray(ndtr(u))
+    if array_api_compat.is_cupy_array(u):
+        from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
+
+        return ndtr_on_device(u)
+    if array_api_compat.is_torch_array(u):
+        return namespace_of(u).special.ndtr(u)
+    return move_like(np.asarray(ndtr(to_numpy(u))), u)
+
+
+def _gelu(u: Array) -> Array:
+    return u * _normal_cdf(u)
+
+
+def _gelu_slope(u: Array) -> Array:
+    density = namespace_of(u).exp(-u * u / 2) / math.sqrt(2 * math.pi)
+    return _normal_cdf(u) + u * density
+
+
+def _cosine(frequency: float, phase: float, u: Array) -> Array:
+    return namespace_of(u).cos(frequency * u + phase)
+
+
+def _cosine_slope(frequency: float, phase: float, u: Array) -> Array:
+    return -frequency * namespace_of(u).sin(frequency * u + phase)
+
+
+def _cosine_coefficient(frequency: float, phase: float, t: int) -> float:
+    # cos(θ + tπ/2) by quarter turns, so that odd coefficients of a plain cosine are exactly 0
+    turn = (math.cos(phase), -math.sin(phase), -math.cos(phase), math.sin(phase))[t % 4]
+    size = t * math.log(frequency) - (frequency**2 + math.lgamma(t + 1)) / 2
+    return math.exp(size) * turn
+
+
+def _from_table(function: Callable[[Array], Array], table: Floats, name: str, t: int) -> float:
+    if t < len(table):
+        return float(table[t])
+    return float(hermite_coefficients(function, t, name).coefficients[t])
+
+
+def _relu_coefficient(t: int) -> float:
+    if t == 0:
+        return 1 / math.sqrt(2 * math.pi)
+    if t == 1:
+        return 0.5
+    if t % 2:
+        return 0.0
+    # (−1)^{(t−2)/2} (t−3)!! / √(2π t!) as a product of ratios, which does not overflow
+    ratios = (-(s - 1) / math.sqrt((s + 1) * (s + 2)) for s in range(2, t, 2))
+    return math.prod(ratios) / math.sqrt(4 * math.pi)

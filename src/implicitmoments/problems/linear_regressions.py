@@ -1,0 +1,173 @@
+"""Mixtures of linear regressions (section 4.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, namespace_of
+from implicitmoments.moments import HermiteProblem
+from implicitmoments.problems.orthogonal_polynomials import (
+    monic_polynomial,
+    recurrence_from_moments,
+)
+from implicitmoments.rows import ArraySource, Block, MappedSource, Source, Sums, Whitening
+
+__all__ = ["RegressionMixtureProblem"]
+
+
+WEIGHTS = ("orthogonal", "monomial", "fourier")
+HIGHEST_ORDER = 9  # of orthogonal weights; moments of y to twice that are still accurate
+BLOCK_ROWS = 65_536
+
+
+class RegressionMixtureProblem(HermiteProblem):
+    r"""Moments of the regressors of :math:`y = \beta_i \cdot x + \nu`, with Gaussian x.
+
+    Lemma 4.23: :math:`E[(y^t / t!)\, He_t(x)] = \sum_i w_i \beta_i^{\otimes t}` for any law of
+    the noise, since its parts of lower degree in x are orthogonal to :math:`He_t`. So are those of
+    any polynomial :math:`y^t + \ldots`; the one orthogonal to lower powers of y has the least
+    variance among them.
+
+    Fourier weights are bounded. With Gaussian noise of variance :math:`\sigma^2`
+
+    .. math:: E[e^{i \omega y} He_t(x)] = (i \omega)^t \sum_i w_i
+       e^{-\omega^2 (\sigma^2 + \|\beta_i\|^2) / 2}\, \beta_i^{\otimes t}:
+
+    the same regressors with other weights, positive too, and the same ones at every order. Their
+    noise hardly grows with the order.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+    weights : {"orthogonal", "monomial", "fourier"}
+        The monic orthogonal polynomial of the law of y over t!, the paper's y^t / t!, or
+        :math:`\cos(\omega y)` and :math:`\sin(\omega y)` over :math:`\omega^t`, with signs.
+    omega : float, optional
+        Frequency of Fourier weights. By default :attr:`OMEGA` over the root mean square of y: the
+        part of a regressor in order t is largest at :math:`\sqrt t` over it, and orders 2, 4 and
+        6 are read together.
+    whiten : bool or Whitening
+        Estimate the mean and covariance of x, or take them as given, and work with standardised
+        points; vectors are mapped back. Otherwise x is taken to be from N(0, I).
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_regression_mixture
+    >>> from implicitmoments.problems import RegressionMixtureProblem
+    >>> X, y, _ = make_regression_mixture(20_000, 2, 4, noise=0.1, random_state=0)
+    >>> problem = RegressionMixtureProblem(X, y, weights="fourier")
+    >>> implicit_moments(problem, n_components=2, order=2).components().guesses.shape
+    (2, 4)
+    """
+
+    OMEGA = 2.0
+
+    def __init__(
+        self,
+        X: Array | Source,
+        y: Array | None,
+        *,
+        weights: str = "orthogonal",
+        omega: float | None = None,
+        whiten: bool | Whitening = False,
+        sample_weight: Array | None = None,
+    ) -> None:
+        if weights not in WEIGHTS:
+            raise ValueError(f"weights is one of {', '.join(map(repr, WEIGHTS))}, got {weights!r}")
+        if omega is not None and weights != "fourier":
+            raise ValueError(f"omega goes with weights='fourier', got weights={weights!r}")
+        if omega is not None and not (math.isfinite(omega) and omega > 0):
+            raise ValueError(f"omega is a positive number or None, got {omega}")
+        source = X if isinstance(X, Source) else ArraySource(X, y=y)
+        self.weights, self._omega = weights, omega
+        if isinstance(whiten, Whitening):
+            self.whitening: Whitening | None = whiten
+        else:
+            self.whitening = Whitening.of(source, sample_weight) if whiten else None
+        super().__init__(
+            source
+            if self.whitening is None
+            else MappedSource(source, self.whitening.apply, self.whitening.n_features),
+            sample_weight=sample_weight,
+        )
+
+    @cached_property
+    def omega(self) -> float:
+        """The frequency of Fourier weights."""
+        if self._omega is not None:
+            return self._omega
+        mass, square = self._mean_power(1.0, [0, 2])
+        return self.OMEGA / math.sqrt(square / mass) if square > 0 else self.OMEGA
+
+    def mixing_weights(self, weights: Floats, vectors: Floats) -> Floats:
+        r"""Return the weights of the mixture, for weights and regressors that were read.
+
+        Those of Fourier moments carry a factor :math:`e^{-\omega^2 \|\beta_i\|^2 / 2}`.
+
+        Parameters
+        ----------
+        weights : array of shape (k,)
+        vectors : array of shape (k, n_features)
+            In the user's coordinates.
+        """
+        if self.weights != "fourier":
+            return np.asarray(weights / np.sum(weights))
+        root = np.eye(vectors.shape[1]) if self.whitening is None else self.whitening.root
+        lengths = np.sum((vectors @ root) ** 2, axis=1)
+        factors = np.exp(0.5 * self.omega**2 * (lengths - lengths.max()))
+        return np.asarray(weights * factors / np.sum(weights * factors))
+
+    def prepare(self, orders: Sequence[int]) -> None:
+        """Choose the frequency, or the polynomials, from all labels."""
+        if self.weights == "fourier":
+            _ = self.omega
+        elif self.weights == "orthogonal" and min(orders, default=0) <= HIGHEST_ORDER:
+            _ = self._recurrence
+
+    def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
+        """Return the weight of each row at an order."""
+        y = block["y"]
+        if self.weights == "fourier":
+            return self._wave(order, y)
+        if self.weights == "monomial" or order > HIGHEST_ORDER:
+            return y**order / math.factorial(order)
+        unit, (a, b) = self._recurrence
+        return monic_polynomial(y / unit, order, a, b) * (unit**order / math.factorial(order))
+
+    def original_vectors(self, vectors: Floats) -> Floats:
+        """Return the regressors of the points as they were given."""
+        return vectors if self.whitening is None else self.whitening.original(vectors)
+
+    def _wave(self, order: int, y: Array) -> Array:
+        """Return the real part of e^{iωy} / (iω)^t."""
+        xp = namespace_of(y)
+        wave = xp.cos(self.omega * y) if order % 2 == 0 else xp.sin(self.omega * y)
+        sign = 1.0 if order % 4 in (0, 1) else -1.0
+        return wave * (sign / self.omega**order)
+
+    @cached_property
+    def _recurrence(self) -> tuple[float, tuple[list[float], list[float]]]:
+        """The root mean square of y, and the recurrence of polynomials in y over it."""
+        square = self._mean_power(1.0, [2])[0]
+        unit = math.sqrt(square) if square > 0 else 1.0
+        moments = self._mean_power(unit, list(range(2 * HIGHEST_ORDER + 2)))
+        return unit, recurrence_from_moments(moments)
+
+    def _mean_power(self, unit: float, powers: list[int]) -> list[float]:
+        def measure(block: Block, rows: range) -> Sums:  # noqa: ARG001
+            y = block["y"] / unit
+            xp = namespace_of(y)
+            counts = block.get("counts", xp.ones_like(y))
+            return {str(power): float(xp.sum(counts * y**power)) for power in powers}
+
+        n_rows = self.n_rows or 0
+        sums = self.source.fold(measure, range(n_rows), BLOCK_ROWS, what="powers of the labels")
+        return [float(sums[str(power)]) / n_rows for power in powers]

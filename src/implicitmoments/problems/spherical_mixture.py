@@ -1,0 +1,105 @@
+"""Mixtures of spherical Gaussians, and their pairwise differences (section 4.3)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, as_real_array, move_like, to_numpy
+from implicitmoments.moments import HermiteProblem
+from implicitmoments.rows import Block, DifferenceSource, MappedSource, Source, as_source
+
+__all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
+
+
+class SphericalMixtureProblem(HermiteProblem):
+    r"""Moments of the means of a mixture :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
+
+    Fact 2.3 and Lemma 4.17: :math:`E[He_t(x)] = \sum_i w_i \mu_i^{\otimes t}` for unit variance.
+    The hidden vectors are :math:`(\mu_i - c)/\sigma`.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features), Source, or callable
+    variance : float
+        The common variance :math:`\sigma^2` of the components.
+    center : array of shape (n_features,), optional
+        The point c that means are measured from; the origin by default.
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.problems import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(10_000, 3, 6, radius=4.0, separation=3.0, random_state=0)
+    >>> problem = SphericalMixtureProblem(2 * X, variance=4.0)
+    >>> implicit_moments(problem, n_components=3, order=1).components().vectors.shape
+    (3, 6)
+    """
+
+    def __init__(
+        self,
+        points: Array | Source,
+        *,
+        variance: float = 1.0,
+        center: Array | None = None,
+        sample_weight: Array | None = None,
+    ) -> None:
+        if not hasattr(variance, "__float__"):
+            raise TypeError(f"variance is a positive number, got {variance!r}")
+        if not (math.isfinite(variance) and variance > 0):
+            raise ValueError(f"variance is a positive number, got {variance}")
+        source = as_source(points)
+        origin = np.zeros(source.n_features) if center is None else center
+        origin = as_real_array(origin, "center", 1)
+        if origin.shape[0] != source.n_features:
+            raise ValueError(
+                f"center has {origin.shape[0]} entries and the points {source.n_features} features"
+            )
+        sigma = math.sqrt(variance)
+        self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)
+
+        def standardise(block: Block) -> Block:
+            x = block["x"]
+            return {**block, "x": (x - move_like(origin, x)[None, :]) / sigma}
+
+        super().__init__(MappedSource(source, standardise), sample_weight=sample_weight)
+
+    def original_vectors(self, vectors: Floats) -> Floats:
+        """Return the means."""
+        return vectors * math.sqrt(self.variance) + self.center
+
+
+class PairwiseDifferenceProblem(HermiteProblem):
+    r"""Moments of the differences of the means, from differences of pairs of rows.
+
+    Proof of Theorem 4.19. Of unit variance, with hidden vectors :math:`(\mu_i - \mu_j)/\sqrt 2`
+    and weights :math:`w_i w_j` (erratum 4: the text states them without the root).
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features), Source, or callable
+        Rows of the mixture; rows 2i and 2i + 1 make one difference.
+    sample_weight : array of shape (n_samples,), optional
+        How often each row counts; a difference counts as often as the product says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.problems import PairwiseDifferenceProblem
+    >>> problem = PairwiseDifferenceProblem(np.zeros((10, 3)))
+    >>> problem.n_rows, problem.n_features
+    (5, 3)
+    """
+
+    def __init__(self, points: Array | Source, *, sample_weight: Array | None = None) -> None:
+        differences = DifferenceSource(as_source(points))
+        counts = None
+        if sample_weight is not None:
+            weights = as_real_array(sample_weight, "sample_weight", 1)
+            last = 2 * (int(weights.shape[0]) // 2)
+            counts = weights[0:last:2] * weights[1:last:2]
+        super().__init__(differences, sample_weight=counts)

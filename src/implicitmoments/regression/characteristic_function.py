@@ -1,0 +1,275 @@
+r"""The characteristic function as a density of the regressors, and its peaks.
+
+For Gaussian x, :math:`J_\omega(b) = \mathrm{mean} \cos(\omega (y - b \cdot z))` tends to
+:math:`\sum_i w_i e^{-\omega^2 (v_i + \|b - \beta_i\|^2) / 2}`: a kernel density estimate of the
+regressors themselves, of bandwidth :math:`1/\omega`. For any other x it still peaks at each of
+them, in the shape of the characteristic function of x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    index_like,
+    map_into,
+    move_like,
+    namespace_of,
+    on_host,
+)
+from implicitmoments.regression.design_rows import FeatureRows, as_sum
+from implicitmoments.regression.em import Model
+from implicitmoments.regression.likelihood import Lines
+from implicitmoments.rows import Block, Sums, blocks, fold_blocks
+
+__all__ = [
+    "Peaks",
+    "WaveRows",
+    "Waves",
+    "climb_peaks",
+    "noise_maximum",
+    "random_points",
+    "separate",
+]
+
+LONGEST_STEP = 0.4
+LEAST_VALUE = 1.5  # standard errors, in place of a value that noise has made small or negative
+NORMS = (0.4, 1.1)  # of points that are climbed from
+FLOOR = 0.1  # of the density of y, in that of the lines
+N_DRAWS = 4
+LARGEST_LOG = 60.0  # of a ratio in single precision
+BLOCK_NUMBERS = 2**17  # phases at a time: they stay in the cache
+DEVICE_NUMBERS = 2**25  # on a device, which has no such cache
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    r"""Rows :math:`\rho_n`, whose inner product with :math:`e^{i \omega b \cdot z}` is climbed.
+
+    Attributes
+    ----------
+    z : array of shape (q, n), float32
+    real, imaginary : array of shape (n,), float32
+        Of :math:`\rho_n`, times the row's part of the whole.
+    omega : float
+    noise : float
+        Standard deviation of the value at a point that no line is near.
+    span : array of shape (r, q), optional
+        Directions that points move in.
+    """
+
+    z: Array
+    real: Array
+    imaginary: Array
+    omega: float
+    noise: float
+    span: Floats | None = None
+
+    def climb(self, b: Floats) -> tuple[Floats, Floats]:
+        """Return values (m,) at the points b (m, q), and gradients (m, q)."""
+        scaled = move_like(self.omega * b, self.z)
+        size = _rows_for(len(b), self.z)
+
+        def measure(block: Block, rows: range) -> Sums:  # noqa: ARG001
+            z, real, imaginary = block["z"], block["real"], block["imaginary"]
+            xp = namespace_of(z)
+            phase = scaled @ z
+            cosine = xp.cos(phase)
+            sine = map_into("sin", phase)
+            values = as_sum(cosine @ real + sine @ imaginary)
+            # d/db Re(ρ e^{−iωbz}) = ω Im(ρ e^{−iωbz}) z
+            cosine *= imaginary
+            sine *= real
+            cosine -= sine
+            return {"values": values, "gradients": as_sum(cosine @ xp.matrix_transpose(z))}
+
+        sums = fold_blocks(self._part, measure, blocks(range(int(self.z.shape[1])), size))
+        values, gradients = sums["values"], sums["gradients"]
+        if self.span is not None:
+            gradients = gradients @ self.span.T @ self.span
+        return values, self.omega * gradients
+
+    def _part(self, rows: range) -> Block:
+        part = slice(rows.start, rows.stop)
+        return {
+            "z": self.z[:, part],
+            "real": self.real[part],
+            "imaginary": self.imaginary[part],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Peaks:
+    """Points where the waves are largest.
+
+    Attributes
+    ----------
+    points : array of shape (m, q)
+    values : array of shape (m,)
+    z : array of shape (m,)
+        Values over the noise.
+    """
+
+    points: Floats
+    values: Floats
+    z: Floats
+
+    def first(self, chosen: Floats) -> Peaks:
+        """Return some of the peaks."""
+        return Peaks(self.points[chosen], self.values[chosen], self.z[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class WaveRows:
+    """Rows in single precision, of which waves of any frequency are made.
+
+    Attributes
+    ----------
+    z : array of shape (q, n)
+        Features, the constant first.
+    y : array of shape (n,)
+    share : array of shape (n,)
+        Of each row in the whole; they sum to 1.
+    span : array of shape (r, q), optional
+        Orthonormal directions that are searched; all by default.
+    """
+
+    z: Array
+    y: Array
+    share: Array
+    span: Floats | None = None
+
+    @classmethod
+    def of(cls, rows: FeatureRows, span: Floats | None = None) -> WaveRows:
+        """Copy the rows."""
+        every = rows.gathered()
+        xp = namespace_of(every.u)
+        u, share = (xp.astype(a, xp.float32) for a in (every.u, every.counts / rows.mass))
+        return cls(u[:-1, :], u[-1, :], share, span)
+
+    @property
+    def n_features(self) -> int:
+        """Features q, the constant among them."""
+        return int(self.z.shape[0])
+
+    @property
+    def n_searched(self) -> int:
+        """Dimensions that are searched, the constant among them."""
+        return self.n_features if self.span is None else len(self.span)
+
+    def waves(self, omega: float) -> Waves:
+        """Return the waves of y itself."""
+        xp, angle = namespace_of(self.y), omega * self.y
+        return self._shared(xp.cos(angle), xp.sin(angle), omega)
+
+    def waves_beside(
+        self, lines: Lines, omegas: Sequence[float], rng: np.random.Generator
+    ) -> list[Waves]:
+        r"""Return waves of what lines do not explain: :math:`h e^{i \omega y}` less its mean.
+
+        The weight h of a row is large where the lines leave y unlikely. Its mean under the lines,
+        given x, is taken over a few draws of y.
+        """
+        xp, h = namespace_of(self.y), self.ratio(lines, self.y)
+        parts = []
+        for omega in omegas:
+            angle = omega * self.y
+            parts.append([h * xp.cos(angle), h * xp.sin(angle)])
+        for _ in range(N_DRAWS):
+            y = self.drawn(lines, rng)
+            h = self.ratio(lines, y) / N_DRAWS
+            for part, omega in zip(parts, omegas, strict=True):
+                angle = omega * y
+                part[0] -= h * xp.cos(angle)
+                part[1] -= h * xp.sin(angle)
+        return [
+            self._shared(real, imaginary, omega)
+            for (real, imaginary), omega in zip(parts, omegas, strict=True)
+        ]
+
+    def drawn(self, lines: Lines, rng: np.random.Generator) -> Array:
+        """Return a label for each row, drawn from the lines."""
+        xp, n = namespace_of(self.y), int(self.y.shape[0])
+        labels = rng.choice(lines.k, size=n, p=lines.weights)
+        noise = np.sqrt(lines.variances)[labels] * rng.standard_normal(n, dtype=np.float32)
+        coef = xp.take(move_like(lines.coef, self.z), index_like(labels, self.z), axis=0)
+        mean = xp.sum(xp.matrix_transpose(self.z) * coef, axis=1)
+        return mean + move_like(noise, self.z)
+
+    def _shared(self, real: Array, imaginary: Array, omega: float) -> Waves:
+        real, imaginary = real * self.share, imaginary * self.share
+        power = float(real @ real) + float(imaginary @ imaginary)
+        noise = max(math.sqrt(power / 2), 1e-30)
+        return Waves(self.z, real, imaginary, omega, noise, self.span)
+
+    def ratio(self, lines: Lines, y: Array) -> Array:
+        r"""Return how far y is from being explained, :math:`h = g / ((1-c) p + c g)`.
+
+        p is the density of y given x by the lines, and g = N(0, 1) that of y by itself. To tell
+        a missing line from chance, the ratio of its density to p is the best weight; g stands for
+        a line that is not known, and c bounds the ratio by 1/c.
+        """
+        xp = namespace_of(y)
+        scale = move_like((1 - FLOOR) * lines.weights / np.sqrt(lines.variances), y)
+        rate, coef = move_like(-0.5 / lines.variances, y)[:, None], move_like(lines.coef, y)
+        ratios = []
+        for rows in blocks(range(int(y.shape[0])), _rows_for(lines.k, y)):
+            part = slice(rows.start, rows.stop)
+            left = y[part] - coef @ self.z[:, part]
+            left *= left
+            left *= rate
+            # relative to g, in logarithms: neither density is 0 far out
+            left += 0.5 * y[part] ** 2
+            left = map_into("exp", xp.clip(left, None, LARGEST_LOG))
+            ratios.append(1 / (scale @ left + FLOOR))
+        return xp.concat(ratios)
+
+
+def _rows_for(width: int, like: Array) -> int:
+    """Return how many rows are taken at a time, of which so many numbers each are made."""
+    most = BLOCK_NUMBERS if on_host(like) else DEVICE_NUMBERS
+    return max(256, most // max(1, width))
+
+
+def climb_peaks(waves: Waves, b: Floats, steps: int, model: Model) -> Floats:
+    r"""Move points uphill: :math:`b + g / (\omega^2 \max(J, c))`, mean shift for this kernel."""
+    for _ in range(steps):
+        values, gradients = waves.climb(b)
+        if not model.intercept:
+            gradients[:, 0] = 0.0
+        least = LEAST_VALUE * waves.noise
+        step = gradients / (waves.omega**2 * np.maximum(values, least))[:, None]
+        length = np.linalg.norm(step, axis=1, keepdims=True)
+        b = b + step * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-30))
+    return b
+
+
+def separate(waves: Waves, b: Floats, distance: float) -> Peaks:
+    """Return the peaks among points, the highest first, none within ``distance`` of another."""
+    values, _ = waves.climb(b)
+    kept: list[int] = []
+    for i in np.argsort(-values, kind="stable"):
+        if all(np.linalg.norm(b[i] - b[j]) > distance for j in kept):
+            kept.append(int(i))
+    chosen = np.asarray(kept, dtype=int)
+    return Peaks(b[chosen], values[chosen], values[chosen] / waves.noise)
+
+
+def noise_maximum(q: int) -> float:
+    """Return a bound on z of the highest of many peaks of noise alone in q dimensions."""
+    return 2.5 + math.sqrt(2 * q * math.log(3.8))
+
+
+def random_points(rng: np.random.Generator, n: int, rows: WaveRows) -> Floats:
+    """Return points of random direction and of norms from 0.4 to 1.1, without an intercept."""
+    directions = rng.normal(size=(n, rows.n_searched))
+    directions[:, 0] = 0.0
+    directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-300)
+    points = directions * rng.uniform(*NORMS, size=(n, 1))
+    return points if rows.span is None else np.asarray(points @ rows.span)

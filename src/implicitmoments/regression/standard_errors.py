@@ -1,0 +1,143 @@
+"""Standard errors from the observed information."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from implicitmoments.arrays import Floats, move_like, namespace_of
+from implicitmoments.regression.design_rows import FeatureBlock, FeatureRows, as_sum
+from implicitmoments.regression.em import Model
+from implicitmoments.regression.likelihood import Lines, responsibilities
+from implicitmoments.rows import Sums
+
+__all__ = ["covariances", "information"]
+
+ROWS_A_PARAMETER = 20
+MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, fewer rows tell
+
+
+def covariances(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
+    """Return the covariance of the coefficients of each line, (k, q, q); NaN if not known.
+
+    The inverse of the observed information of all parameters together, so that what is not known
+    of weights, noise and other lines counts.
+    """
+    k, q = lines.coef.shape
+    first = 0 if model.intercept else 1
+    side = k * (q - first + 2)
+    found = np.zeros((k, q, q))
+    found[:, first:, first:] = np.nan
+    inverse = _inverse_information(
+        rows, lines, model, max(int(ROWS_A_PARAMETER * side), MOST_NUMBERS // side**2)
+    )
+    if inverse is None:
+        return found
+    p = q - first
+    for i in range(k):
+        part = slice(i * p, (i + 1) * p)
+        found[i, first:, first:] = inverse[part, part]
+    return found
+
+
+def _inverse_information(rows: FeatureRows, lines: Lines, model: Model, n: int) -> Floats | None:
+    """Invert the information of about n rows, or of more where so few leave it indefinite.
+
+    The lines are those of all rows, at which the information of some need not be positive. None
+    where all rows, or as many as a sample holds, do not do either.
+    """
+    told = 0
+    while True:
+        some = rows if rows.n_rows < 2 * n else rows.about(n)
+        matrix = information(some, lines, model) * (rows.mass / some.mass)
+        try:
+            np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            if some is rows or some.n_rows <= told:
+                return None
+            told, n = some.n_rows, 2 * n
+        else:
+            return np.asarray(np.linalg.inv(matrix))
+
+
+def information(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
+    r"""Return the observed information of all parameters (Louis 1982).
+
+    Parameters are the coefficients, then :math:`\log w_i` of all lines but the last, then
+    :math:`\log v`, one or k of them. With :math:`S_i` the score of a row if it is known to be on
+    line i and :math:`B_i` its information, a row adds
+    :math:`\sum_i R_i (B_i - S_i S_i^T) + s s^T`, where :math:`s = \sum_i R_i S_i`.
+    """
+    first = 0 if model.intercept else 1
+    k, p = lines.k, lines.coef.shape[1] - first
+    side = k * p + (k - 1) + (1 if model.shared else k)
+    sums = rows.fold(_Scores(lines, model), 2 * side + 8 * k, "standard errors")
+    total: Floats = sums["outer"].copy()
+    for i in range(k):
+        part = slice(i * p, (i + 1) * p)
+        at = k * p + k - 1 + (0 if model.shared else i)
+        total[part, part] += sums["slopes"][i]
+        total[part, at] += sums["cross"][i]
+        total[at, part] += sums["cross"][i]
+        total[at, at] += sums["noise"][i]
+    _add_weights(total, sums, lines, model)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Sums of scores and their products, of all parameters and line by line."""
+
+    lines: Lines
+    model: Model
+
+    def __call__(self, block: FeatureBlock) -> Sums:
+        lines, u, xp = self.lines, block.u, namespace_of(block.u)
+        k, n, c = lines.k, u.shape[1], block.counts
+        z = block.z[(0 if self.model.intercept else 1) :, :]
+        R, _ = responsibilities(lines, block)
+        v = move_like(lines.variances, u)[:, None]
+        r = block.y - move_like(lines.coef, u) @ block.z
+        slope = r / v  # score of b is this times z
+        noise = 0.5 * (r * slope - 1)  # score of log v
+        on_line = R * noise
+        scores = xp.concat(
+            [
+                xp.reshape((R * slope)[:, None, :] * z[None, :, :], (k * z.shape[0], n)),
+                R[:-1, :] - move_like(lines.weights[:-1], u)[:, None],
+                xp.sum(on_line, axis=0, keepdims=True) if self.model.shared else on_line,
+            ],
+            axis=0,
+        )
+        weight, turned = R * c, xp.matrix_transpose(z)
+        bend = weight * (1 / v - slope**2)
+        # information of (b, log v) is r z / v, and S_b S_v its product of scores
+        cross = weight * slope * (1 - noise)
+        return {
+            "outer": as_sum((scores * c) @ xp.matrix_transpose(scores)),
+            "slopes": np.stack([as_sum((z * bend[i, :]) @ turned) for i in range(k)]),
+            "cross": as_sum(cross @ turned),
+            "noise": as_sum(xp.sum(weight * (0.5 * r * slope - noise**2), axis=1)),
+            "mass": as_sum(xp.sum(c)),
+            "masses": as_sum(R @ c),
+            "slope scores": as_sum((R * slope * c) @ turned),
+            "noise scores": as_sum(on_line @ c),
+        }
+
+
+def _add_weights(total: Floats, sums: Sums, lines: Lines, model: Model) -> None:
+    """Add what concerns the weights, alone and with coefficients and noise."""
+    w, k, slopes = lines.weights, lines.k, sums["slope scores"]
+    start = slopes.size
+    part, rest = slice(start, start + k - 1), slice(start + k - 1, None)
+    S = np.eye(k)[:, :-1] - w[:-1]  # score of the log-weights if the row is on line i, (k, k − 1)
+    information = np.diag(w[:-1]) - np.outer(w[:-1], w[:-1])
+    total[part, part] += sums["mass"] * information - (S.T * sums["masses"]) @ S
+    cross = -(slopes[:, :, None] * S[:, None, :]).reshape(start, k - 1)
+    total[:start, part] += cross
+    total[part, :start] += cross.T
+    products = sums["noise scores"]
+    with_noise = -(S.T @ products)[:, None] if model.shared else -(S.T * products)
+    total[part, rest] += with_noise
+    total[rest, part] += with_noise.T

@@ -1,0 +1,128 @@
+"""What a fitted estimator says of rows, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.rows import Block, RowDraws, Stream, Sums, is_dask, map_rows
+from implicitmoments.rows.dask.frame_columns import dask_module
+from implicitmoments.rows.inputs import open_rows
+
+__all__ = ["answer", "mean_answer"]
+
+ANSWERED_ROWS = 16_384
+
+
+def answer(
+    estimator: Any,
+    X: Any,
+    function: Callable[..., Array],
+    y: Any = None,
+    *,
+    labelled: bool = False,
+    block_rows: int | None = None,
+) -> Array:
+    """Answer for every row, block by block, in the library and on the device of the rows.
+
+    Of Dask arrays and data frames the answer is a Dask array that computes nothing yet.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X, y : what the user gave
+    function : callable
+        ``function(x)``, or ``function(x, y)`` of labelled rows, returns an array with one entry
+        or one row for each row.
+    labelled : bool
+    block_rows : int, optional
+    """
+    if is_dask(X):
+        return _answer_lazily(estimator, X, function, y if labelled else None)
+    with open_rows(estimator, X, y, labelled=labelled, reset=False) as (source, _):
+        size, n = block_rows or ANSWERED_ROWS, source.n_rows or 0
+        names = ("x", "y") if labelled else ("x",)
+        parts = []
+        for start in range(0, n, size):
+            rows = range(start, min(start + size, n))
+            block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
+            parts.append(function(*(block[name] for name in names)))
+    return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
+
+
+def mean_answer(
+    estimator: Any,
+    X: Any,
+    function: Callable[..., Array],
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    labelled: bool = False,
+) -> float:
+    """Return the mean of an answer over rows, weighted where they have weights.
+
+    One pass, and nothing is held for a row; the parameters are those of :func:`answer`.
+    """
+    with open_rows(estimator, X, y, sample_weight, labelled=labelled, reset=False) as (source, _):
+        rows, measure = range(source.n_rows or 0), _Total(function, labelled)
+        sums = source.fold(measure, rows, ANSWERED_ROWS, what="score")
+    return float(sums["total"]) / float(sums["mass"])
+
+
+@dataclass(frozen=True, eq=False)
+class _Total:
+    """Sums of an answer and of weights over a block."""
+
+    function: Callable[..., Array]
+    labelled: bool
+
+    def __call__(self, block: Block, rows: range) -> Sums:
+        names = ("x", "y") if self.labelled else ("x",)
+        found, counts = self.function(*(block[name] for name in names)), block.get("counts")
+        xp = namespace_of(found)
+        if counts is None:
+            return {"total": xp.sum(found, dtype=xp.float64), "mass": float(len(rows))}
+        return {
+            "total": xp.sum(found * counts, dtype=xp.float64),
+            "mass": xp.sum(counts, dtype=xp.float64),
+        }
+
+
+def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: Any) -> Array:
+    """Map the function over chunks; labels travel as one more column."""
+    d, names = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
+    if names is not None and hasattr(X, "columns"):
+        X = X[[*names, y] if isinstance(y, str) else list(names)]
+    if y is not None:
+        X, function = _beside(X, y), _Labelled(function)
+    width = d + (y is not None)
+    if X.shape[1] != width:
+        raise ValueError(
+            f"X has {X.shape[1] - (y is not None)} features, but {type(estimator).__name__} is "
+            f"expecting {d} features as input"
+        )
+    example = np.asarray(function(np.zeros((1, width))))
+    return map_rows(
+        X, function, width=None if example.ndim == 1 else example.shape[1], dtype=example.dtype
+    )
+
+
+def _beside(X: Any, y: Any) -> Any:
+    if hasattr(X, "columns"):
+        names = [name for name in X.columns if name is not y]
+        X, y = X[names].to_dask_array(), X[y].to_dask_array() if isinstance(y, str) else y
+    return dask_module("array").concatenate([X, y[:, None]], axis=1)
+
+
+class _Labelled:
+    """Takes the last column for labels."""
+
+    def __init__(self, function: Callable[..., Array]) -> None:
+        self._function = function
+
+    def __call__(self, rows: Array) -> Array:
+        return self._function(rows[:, :-1], rows[:, -1])

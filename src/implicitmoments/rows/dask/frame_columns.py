@@ -1,0 +1,169 @@
+"""Columns of Dask arrays and DataFrames, told by name and by metadata: nothing is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import array_api_compat
+import numpy as np
+
+from implicitmoments.arrays import as_real_array
+
+__all__ = [
+    "DaskArray",
+    "Frame",
+    "aligned",
+    "dask_module",
+    "is_dask",
+    "is_frame",
+    "is_name",
+    "numeric_columns",
+    "rows_of_array",
+    "rows_of_frame",
+]
+
+# Dask DataFrames, Series and arrays: Dask ships no types.
+Frame: TypeAlias = Any
+DaskArray: TypeAlias = Any
+
+
+def dask_module(name: str) -> Any:
+    """Import a module of Dask, when it is needed and not before."""
+    try:
+        return import_module(f"dask.{name}")
+    except ImportError as reason:
+        raise ImportError(
+            "rows on Dask take Dask: pip install 'implicitmoments[dask]'"
+        ) from reason
+
+
+def is_frame(value: Any) -> bool:
+    """Say whether a value is a Dask DataFrame or Series."""
+    return hasattr(value, "to_dask_array") and hasattr(value, "map_partitions")
+
+
+def is_dask(value: Any) -> bool:
+    """Say whether a value is a Dask array or DataFrame; Dask need not be there to ask.
+
+    Examples
+    --------
+    >>> is_dask([[1.0, 2.0]])
+    False
+    """
+    return bool(array_api_compat.is_dask_array(value)) or is_frame(value)
+
+
+def is_name(value: Any) -> bool:
+    """Say whether a value names a column, and is not a column itself."""
+    return isinstance(value, Hashable) and value is not None and not hasattr(value, "shape")
+
+
+def rows_of_array(x: DaskArray) -> DaskArray:
+    """Return points, checked by metadata, with all columns in one chunk."""
+    if is_frame(x):
+        raise TypeError("X is a Dask DataFrame; DaskSource.from_frame takes its columns")
+    if not array_api_compat.is_dask_array(x):
+        raise TypeError(
+            f"X is a {type(x).__name__}, expected a Dask array; ArraySource takes arrays in memory"
+        )
+    rows: DaskArray = x
+    _check_kind(rows, "X", 2)
+    return rows.rechunk({1: -1})
+
+
+def aligned(column: Any, x: DaskArray, label: str) -> DaskArray:
+    """Return a column in the row chunks of the points.
+
+    Lengths that are not known are compared on the workers.
+    """
+    da = dask_module("array")
+    if is_frame(column):
+        column = column.to_dask_array()
+    column = da.asarray(column)
+    _check_kind(column, label, 1)
+    lengths = column.chunks[0], x.chunks[0]
+    if np.isnan(lengths[0] + lengths[1]).any():
+        if len(lengths[0]) != len(lengths[1]):
+            raise ValueError(
+                f"{label} has {len(lengths[0])} partitions of unknown length and X has "
+                f"{len(lengths[1])}; partition both alike"
+            )
+        return column
+    if column.shape != x.shape[:1]:
+        raise ValueError(
+            f"{label} has {column.shape[0]} rows and X has {x.shape[0]}; expected one value a row"
+        )
+    return column.rechunk({0: x.chunks[0]})
+
+
+def _check_kind(array: DaskArray, label: str, ndim: int) -> None:
+    """Raise for arrays that are no real numbers, have other axes, or are empty."""
+    fits = array.ndim == ndim and 0 not in array.shape
+    shape = (1,) * ndim if fits else tuple(0 if np.isnan(n) else n for n in array.shape)
+    as_real_array(np.broadcast_to(np.zeros((), array.dtype), shape), label, ndim)
+
+
+def numeric_columns(
+    frame: Frame, columns: Sequence[Hashable] | None, without: Sequence[Hashable]
+) -> list[Hashable]:
+    """Return the columns asked for, or all columns of numbers but some.
+
+    Raises
+    ------
+    TypeError
+        For a column that holds no numbers, by name.
+    ValueError
+        For a column that is not there, by name, and where no column is left.
+    """
+    if columns is None:
+        chosen = [c for c in frame.columns if c not in without and _is_numeric(frame, c)]
+        if not chosen:
+            raise ValueError(
+                f"the DataFrame has no column of numbers; its columns are {list(frame.columns)}"
+            )
+        return chosen
+    if isinstance(columns, str) or not columns:
+        raise ValueError(f"columns is a list of at least one name, got {columns!r}")
+    for name in columns:
+        _check(frame, name)
+    return list(columns)
+
+
+def rows_of_frame(
+    frame: Frame, columns: Sequence[Hashable], others: Sequence[Hashable] = ()
+) -> DaskArray:
+    """Return columns, and others behind them, as an array ``(n, …)`` of unknown row chunks.
+
+    float32 where all of ``columns`` are, float64 otherwise; missing values become NaN. They are
+    one array, since Dask may join partitions of a file when few columns are read, and partitions
+    of different columns then differ.
+    """
+    for name in others:
+        _check(frame, name)
+    dtype = np.result_type(*(_float_type(frame.dtypes[name]) for name in columns))
+    return frame[[*columns, *others]].astype(dtype).to_dask_array()
+
+
+def _check(frame: Frame, name: Hashable) -> None:
+    if name not in frame.columns:
+        raise ValueError(
+            f"the DataFrame has no column {name!r}; its columns are {list(frame.columns)}"
+        )
+    if not _is_numeric(frame, name):
+        raise TypeError(
+            f"column {name!r} holds entries of type {frame.dtypes[name]}, expected real numbers; "
+            "encode text and categories as numbers first, or leave the column out of columns"
+        )
+
+
+def _is_numeric(frame: Frame, name: Hashable) -> bool:
+    types, dtype = import_module("pandas.api.types"), frame.dtypes[name]
+    return bool(types.is_numeric_dtype(dtype)) and not types.is_complex_dtype(dtype)
+
+
+def _float_type(dtype: Any) -> np.dtype[Any]:
+    """Return float32 for float32 of NumPy, pandas or Arrow, and float64 for other numbers."""
+    kind = getattr(dtype, "numpy_dtype", dtype)
+    return np.dtype(np.float32 if kind == np.float32 else np.float64)

@@ -1,0 +1,189 @@
+"""What Dask workers do with a partition: fold it, pick from it, add sums up.
+
+Nothing here imports Dask, and nothing here knows where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, reduce
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.rows.fold import Block, Measure, Sums, add_sums, blocks, fold_blocks
+
+__all__ = [
+    "Carried",
+    "Partition",
+    "add_all",
+    "answer_rows",
+    "count_rows",
+    "fold_partition",
+    "one_thread",
+    "pick_rows",
+    "real_block",
+]
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A measure as an entry of a graph, which Dask passes on as it is."""
+
+    measure: Measure
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Consecutive rows that are one chunk of every column.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns as blocks name them: ``"x"`` first.
+    labels : tuple of str
+        The same as messages name them.
+    rows : range
+        Numbers of the rows among all rows.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    rows: range
+
+    def columns(self, chunks: Sequence[Array]) -> Block:
+        """Name the chunks; lengths that were not known before are compared here."""
+        for label, chunk in zip(self.labels, chunks, strict=True):
+            if chunk.shape[0] != len(self.rows):
+                raise ValueError(
+                    f"{label} has {chunk.shape[0]} rows in the partition that begins with row "
+                    f"{self.rows.start}, expected {len(self.rows)}; partition all columns alike"
+                )
+        return dict(zip(self.names, chunks, strict=True))
+
+    def cut(self, columns: Block, rows: range) -> Block:
+        """Return some rows, by their numbers among all rows, as real arrays."""
+        low, high = rows.start - self.rows.start, rows.stop - self.rows.start
+        return real_block({name: column[low:high, ...] for name, column in columns.items()})
+
+    def take(self, columns: Block, rows: Integers) -> Block:
+        """Return single rows, by their numbers among all rows, as real arrays."""
+        places = rows - self.rows.start
+        return real_block({name: column[places, ...] for name, column in columns.items()})
+
+    def check(self, block: Block, first_row: int) -> None:
+        """Raise for values that no sum should hold, with the number of the row."""
+        for name, label in zip(self.names, self.labels, strict=True):
+            check_finite(block[name], label, first_row)
+        if "counts" in block and bool(namespace_of(block["x"]).any(block["counts"] < 0)):
+            label = self.labels[self.names.index("counts")]
+            row = first_row + int(np.argmax(np.asarray(block["counts"] < 0)))
+            raise ValueError(
+                f"{label} has negative entries, the first in row {row}; weights are 0 or more"
+            )
+
+
+def real_block(block: Block) -> Block:
+    """Return columns of real numbers, in the precision of the points.
+
+    An array that came over the network may lie between the places of memory that BLAS reads. Its
+    products are then slow, and round differently: it is copied.
+    """
+    x = _in_place(as_real_array(block["x"], "X", 2))
+    others = {name: column for name, column in block.items() if name != "x"}
+    return {
+        "x": x,
+        **{n: move_like(_in_place(as_real_array(c, n, 1)), x) for n, c in others.items()},
+    }
+
+
+def _in_place(array: Array) -> Array:
+    return np.require(array, requirements=["C", "A"]) if isinstance(array, np.ndarray) else array
+
+
+def fold_partition(
+    carried: Carried,
+    chunks: Sequence[Array],
+    partition: Partition,
+    rows: range,
+    block_rows: int,
+    checked: bool,
+) -> Sums:
+    """Sum over the rows of a partition what the measure gives of each block."""
+    columns = partition.columns(chunks)
+
+    def read(piece: range) -> Block:
+        block = partition.cut(columns, piece)
+        if not checked:
+            partition.check(block, piece.start)
+        return block
+
+    with one_thread():
+        return fold_blocks(read, carried.measure, blocks(rows, block_rows))
+
+
+def pick_rows(chunks: Sequence[Array], partition: Partition, rows: Integers) -> Block:
+    """Return single rows of a partition."""
+    return partition.take(partition.columns(chunks), rows)
+
+
+def add_all(parts: Sequence[Sums]) -> Sums:
+    """Add the sums of neighbours, in the order of the rows."""
+    return reduce(add_sums, parts)
+
+
+def count_rows(chunk: Any) -> int:
+    """Return the number of rows of a chunk."""
+    return int(chunk.shape[0])
+
+
+def answer_rows(
+    x: Array, *, function: Callable[[Array], Array], width: int | None, out: Any
+) -> Array:
+    """Answer one chunk of rows, ``(n,)`` or ``(n, width)``; a chunk may be empty."""
+    shape = (x.shape[0],) if width is None else (x.shape[0], width)
+    if not x.shape[0]:
+        return np.empty(shape, dtype=out)
+    with one_thread():
+        answers = function(x)
+    if tuple(answers.shape) != shape:
+        raise ValueError(f"answers have shape {tuple(answers.shape)}, expected {shape}")
+    return answers.astype(out, copy=False)
+
+
+@cache
+def _controller() -> Any:
+    """Return what knows the libraries that run threads; to look for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+_guard, _within = Lock(), [0]
+_limits: list[Any] = []
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let BLAS use one thread for as long as any task of this process is in here.
+
+    The limit holds for the whole process. Tasks overlap, so the first that enters sets it and
+    the last that leaves lifts it; one limit a task would be lifted by the first that ends. A
+    fold in here sees one allowed thread and starts none of its own.
+    """
+    with _guard:
+        if not _within[0]:
+            _limits.append(_controller().limit(limits=1, user_api="blas"))
+        _within[0] += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _within[0] -= 1
+            if not _within[0]:
+                _limits.pop().restore_original_limits()

@@ -1,0 +1,193 @@
+"""Sums over rows, block by block: the one way in which rows are passed over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, TypeAlias
+
+import array_api_compat
+from threadpoolctl import ThreadpoolController
+
+from implicitmoments.arrays import Array
+
+__all__ = [
+    "LARGEST",
+    "After",
+    "Block",
+    "Measure",
+    "Progress",
+    "Sums",
+    "add_sums",
+    "blocks",
+    "fold_blocks",
+    "threads_for_folds",
+    "threads_of_whole",
+]
+
+Block: TypeAlias = Mapping[str, Array]
+Sums: TypeAlias = dict[str, Array]
+# measure(block, its row numbers) -> named sums over those rows; the rows of a block are in order
+Measure: TypeAlias = Callable[[Block, range], Mapping[str, Array]]
+# after(sums so far, first row that is not in them)
+After: TypeAlias = Callable[[Sums, int], None]
+# progress(what, rows done, rows in all)
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
+THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
+
+_threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
+
+
+def blocks(rows: range, block_rows: int) -> Iterator[range]:
+    """Cut a range of rows into consecutive ranges of at most ``block_rows``.
+
+    Examples
+    --------
+    >>> list(blocks(range(5), 2))
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    if block_rows < 1:
+        raise ValueError(f"block_rows is at least 1, got {block_rows}")
+    for start in range(rows.start, rows.stop, block_rows):
+        yield range(start, min(start + block_rows, rows.stop))
+
+
+def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
+    """Add named sums; what only one of them names is taken as it is.
+
+    Of numbers whose name begins with ``LARGEST`` the larger is kept.
+
+    Examples
+    --------
+    >>> add_sums({"n": 2, "largest x": 5.0}, {"n": 3, "largest x": 4.0})
+    {'n': 5, 'largest x': 5.0}
+    """
+    total = dict(one)
+    for name, value in other.items():
+        if name not in total:
+            total[name] = value
+        elif name.startswith(LARGEST):
+            total[name] = max(total[name], value)
+        else:
+            total[name] = total[name] + value
+    return total
+
+
+def fold_blocks(
+    read: Callable[[range], Block],
+    measure: Measure,
+    pieces: Iterable[range],
+    initial: Mapping[str, Array] | None = None,
+    after: After | None = None,
+) -> Sums:
+    """Add up what ``measure`` gives of each piece, in the order of the rows.
+
+    Blocks are read one after the other. Where BLAS may use several threads and the blocks are in
+    main memory, as many blocks are measured at a time instead, each with one thread: products
+    and what lies between them then both scale. Sums are added in the order of the rows, so the
+    result has the same bits for any number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(6.0)
+    >>> pieces = blocks(range(6), 4)
+    >>> fold_blocks(
+    ...     lambda rows: {"x": X[rows.start : rows.stop, None]},
+    ...     lambda block, rows: {"sum": float(block["x"].sum())},
+    ...     pieces,
+    ... )["sum"]
+    15.0
+    """
+    total, pieces = dict(initial or {}), list(pieces)
+    n_threads = _threads_for(len(pieces))
+    if n_threads > 1:
+        first = read(pieces[0])
+        if all(array_api_compat.is_numpy_array(array) for array in first.values()):
+            return _fold_in_threads(read, measure, pieces, total, after, n_threads)
+    for piece in pieces:
+        total = add_sums(total, measure(read(piece), piece))
+        if after is not None:
+            after(total, piece.stop)
+    return total
+
+
+def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
+    """Measure the last blocks of a pass over NumPy arrays as the whole pass does it.
+
+    In a pass of many blocks BLAS has one thread a block, and in one of few it has them all, which
+    may round differently.
+    """
+    if _threads_for(n_pieces) > 1 and _threads_for(n_left) == 1:
+        limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+        return limited
+    return nullcontext()
+
+
+def _threads_for(n_pieces: int) -> int:
+    """Return how many of so many blocks are measured at a time."""
+    n_threads = _allowed_threads() if n_pieces > 2 * THREADED_BLOCKS else 1
+    return n_threads if n_pieces >= THREADED_BLOCKS * n_threads else 1
+
+
+def _fold_in_threads(
+    read: Callable[[range], Block],
+    measure: Measure,
+    pieces: list[range],
+    total: Sums,
+    after: After | None,
+    n_threads: int,
+) -> Sums:
+    waiting: deque[tuple[range, Future[Mapping[str, Array]]]] = deque()
+
+    def collect(total: Sums) -> Sums:
+        piece, sums = waiting.popleft()
+        total = add_sums(total, sums.result())
+        if after is not None:
+            after(total, piece.stop)
+        return total
+
+    limit = _controller().limit(limits=1, user_api="blas")
+    with limit, ThreadPoolExecutor(n_threads) as pool:
+        for piece in pieces:
+            if len(waiting) > n_threads:  # so many blocks in memory, and one that is read
+                total = collect(total)
+            waiting.append((piece, pool.submit(measure, read(piece), piece)))
+        while waiting:
+            total = collect(total)
+    return total
+
+
+@contextmanager
+def threads_for_folds() -> Iterator[None]:
+    """Give folds the threads that BLAS may use, and BLAS one, for as long as it is open.
+
+    For fits whose products are small: threads of BLAS would only wait for one another.
+    """
+    token = _threads_of_folds.set(_allowed_threads())
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _threads_of_folds.reset(token)
+
+
+@cache
+def _controller() -> Any:
+    """Return what knows the libraries that run threads; to look for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+def _allowed_threads() -> int:
+    """Return how many threads BLAS may use: what the user, joblib or the machine allows."""
+    given = _threads_of_folds.get()
+    if given is not None:
+        return given
+    blas = _controller().select(user_api="blas")
+    return max((library["num_threads"] for library in blas.info()), default=1)

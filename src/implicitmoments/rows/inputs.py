@@ -1,0 +1,311 @@
+"""What a fit is given, as rows that can be passed over: the one door of all estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, NamedTuple, TypeAlias
+
+import array_api_compat
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from implicitmoments.arrays import (
+    Array,
+    as_real_array,
+    check_finite,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
+from implicitmoments.rows import (
+    ArraySource,
+    Block,
+    BlockSource,
+    DaskSource,
+    Journal,
+    JournaledSource,
+    MappedSource,
+    Progress,
+    ProgressSource,
+    RowDraws,
+    Source,
+    Stream,
+    Sums,
+    as_seed,
+    describe_rows,
+    is_dask,
+    open_file,
+    threads_for_folds,
+)
+from implicitmoments.validation import check_progress
+
+__all__ = ["Checkpoint", "Given", "open_rows", "probe_of"]
+
+Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
+
+COUNTED_ROWS = 65_536  # read at a time, where weights are looked at
+PRECISIONS = (np.float64, np.float32)
+
+
+class Given(NamedTuple):
+    """What a fit is given: its rows, and the seed of its random numbers."""
+
+    source: Source
+    seed: int
+
+
+@contextmanager
+def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    labelled: bool = False,
+    reset: bool = True,
+    fewest: int = 1,
+    checkpoint: Checkpoint = None,
+    progress: Progress | None = None,
+) -> Iterator[Given]:
+    """Give the rows of a fit as a source, checked, for as long as the fit takes.
+
+    Its columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where a weight was
+    given: how often each row counts, scaled to a mean of 1 where the mean is less. It remembers
+    the number and names of features on the estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array, data frame, path, iterator of blocks, or Source
+        Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
+        frames; the path of a file, or a list of paths.
+    y : array or column, where rows are labelled
+        Of files and Dask data frames the name of a column. Blocks and sources hold their own.
+    sample_weight : array or column, optional
+    labelled : bool
+        Whether labels are asked for.
+    reset : bool
+        Whether the estimator takes the number of features from these rows, or expects its own.
+    fewest : int
+        The fewest rows that will do.
+    checkpoint : path or Journal, optional
+        Keeps what passes over the rows have summed up, so that a fit that was interrupted goes
+        on from there.
+    progress : callable, optional
+        Called as ``progress(what, rows_done, rows_total)``.
+    """
+    check_progress(progress)
+    with ExitStack() as stack:
+        columns = (y if labelled else None, sample_weight)
+        if _lies_elsewhere(X):
+            names = None if reset else getattr(estimator, "feature_names_in_", None)
+            source = _open_elsewhere(X, *columns, names, stack)
+            _check_source(estimator, source, reset, labelled)
+        elif _is_foreign(X):
+            source = _from_foreign(estimator, X, *columns, reset)
+        else:
+            source = _from_arrays(estimator, X, *columns, labelled, reset, fewest)
+        if (source.n_rows or 0) < fewest:
+            raise ValueError(
+                f"Found array with {source.n_rows} sample(s) while a minimum of {fewest} is "
+                "required"
+            )
+        # Most products of a fit are small: threads of BLAS would only wait for one another.
+        stack.enter_context(threads_for_folds())
+        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
+        if checkpoint is not None:
+            journal = stack.enter_context(_open_journal(checkpoint, estimator, source))
+            seed = int(journal.remember("seed", seed))
+            source = JournaledSource(source, journal)
+        if progress is not None:
+            source = ProgressSource(source, progress)
+        yield Given(_scaled_counts(source), seed)
+
+
+def probe_of(source: Source) -> Array:
+    """Return the first point, (1, d): its library, precision and device are those of the rows."""
+    rows = range(1)
+    return source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))["x"]
+
+
+def _lies_elsewhere(X: Any) -> bool:
+    """Say whether rows are read or computed when they are passed over."""
+    return (
+        isinstance(X, Source | str | PathLike | Iterator)
+        or is_dask(X)
+        or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike))
+    )
+
+
+def _open_elsewhere(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack) -> Source:
+    """Open rows; of tables those columns that a fitted estimator knows by name."""
+    if is_dask(X):
+        if hasattr(X, "columns"):
+            columns = None if names is None else list(names)
+            return DaskSource.from_frame(X, columns=columns, y=y, sample_weight=sample_weight)
+        return DaskSource(X, y=y, counts=sample_weight)
+    if isinstance(X, Source | Iterator):
+        for name, column in (("y", y), ("sample_weight", sample_weight)):
+            if column is not None:
+                raise ValueError(
+                    f"{name} was given beside a source or blocks of rows, which have columns of "
+                    f"their own; give {name} there"
+                )
+        return X if isinstance(X, Source) else stack.enter_context(BlockSource(X))
+    return _open_by_name(X, names, stack, y=y, sample_weight=sample_weight)
+
+
+def _open_by_name(X: Any, names: Any, stack: ExitStack, **columns: Any) -> Source:
+    """Open a file; where its columns have names, take those of the fit, in their order."""
+    if names is None:
+        return stack.enter_context(open_file(X, **columns))
+    try:
+        found = open_file(X, **columns)
+    except (TypeError, ValueError):  # perhaps of a column that the fit did not ask for
+        return stack.enter_context(open_file(X, columns=list(names), **columns))
+    if found.feature_names in (None, tuple(names)):
+        return stack.enter_context(found)
+    found.close()
+    return stack.enter_context(open_file(X, columns=list(names), **columns))
+
+
+def _open_journal(checkpoint: Any, estimator: Any, source: Source) -> AbstractContextManager[Any]:
+    if isinstance(checkpoint, Journal):
+        return nullcontext(checkpoint)
+    parameters = {name: _told(v) for name, v in estimator.get_params(deep=False).items()}
+    fingerprint = {"estimator": type(estimator).__name__, **parameters, **describe_rows(source)}
+    return Journal(checkpoint, fingerprint)
+
+
+def _told(value: Any) -> Any:
+    """Return a parameter in words that are the same in another process."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__} {getattr(value, 'name', '')}".strip()
+
+
+def _is_foreign(X: Any) -> bool:
+    """Say whether X is an array of a library other than NumPy."""
+    return array_api_compat.is_array_api_obj(X) and not array_api_compat.is_numpy_array(X)
+
+
+def _from_arrays(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    labelled: bool,
+    reset: bool,
+    fewest: int,
+) -> Source:
+    how = {"dtype": PRECISIONS, "reset": reset, "ensure_min_samples": fewest}
+    columns = {}
+    if labelled:
+        X, y = validate_data(estimator, X, y, y_numeric=True, **how)
+        columns["y"] = np.asarray(y, dtype=X.dtype)
+    else:
+        X = validate_data(estimator, X, **how)
+    if sample_weight is not None:
+        counts = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+        kept = counts > 0
+        if not kept.any():
+            raise ValueError("sample_weight is zero for every row; give some row a weight")
+        X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
+        columns["counts"] = counts[kept]
+    return ArraySource(X, **columns)
+
+
+def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Source:
+    X = as_real_array(X, "X", 2)
+    check_finite(X, "X")
+    _remember(estimator, int(X.shape[1]), None, reset)
+    columns = {}
+    if y is not None:
+        columns["y"] = move_like(as_real_array(y, "y", 1), X)
+    if sample_weight is not None:
+        counts = move_like(as_real_array(sample_weight, "sample_weight", 1), X)
+        xp = namespace_of(counts)
+        if bool(xp.any(counts < 0)):
+            raise ValueError("sample_weight has negative entries; weights are 0 or more")
+        columns["counts"] = counts
+    return ArraySource(X, **columns)
+
+
+def _check_source(estimator: Any, source: Source, reset: bool, labelled: bool) -> None:
+    if source.n_rows is None:
+        raise ValueError(
+            "the source makes as many rows as are asked for; give it n_rows to fit it"
+        )
+    rows = range(1)
+    block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
+    if labelled and "y" not in block:
+        raise ValueError("the rows have no labels; name the column of labels, y='…'")
+    _remember(estimator, source.n_features, getattr(source, "feature_names", None), reset)
+
+
+def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
+    """Keep the number and names of the features, or compare with what was kept."""
+    if reset:
+        estimator.n_features_in_ = n_features
+        if names is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    elif n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    elif names is not None and hasattr(estimator, "feature_names_in_"):
+        _check_names(tuple(names), tuple(estimator.feature_names_in_))
+
+
+def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    """Compare names of columns: another order would be another model."""
+    for j, (one, other) in enumerate(zip(given, expected, strict=True)):
+        if one != other:
+            raise ValueError(
+                f"the feature names should match those of the fit: column {j} is {one!r}, "
+                f"expected {other!r}; put columns in the order of the fit"
+            )
+
+
+def _scaled_counts(source: Source) -> Source:
+    """Scale weights to a mean of 1 where it is less: shares are no numbers of rows."""
+    begin = range(1)
+    if "counts" not in source.read(begin, RowDraws(0, begin, (Stream.ROWS,))):
+        return source
+    n = source.n_rows or 0
+    sums = source.fold(_look_at_counts, range(n), COUNTED_ROWS, what="counting rows")
+    mass, there = float(sums["mass"]), float(sums["there"])
+    if float(sums["negative"]):
+        raise ValueError("sample_weight has negative entries; weights are 0 or more")
+    if not there:
+        raise ValueError("sample_weight is zero for every row; give some row a weight")
+    mean = mass / there
+    return source if mean >= 1 else MappedSource(source, _Scale(1 / mean))
+
+
+def _look_at_counts(block: Block, rows: range) -> Sums:  # noqa: ARG001
+    counts = to_numpy(block["counts"]).astype(np.float64)
+    return {
+        "mass": counts.sum(),
+        "there": np.count_nonzero(counts > 0),
+        "negative": np.count_nonzero(counts < 0),
+    }
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Makes rows count a number of times as often."""
+
+    factor: float
+
+    def __call__(self, block: Block) -> Block:
+        return {**block, "counts": block["counts"] * self.factor}

@@ -1,0 +1,139 @@
+"""Do the points look Gaussian? Tests that name the columns that do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from implicitmoments.arrays import Floats, move_like, namespace_of, to_numpy
+from implicitmoments.rows import Block, CountedSource, Source, Sums, Whitening
+
+__all__ = ["Gaussianity", "looks_standard", "measure_gaussianity"]
+
+BLOCK_ROWS = 16_384
+SIGNIFICANCE = 1e-6
+# Beyond these a deviation is worth a word; with many rows smaller ones are significant too.
+CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussianity:
+    """Third and fourth moments of standardised points.
+
+    Attributes
+    ----------
+    n : float
+        Rows, with their multiplicity.
+    skewness, kurtosis : array of shape (d,)
+        Of each column; both are 0 for a Gaussian.
+    excess : float
+        Mardia's kurtosis: the mean of |z|⁴ over d (d + 2), less 1.
+    """
+
+    n: float
+    skewness: Floats
+    kurtosis: Floats
+    excess: float
+
+    @property
+    def odd_columns(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Columns that the Jarque-Bera test rejects and that deviate clearly."""
+        statistic = self.n / 6 * (self.skewness**2 + self.kurtosis**2 / 4)
+        significant = chi2.sf(statistic, 2) * len(statistic) < SIGNIFICANCE
+        clear = (np.abs(self.skewness) > CLEAR_SKEW) | (np.abs(self.kurtosis) > CLEAR_KURTOSIS)
+        return np.flatnonzero(significant & clear)
+
+    @property
+    def jointly_odd(self) -> bool:
+        """Whether Mardia's test rejects the points together, and they deviate clearly."""
+        d = len(self.skewness)
+        z = self.excess * math.sqrt(self.n * d * (d + 2) / 8)
+        return bool(2 * norm.sf(abs(z)) < SIGNIFICANCE and abs(self.excess) > CLEAR_EXCESS)
+
+    def words(self, names: Sequence[str] | None = None) -> str | None:
+        """Say what is not Gaussian, or return None.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the columns; their numbers by default.
+        """
+        columns = self.odd_columns
+        if len(columns):
+            listed = ", ".join(
+                f"{names[j] if names is not None else j} (skewness {self.skewness[j]:.2g}, excess "
+                f"kurtosis {self.kurtosis[j]:.2g})"
+                for j in columns[:5]
+            )
+            more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+            few = "column" if len(columns) == 1 else "columns"
+            return f"the Jarque-Bera test rejects {few} {listed}{more}"
+        if self.jointly_odd:
+            return (
+                "Mardia's test of kurtosis rejects the columns together (the mean of |z|⁴ is "
+                f"{1 + self.excess:.2g} times that of a Gaussian)"
+            )
+        return None
+
+
+def measure_gaussianity(
+    source: Source, whitening: Whitening, counts: Floats | None = None
+) -> Gaussianity:
+    """Measure third and fourth moments in one pass.
+
+    Parameters
+    ----------
+    source : Source
+        Points as they were given.
+    whitening : Whitening
+        Their mean and covariance.
+    counts : array of shape (n_rows,), optional
+        How often each row counts.
+    """
+    spread = np.sqrt(np.diag(whitening.root @ whitening.root))
+    varying = spread > 0
+    scale = np.where(varying, spread, 1.0)
+
+    def measure(block: Block, rows: range) -> Sums:
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64)
+        w = xp.astype(block["counts"], x.dtype) if "counts" in block else xp.ones_like(x[:, 0])
+        z = (x - move_like(whitening.mean, x)[None, :]) / move_like(scale, x)[None, :]
+        square = z * z
+        lengths = xp.sum(whitening.apply({"x": x})["x"] ** 2, axis=1)
+        return {
+            "mass": len(rows) if "counts" not in block else float(xp.sum(w)),
+            "cubes": w @ (square * z),
+            "fourths": w @ (square * square),
+            "joint": float(w @ lengths**2),
+        }
+
+    if counts is not None:
+        source = CountedSource(source, counts)
+    sums = source.fold(measure, range(source.n_rows or 0), BLOCK_ROWS, what="shape of the inputs")
+    mass, p = float(sums["mass"]), whitening.n_features
+    cubes, fourths = to_numpy(sums["cubes"]) / mass, to_numpy(sums["fourths"]) / mass
+    kurtosis = np.where(varying, fourths - 3, 0.0)
+    return Gaussianity(mass, cubes, kurtosis, float(sums["joint"]) / mass / (p * (p + 2)) - 1)
+
+
+def looks_standard(whitening: Whitening, n: float) -> bool:
+    """Say whether mean 0 and covariance I are consistent with n rows.
+
+    Under N(0, I) both n |mean|² and n/2 |covariance − I|² are nearly χ².
+    """
+    d = len(whitening.mean)
+    if whitening.n_features < d:
+        return False
+    off = whitening.root @ whitening.root - np.eye(d)
+    mean = n * float(whitening.mean @ whitening.mean)
+    covariance = n / 2 * float(np.sum(off**2))
+    return bool(
+        chi2.sf(mean, d) > SIGNIFICANCE and chi2.sf(covariance, d * (d + 1) / 2) > SIGNIFICANCE
+    )

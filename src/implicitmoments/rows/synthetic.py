@@ -1,0 +1,258 @@
+"""Synthetic data for the four problems, each with the truth it was made from.
+
+Rows are drawn one by one from their numbers: the first 1,000 rows of a data set of 5,000 are
+the data set of 1,000 with the same ``random_state``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
+from implicitmoments.rows.fold import blocks
+from implicitmoments.rows.truth import Truth
+
+__all__ = [
+    "make_activation_sum",
+    "make_pairwise_differences",
+    "make_regression_mixture",
+    "make_spherical_mixture",
+    "random_directions",
+]
+
+Activation: TypeAlias = Callable[[Floats], Floats]
+
+TRIES = 20_000  # proposals before a separation is called impossible
+
+
+def make_spherical_mixture(
+    n_samples: int,
+    n_components: int,
+    n_features: int,
+    *,
+    radius: float | tuple[float, float] = 2.0,
+    separation: float = 0.0,
+    weights: Sequence[float] | None = None,
+    random_state: RandomState = None,
+) -> tuple[Floats, Truth]:
+    r"""Draw from :math:`\sum_i w_i N(\mu_i, I)` (Definition 4.13).
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+    radius : float or pair of floats
+        Norm of every mean, or the range from which norms are drawn.
+    separation : float
+        Least distance between two means, by rejection.
+    weights : sequence of float, optional
+        Equal by default; normalised to sum to 1.
+    random_state : int, generator or None
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    truth : Truth
+        Means as vectors, and the component of each row.
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> X, truth = make_spherical_mixture(
+    ...     100, n_components=4, n_features=3, radius=5.0, separation=4.0, random_state=0
+    ... )
+    >>> X.shape, truth.vectors.shape, truth.labels.shape
+    ((100, 3), (4, 3), (100,))
+    """
+    seed = as_seed(random_state)
+    w = _weights(weights, n_components)
+    means = random_directions(
+        n_components, n_features, radius=radius, separation=separation, random_state=seed
+    )
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    labels = rng.categorical(w)
+    points = means[labels] + rng.normal(n_features)
+    return points, Truth(w, means, labels, noise=1.0)
+
+
+def make_pairwise_differences(
+    n_samples: int, n_components: int, n_features: int, **mixture: Any
+) -> tuple[Floats, Truth]:
+    r"""Draw :math:`(s - s')/\sqrt 2` for pairs of rows of a spherical mixture.
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+        Number of differences, and of the mixture behind them.
+    **mixture
+        As for :func:`make_spherical_mixture`.
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    truth : Truth
+        With ``n_components ** 2`` vectors, ``n_components`` of them zero; see
+        :meth:`Truth.differences`.
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_pairwise_differences
+    >>> X, truth = make_pairwise_differences(100, 3, 4, random_state=0)
+    >>> X.shape, truth.vectors.shape
+    ((100, 4), (9, 4))
+    """
+    points, behind = make_spherical_mixture(2 * n_samples, n_components, n_features, **mixture)
+    return (points[::2] - points[1::2]) / np.sqrt(2), behind.differences()
+
+
+def make_regression_mixture(
+    n_samples: int,
+    n_components: int,
+    n_features: int,
+    *,
+    radius: float | tuple[float, float] = 1.0,
+    separation: float = 0.0,
+    noise: float = 0.3,
+    weights: Sequence[float] | None = None,
+    random_state: RandomState = None,
+) -> tuple[Floats, Floats, Truth]:
+    r"""Draw (x, y) with :math:`y = \beta_i \cdot x + \nu` for a hidden i (Definition 4.20).
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+    radius : float or pair of floats
+        Norm of every regressor, or the range from which norms are drawn.
+    separation : float
+        Least distance between two regressors.
+    noise : float
+        Standard deviation of :math:`\nu`.
+    weights : sequence of float, optional
+    random_state : int, generator or None
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+    truth : Truth
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_regression_mixture
+    >>> X, y, truth = make_regression_mixture(100, 3, 4, noise=0.1, random_state=0)
+    >>> X.shape, y.shape, truth.vectors.shape
+    ((100, 4), (100,), (3, 4))
+    """
+    seed = as_seed(random_state)
+    w = _weights(weights, n_components)
+    betas = random_directions(
+        n_components, n_features, radius=radius, separation=separation, random_state=seed
+    )
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    labels = rng.categorical(w)
+    points = rng.normal(n_features)
+    y = np.sum(points * betas[labels], axis=1) + noise * rng.normal()
+    return points, y, Truth(w, betas, labels, noise=noise)
+
+
+def make_activation_sum(
+    n_samples: int,
+    n_components: int,
+    n_features: int,
+    *,
+    activation: Activation | None = None,
+    noise: float = 0.0,
+    weights: Sequence[float] | None = None,
+    random_state: RandomState = None,
+) -> tuple[Floats, Floats, Truth]:
+    r"""Draw (x, F(x)) with :math:`F(x) = \sum_i w_i \sigma(v_i \cdot x)` (Definition 4.5).
+
+    Parameters
+    ----------
+    n_samples, n_components, n_features : int
+    activation : callable on arrays, optional
+        The function :math:`\sigma`; ReLU by default.
+    noise : float
+        Standard deviation of noise added to F.
+    weights : sequence of float, optional
+    random_state : int, generator or None
+
+    Returns
+    -------
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+    truth : Truth
+        With unit vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from implicitmoments.datasets import make_activation_sum
+    >>> X, y, truth = make_activation_sum(100, 3, 4, activation=np.abs, random_state=0)
+    >>> bool(np.allclose(y, np.abs(X @ truth.vectors.T) @ truth.weights))
+    True
+    """
+    seed = as_seed(random_state)
+    w = _weights(weights, n_components)
+    directions = random_directions(n_components, n_features, radius=1.0, random_state=seed)
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    points = rng.normal(n_features)
+    sigma = _relu if activation is None else activation
+    y = sigma(points @ directions.T) @ w + noise * rng.normal()
+    return points, y, Truth(w, directions, noise=noise)
+
+
+def random_directions(
+    n_vectors: int,
+    n_features: int,
+    *,
+    radius: float | tuple[float, float] = 1.0,
+    separation: float = 0.0,
+    random_state: RandomState = None,
+) -> Floats:
+    """Draw vectors of uniform direction and given norms, at least ``separation`` apart."""
+    _positive("n_components", n_vectors)
+    _positive("n_features", n_features)
+    low, high = radius if isinstance(radius, tuple) else (radius, radius)
+    if not 0 <= low <= high:
+        raise ValueError(f"radius is a number or a pair low <= high of at least 0, got {radius}")
+    seed, kept = as_seed(random_state), np.zeros((0, n_features))
+    for rows in blocks(range(max(TRIES, n_vectors)), 4 * n_vectors):
+        rng = RowDraws(seed, rows, (Stream.HIDDEN,))
+        proposals = rng.normal(n_features)
+        proposals /= np.linalg.norm(proposals, axis=1, keepdims=True)
+        proposals *= (low + (high - low) * rng.uniform())[:, None]
+        for proposal in proposals:
+            if not len(kept) or np.linalg.norm(kept - proposal, axis=1).min() >= separation:
+                kept = np.vstack([kept, proposal])
+            if len(kept) == n_vectors:
+                return kept
+    raise ValueError(
+        f"only {len(kept)} of {n_vectors} vectors at least {separation} apart were found at "
+        f"radius {radius} in {n_features} features; lower the separation or raise the radius"
+    )
+
+
+def _relu(u: Floats) -> Floats:
+    return np.maximum(u, 0.0)
+
+
+def _weights(weights: Sequence[float] | None, n_components: int) -> Floats:
+    _positive("n_components", n_components)
+    if weights is None:
+        return np.full(n_components, 1.0 / n_components)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n_components,):
+        raise ValueError(f"weights have shape {w.shape}, expected ({n_components},)")
+    if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() == 0:
+        raise ValueError("weights are finite, at least 0 and not all 0")
+    return np.asarray(w / w.sum())
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"{name} is at least 1, got {value}")
+    return value

@@ -1,0 +1,390 @@
+"""ActivationSumRegressor: what it learns, what it refuses, and what it says."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from implicitmoments import ActivationSumRegressor, AssumptionWarning
+from implicitmoments.activation.network import Network, polish
+from implicitmoments.datasets import make_activation_sum
+from implicitmoments.problems import (
+    ActivationSumProblem,
+    cosine,
+    gelu,
+    leaky_relu,
+    relu,
+    softplus,
+)
+from implicitmoments.problems.labelled_rows import LabelledRows
+
+D, K = 6, 3
+
+
+def _data(n, activation=None, noise=0.0, seed=0, d=D, k=K, weights=None):
+    activation = activation or relu()
+    X, y, truth = make_activation_sum(
+        n + 5_000, k, d, activation=activation.function, weights=weights, random_state=seed
+    )
+    rng = np.random.default_rng(seed)
+    fresh = X[n:], y[n:]
+    return X[:n], y[:n] + noise * y.std() * rng.standard_normal(n), fresh, truth
+
+
+def _match(found, truth, signed=True):
+    """Distance of each true direction from the nearest that was found."""
+    unit = found / np.linalg.norm(found, axis=1, keepdims=True)
+    cosines = truth.vectors @ unit.T
+    cosines = cosines if signed else np.abs(cosines)
+    return np.sqrt(np.maximum(0, 2 - 2 * cosines.max(axis=1)))
+
+
+@pytest.mark.parametrize(
+    "activation", [relu(), cosine(1.0), cosine(1.0, 0.7), leaky_relu(0.2), gelu(), softplus()]
+)
+def test_noiseless_labels_are_fitted_to_rounding(activation):
+    X, y, fresh, truth = _data(4_000, activation)
+    model = ActivationSumRegressor(activation, K, random_state=0).fit(X, y)
+    assert 1 - model.score(*fresh) < 1e-12
+    assert model.stats_["hypothesis"] == "network"
+    even = activation.coefficient(1) == 0
+    assert _match(model.directions_, truth, signed=not even).max() < 1e-5
+    np.testing.assert_allclose(model.weights_, 1 / K, atol=1e-5)
+
+
+def test_the_polynomial_is_close_without_refinement():
+    X, y, fresh, _ = _data(20_000)
+    model = ActivationSumRegressor("relu", K, refine=False).fit(X, y)
+    assert model.score(*fresh) > 0.985
+    assert not hasattr(model, "directions_")
+    # the control: a hypothesis of degree 1 leaves the kinks out
+    slope = ActivationSumRegressor("relu", K, refine=False, degree=1).fit(X, y)
+    assert slope.score(*fresh) < 0.95
+
+
+def test_error_falls_with_the_rows():
+    """Truncation apart, the squared error of a polynomial falls at least like 1/N."""
+    errors = []
+    for n in (1_000, 16_000):
+        runs = [
+            1
+            - ActivationSumRegressor(cosine(), K, refine=False, degree=6)
+            .fit(*_data(n, cosine(), 0.3, seed)[:2])
+            .score(*_data(n, cosine(), 0.3, seed)[2])
+            for seed in range(3)
+        ]
+        errors.append(np.mean(runs))
+    assert errors[1] < errors[0] / 6
+
+
+def test_refinement_reaches_the_rate_of_least_squares():
+    """Standard errors foretell the errors: their ratio is about one over directions and seeds."""
+    ratios = []
+    for seed in range(6):
+        X, y, _, truth = _data(6_000, noise=0.3, seed=seed)
+        model = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
+        ratios.extend(np.sort(_match(model.directions_, truth)) / np.sort(model.direction_errors_))
+    assert 0.7 < np.median(ratios) < 1.5
+
+
+def test_never_worse_than_the_plain_moments():
+    for seed in range(3):
+        X, y, _, _ = _data(3_000, noise=0.3, seed=seed)
+        model = ActivationSumRegressor("relu", K, refine=False).fit(X, y)
+        assert model.stats_["held_out_error"] <= model.stats_["plain_error"]
+
+
+@pytest.mark.parametrize("degree", [2, 4])
+def test_the_paper_method_learns_with_many_rows(degree):
+    X, y, fresh, _ = _data(60_000, d=3, k=2)
+    model = ActivationSumRegressor(
+        "relu", 2, degree=degree, method="paper", refine=False, random_state=0
+    ).fit(X, y)
+    assert model.score(*fresh) > (0.75 if degree == 2 else 0.5)
+    np.testing.assert_array_equal(model.predict(fresh[0]), model.predict(fresh[0]))
+    plain = ActivationSumRegressor("relu", 2, degree=degree, refine=False).fit(X, y)
+    assert plain.score(*fresh) > model.score(*fresh)
+
+
+def test_unequal_weights_that_do_not_sum_to_one():
+    X, y, fresh, _ = _data(8_000, weights=[0.6, 0.3, 0.1], noise=0.1)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, 5 * y)
+    np.testing.assert_allclose(model.weights_, [3.0, 1.5, 0.5], rtol=0.1)
+    assert 1 - np.mean((model.predict(fresh[0]) - 5 * fresh[1]) ** 2) / np.var(5 * fresh[1]) > 0.99
+
+
+@pytest.mark.parametrize("asked", [5, "auto"])
+def test_more_components_than_the_truth_are_left_out(asked):
+    X, y, fresh, truth = _data(8_000, noise=0.3)
+    model = ActivationSumRegressor("relu", asked, random_state=0).fit(X, y)
+    assert model.n_components_ == K
+    assert _match(model.directions_, truth).max() < 0.15
+    assert model.score(*fresh) > 0.99
+
+
+def test_more_directions_than_features():
+    X, y, fresh, _ = _data(20_000, cosine(1.5), d=3, k=5)
+    model = ActivationSumRegressor(cosine(1.5), 5, random_state=0).fit(X, y)
+    assert 1 - model.score(*fresh) < 1e-9
+
+
+def test_inputs_of_unknown_mean_and_covariance():
+    X, y, fresh, truth = _data(8_000, noise=0.1)
+    rng = np.random.default_rng(1)
+    mix, shift = rng.standard_normal((D, D)) + 2 * np.eye(D), 3 + rng.standard_normal(D)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X @ mix + shift, y)
+    assert model.stats_["whitened"]
+    assert model.score(fresh[0] @ mix + shift, fresh[1]) > 0.99
+    # directions act on x less its mean: (x mix) · u = x · v for u = mix⁻¹ v
+    mapped = model.directions_ @ mix.T
+    assert _match(mapped, truth).max() < 0.15
+    # the control: without whitening the moments are those of something else
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        raw = ActivationSumRegressor("relu", K, whiten=False, refine=False).fit(X @ mix + shift, y)
+    assert raw.score(fresh[0] @ mix + shift, fresh[1]) < 0.96
+
+
+def test_standard_inputs_are_left_as_they_are():
+    X, y, _, _ = _data(3_000)
+    assert not ActivationSumRegressor("relu", K, refine=False).fit(X, y).stats_["whitened"]
+
+
+def test_constant_and_doubled_columns_are_harmless():
+    X, y, fresh, _ = _data(4_000)
+
+    def widened(x):
+        return np.column_stack([x, np.full(len(x), 7.0), x[:, 0]])
+
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(widened(X), y)
+    assert model.score(widened(fresh[0]), fresh[1]) > 0.99
+    assert model.directions_.shape == (K, D + 2)
+
+
+def test_weights_are_repetitions():
+    X, y, fresh, _ = _data(1_500, noise=0.2)
+    counts = np.random.default_rng(3).integers(0, 4, len(X))
+    for refine, tolerance in ((False, 1e-6), (True, 1e-3)):
+        how = {"n_components": K, "refine": refine, "random_state": 0, "whiten": True}
+        weighted = ActivationSumRegressor("relu", **how).fit(X, y, sample_weight=counts)
+        repeated = ActivationSumRegressor("relu", **how).fit(
+            np.repeat(X, counts, axis=0), np.repeat(y, counts)
+        )
+        plain = ActivationSumRegressor("relu", **how).fit(X, y)
+        a, b, c = (m.predict(fresh[0]) for m in (weighted, repeated, plain))
+        assert np.abs(a - b).max() < tolerance * y.std()
+        assert np.abs(a - c).max() > 10 * tolerance * y.std()  # the control
+
+
+def test_blocks_do_not_matter():
+    X, y, fresh, _ = _data(3_000, noise=0.2)
+    a, b = (
+        ActivationSumRegressor("relu", K, refine=False, block_rows=rows).fit(X, y)
+        for rows in (None, 700)
+    )
+    np.testing.assert_allclose(a.predict(fresh[0]), b.predict(fresh[0]), rtol=1e-6, atol=1e-8)
+
+
+def test_squares_of_directions_are_not_identified():
+    X, y, _ = make_activation_sum(4_000, K, D, activation=np.square, random_state=0)
+    model = ActivationSumRegressor("square", K, random_state=0).fit(X, y)
+    assert 1 - model.score(X, y) < 1e-9
+    assert np.isnan(model.direction_errors_).all()
+    assert any("not identified" in reason for reason in model.stats_["notes"])
+    # the control: directions of an absolute value are
+    X, y, _ = make_activation_sum(4_000, K, D, activation=np.abs, random_state=0)
+    model = ActivationSumRegressor("abs", K, random_state=0).fit(X, y)
+    assert np.isfinite(model.direction_errors_).all()
+    assert any("up to sign" in reason for reason in model.stats_["notes"])
+
+
+def test_labels_of_another_activation_keep_the_polynomial():
+    """A network of the wrong activation fits worse than a polynomial, and says so."""
+    X, y, _, _ = _data(8_000, cosine(2.5), k=2)
+    model = ActivationSumRegressor("abs", 2, random_state=0).fit(X, -y)
+    assert model.stats_["hypothesis"] == "polynomial"
+    assert any("may not be a positive sum" in reason for reason in model.stats_["notes"])
+
+
+def test_degree_by_the_tail_bound():
+    X, y, _, _ = _data(5_000)
+    model = ActivationSumRegressor("relu", K, degree="epsilon", epsilon=0.15, refine=False)
+    model.fit(X, y)
+    assert model.conditions_.tail < 0.15**2 / 4
+    assert relu().tail(model.conditions_.degree - 2) > 0.15**2 / 4
+    assert model.degree_ == model.conditions_.degree
+
+
+def test_a_function_as_activation():
+    def hinge(u):
+        return np.maximum(0, u - 0.3)
+
+    X, y, _ = make_activation_sum(4_000, K, D, activation=hinge, random_state=0)
+    model = ActivationSumRegressor(hinge, K, random_state=0).fit(X, y)
+    assert model.activation_.kinks == pytest.approx((0.3,), abs=1e-3)
+    assert 1 - model.score(X, y) < 1e-8
+
+
+@pytest.mark.parametrize("activation", [np.tanh, lambda u: u**3 - u, lambda u: 2.0 + u])
+def test_odd_activations_are_refused(activation):
+    X, y, _, _ = _data(500)
+    with pytest.raises(ValueError, match="odd up to a constant"):
+        ActivationSumRegressor(activation).fit(X, y)
+
+
+def test_a_sine_is_refused_and_a_phase_near_it_warned_about():
+    X, y, _, _ = _data(2_000, cosine(1.0, 0.7))
+    with pytest.raises(ValueError, match="odd"):
+        ActivationSumRegressor(cosine(1.0, math.pi / 2)).fit(X, y)
+    for phase, word in ((0.05, "nearly even"), (math.pi / 2 - 0.05, "nearly odd")):
+        with pytest.warns(AssumptionWarning, match=word):
+            ActivationSumRegressor(cosine(1.0, phase), 2, degree=2, refine=False).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ActivationSumRegressor(cosine(1.0, 0.7), 2, degree=2, refine=False).fit(X, y)
+
+
+def test_vanishing_even_coefficients_are_refused_with_a_way_out():
+    X, y, _, _ = _data(500)
+    with pytest.raises(ValueError, match=r"order 4 of square is zero.*use degree=2"):
+        ActivationSumRegressor("square", degree=4).fit(X, y)
+    with pytest.raises(ValueError, match="method='closed_form'"):
+        ActivationSumRegressor("square", degree=2, method="paper").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda X: np.column_stack([X[:, :-1], np.exp(X[:, -1])]), "Jarque-Bera.* 5 "),
+        (lambda X: np.column_stack([np.sign(X[:, 0]), X[:, 1:]]), "Jarque-Bera.* 0 "),
+        (lambda X: X / np.sqrt(np.random.default_rng(0).uniform(0.4, 1.6, (len(X), 1))), "Mardia"),
+    ],
+)
+def test_inputs_that_are_not_gaussian(change, word):
+    X, _, _, truth = _data(4_000)
+    X = change(X)
+    y = np.maximum(0, X @ truth.vectors.T).mean(axis=1)
+    with pytest.warns(AssumptionWarning, match=word):
+        model = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+
+
+def test_gaussian_inputs_get_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (100, 1_000, 20_000):
+            X, y, _, _ = _data(n, noise=0.1)
+            ActivationSumRegressor("relu", K, refine=False).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"activation": "sigmoid"}, "not known; expected one of 'relu'"),
+        ({"activation": 3}, "activation is a name"),
+        ({"n_components": 0}, "n_components is at least 1"),
+        ({"n_components": "many"}, "whole number or 'auto'"),
+        ({"n_components": 600}, "more than the 500 rows"),
+        ({"degree": "high"}, "whole number, 'cv' or 'epsilon'"),
+        ({"degree": -2}, "degree is at least 1"),
+        ({"degree": "epsilon", "epsilon": 1e-3}, "degree above 20"),
+        ({"epsilon": -1.0}, "epsilon is a positive number"),
+        ({"method": "fast"}, "method is"),
+        ({"method": "paper"}, "degree='cv' goes with"),
+        ({"whiten": "yes"}, "whiten is"),
+        ({"n_starts": 0}, "n_starts is at least 1"),
+        ({"tol": -1.0}, "tol is 0 or more"),
+    ],
+)
+def test_parameters_are_checked(parameters, message):
+    X, y, _, _ = _data(500)
+    with pytest.raises((ValueError, TypeError), match=message):
+        ActivationSumRegressor(**parameters).fit(X, y)
+
+
+def test_pipelines_and_searches():
+    X, y, _, _ = _data(1_000, noise=0.1)
+    search = GridSearchCV(
+        ActivationSumRegressor(n_components=K, refine=False), {"activation": ["relu", "abs"]}, cv=2
+    )
+    assert search.fit(X, y).best_params_ == {"activation": "relu"}
+    pipeline = make_pipeline(StandardScaler(), ActivationSumRegressor("relu", K, random_state=0))
+    assert cross_val_score(pipeline, X, y, cv=2).min() > 0.9
+
+
+def test_many_unknowns_go_by_gradients():
+    """Above 2,000 unknowns there is no square matrix of them."""
+    X, y, truth = make_activation_sum(4_000, 3, 700, random_state=0)
+    rows = LabelledRows(ActivationSumProblem(X, y, relu()))
+    noise = 0.2 * np.random.default_rng(0).standard_normal((3, 700)) / math.sqrt(700)
+    near = truth.vectors + noise
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    reached = polish(rows, Network(np.full(3, 0.3), near, relu()), max_iter=50)
+    assert reached.loss < 1e-3 * reached.history[0]
+    assert np.all(np.diff(reached.history) <= 1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_scale_of_labels_does_not_matter(scale):
+    X, y, fresh, _ = _data(3_000)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, scale * y)
+    assert 1 - model.score(fresh[0], scale * fresh[1]) < 1e-12
+
+
+def test_weights_that_sum_to_one_are_not_one_row():
+    X, y, _, _ = _data(3_000, noise=0.3)
+    even = np.full(len(X), 1 / len(X))
+    model = ActivationSumRegressor(random_state=0).fit(X, y, sample_weight=even)
+    assert model.n_components_ == K
+
+
+def test_a_second_fit_leaves_nothing_of_the_first():
+    X, y, _, _ = _data(1_000)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
+    model.set_params(refine=False).fit(X, y)
+    assert not hasattr(model, "directions_")
+    assert not hasattr(model, "network_")
+
+
+def test_fewer_rows_than_unknowns_keep_the_polynomial():
+    X, y, _, _ = _data(10)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
+    assert model.stats_["hypothesis"] == "polynomial"
+
+
+@pytest.mark.parametrize("labels", [lambda y: -y, lambda y: 0 * y, lambda y: y + 5])
+def test_labels_that_no_positive_sum_makes(labels):
+    X, y, fresh, _ = _data(3_000)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(X, labels(y))
+    assert np.isfinite(model.predict(fresh[0])).all()
+    assert model.stats_["notes"]
+
+
+def test_steps_cannot_be_turned_and_a_reason_says_so():
+    X, y, _, _ = _data(2_000)
+    model = ActivationSumRegressor(lambda u: (u > 0.3) * 1.0, K, random_state=0).fit(X, y)
+    assert any("constant but for jumps" in reason for reason in model.stats_["notes"])
+
+
+def test_a_polish_cut_short_is_told():
+    X, y, _, _ = _data(2_000, noise=0.3)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        model = ActivationSumRegressor("relu", K, max_iter=1, tol=0.0, random_state=0).fit(X, y)
+    assert "did not converge" in model.stats_["notes"][-1]
+
+
+def test_a_factory_stands_for_what_it_makes():
+    X, y, _, _ = _data(1_000)
+    assert ActivationSumRegressor(relu, K, refine=False).fit(X, y).activation_.name == "relu"
+
+
+def test_degree_and_conditions_are_those_in_use():
+    X, y, _, _ = _data(300, noise=0.5)
+    model = ActivationSumRegressor("relu", K, refine=False).fit(X, y)
+    errors = model.stats_["error_by_degree"]
+    assert model.degree_ == min(errors, key=errors.get) == model.conditions_.degree

@@ -1,0 +1,268 @@
+"""ActivationSumRegressor on rows of any library, in any precision, and beyond memory."""
+
+import array_api_strict as strict
+import cloudpickle
+import numpy as np
+import pytest
+from sklearn.metrics import r2_score
+
+from implicitmoments import ActivationSumRegressor
+from implicitmoments.arrays import to_numpy
+from implicitmoments.datasets import make_activation_sum
+from implicitmoments.problems import relu
+from implicitmoments.rows import ArraySource, MappedSource, Source
+
+D, K = 4, 2
+DEVICES = [strict.Device("CPU_DEVICE"), strict.Device("device1")]
+
+
+def _data(n, seed=0, noise=0.2):
+    X, y, _ = make_activation_sum(n, K, D, random_state=seed)
+    return X, y + noise * y.std() * np.random.default_rng(seed).standard_normal(n)
+
+
+class _Watched(Source):
+    """Rows that refuse to be read in large pieces, and are measured by copies that travelled."""
+
+    def __init__(self, source, most):
+        self._source, self._most, self.passes = source, most, []
+        self.n_rows, self.n_features = source.n_rows, source.n_features
+
+    def read(self, rows, rng):
+        if len(rows) > self._most:
+            raise MemoryError(f"{len(rows)} rows at once")
+        return self._source.read(rows, rng)
+
+    def fold(self, measure, rows, block_rows, *, what="", **how):
+        sent = cloudpickle.dumps(measure)
+        self.passes.append((what, len(sent)))
+        return super().fold(cloudpickle.loads(sent), rows, block_rows, what=what, **how)
+
+    def __reduce__(self):
+        return _Watched, (ArraySource(np.zeros((1, self.n_features))), 1)
+
+
+@pytest.mark.parametrize("how", [{}, {"refine": False, "degree": 4}])
+def test_a_source_is_passed_over_in_blocks(how):
+    """No step reads all rows, and what travels to the rows is small and holds none of them."""
+    X, y = _data(300_000)
+    source = _Watched(ArraySource(X, y=y), 65_536)
+    model = ActivationSumRegressor("relu", K, random_state=0, **how).fit(source)
+    plain = ActivationSumRegressor("relu", K, random_state=0, **how).fit(X, y)
+    np.testing.assert_allclose(model.predict(X[:500]), plain.predict(X[:500]), rtol=1e-9)
+    assert model.stats_["n_rows"] == len(X)
+    assert all(what for what, _ in source.passes)
+    assert max(size for _, size in source.passes) < 1_000_000 < X.nbytes
+    assert model.score(source) == pytest.approx(plain.score(X, y), rel=1e-9)
+    assert source.passes[-1][0] == "score"
+    np.testing.assert_allclose(model.predict(source), plain.predict(X), rtol=1e-9)
+    # the control: the same rows in larger blocks
+    with pytest.raises(MemoryError, match="100000 rows at once"):
+        ActivationSumRegressor("relu", K, block_rows=100_000, **how).fit(source)
+
+
+def test_few_rows_are_held_in_memory():
+    X, y = _data(2_000)
+    source = _Watched(ArraySource(X, y=y), 2_000)
+    model = ActivationSumRegressor("relu", K, random_state=0).fit(source)
+    assert source.passes == []
+    plain = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+
+
+@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("outlier", [False, True])
+def test_rows_that_do_not_count_do_not_matter(refine, outlier):
+    """Counts of 0 stay in a source; its labels are no part of the range of the labels."""
+    X, y = _data(3_000)
+    counts = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
+    kept = counts > 0
+    y = np.where(~kept & outlier, 1e6, y)
+    how = {"n_components": K, "refine": refine, "whiten": True, "random_state": 0}
+    source = ArraySource(X, y=y, counts=counts)
+    model = ActivationSumRegressor("relu", **how).fit(source)
+    fewer = ActivationSumRegressor("relu", **how).fit(X[kept], y[kept], sample_weight=counts[kept])
+    np.testing.assert_allclose(model.predict(X), fewer.predict(X), rtol=1e-6, atol=1e-8)
+    assert model.polynomial_.labels == fewer.polynomial_.labels
+    assert model.polynomial_.labels.high == y[kept].max() < 1e6
+
+
+def test_a_source_without_labels_is_refused():
+    with pytest.raises(ValueError, match="the rows have no labels"):
+        ActivationSumRegressor("relu", K).fit(ArraySource(_data(100)[0]))
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"whiten": True, "n_components": "auto"},
+        {"refine": False, "degree": 6},
+        {"refine": False, "method": "paper", "degree": 2},
+        {"activation": "gelu"},
+        {"activation": "softplus"},
+        {"activation": "cos"},
+    ],
+)
+def test_array_api_rows_give_the_same_model(how, device):
+    X, y = _data(2_000)
+    how = {"n_components": K, "random_state": 0, "n_starts": 1, **how}
+    plain = ActivationSumRegressor(**how).fit(X, y)
+    A, b = (strict.asarray(a, device=device) for a in (X, y))
+    model = ActivationSumRegressor(**how).fit(A, b)
+    _assert_alike(model, plain, A, X, b, y)
+    for name in ("directions_", "weights_", "direction_errors_", "weight_errors_"):
+        if hasattr(plain, name):
+            found = getattr(model, name)
+            assert isinstance(found, type(A))
+            assert found.device == device
+            np.testing.assert_allclose(to_numpy(found), getattr(plain, name), rtol=1e-8)
+            assert isinstance(getattr(plain, name), np.ndarray)
+
+
+def _assert_alike(model, plain, A, X, b, y, tolerance=1e-9):
+    """Compare answers of two models, each to rows of its own library and of the other's."""
+    predicted = plain.predict(X)
+    for answer in (model.predict(A), plain.predict(A)):
+        assert isinstance(answer, type(A))
+        assert (answer.dtype, answer.device) == (A.dtype, A.device)
+        np.testing.assert_allclose(to_numpy(answer), predicted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(model.predict(X), predicted, rtol=tolerance, atol=tolerance)
+    assert model.score(A, b) == pytest.approx(plain.score(X, y), abs=tolerance)
+
+
+def test_weights_of_another_library():
+    X, y = _data(2_000)
+    counts = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
+    how = {"n_components": K, "random_state": 0, "n_starts": 1}
+    plain = ActivationSumRegressor(**how).fit(X, y, sample_weight=counts)
+    A, b, c = (strict.asarray(a, device=DEVICES[1]) for a in (X, y, counts))
+    model = ActivationSumRegressor(**how).fit(A, b, sample_weight=c)
+    np.testing.assert_allclose(to_numpy(model.predict(A)), plain.predict(X), rtol=1e-6, atol=1e-8)
+    assert model.score(A, b, c) == pytest.approx(
+        r2_score(y, plain.predict(X), sample_weight=counts)
+    )
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_torch_rows(precision, activation):
+    torch = pytest.importorskip("torch")
+    X, y = _data(4_000)
+    how = {"activation": activation, "n_components": K, "random_state": 0, "n_starts": 1}
+    plain = ActivationSumRegressor(**how).fit(X.astype(precision), y.astype(precision))
+    A, b = (torch.asarray(a, dtype=getattr(torch, precision)) for a in (X, y))
+    model = ActivationSumRegressor(**how).fit(A, b)
+    _assert_alike(
+        model,
+        plain,
+        A,
+        X.astype(precision),
+        b,
+        y.astype(precision),
+        1e-9 if precision == "float64" else 1e-3,
+    )
+    assert isinstance(model.directions_, torch.Tensor)
+    assert model.directions_.dtype == A.dtype
+
+
+def test_single_precision_keeps_most_digits():
+    """Labels without noise are fitted to the rounding of float32, and noisy ones as well as ever.
+
+    Halves and folds are told by what a point holds, so they are others in another precision.
+    """
+    X, y = _data(4_000, noise=0.0)
+    single = ActivationSumRegressor("relu", K, random_state=0).fit(
+        X.astype(np.float32), y.astype(np.float32)
+    )
+    assert single.predict(X.astype(np.float32)).dtype == np.float32
+    assert single.directions_.dtype == np.float32
+    assert single.n_components_ == K
+    assert 1 - single.score(X, y) < 1e-10
+    X, y = _data(20_000)
+    scores = [
+        ActivationSumRegressor("relu", K, random_state=0, refine=refine)
+        .fit(X.astype(kind), y.astype(kind))
+        .score(X, y)
+        for refine in (True, False)
+        for kind in (np.float64, np.float32)
+    ]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+    assert scores[2] == pytest.approx(scores[3], abs=1e-3)
+
+
+def test_more_components_than_the_truth_are_left_out_in_single_precision():
+    """Losses at the rounding of float32 are all alike, so that the fewest components win."""
+    X, y = _data(4_000, noise=0.0)
+    model = ActivationSumRegressor("relu", K + 2, random_state=0)
+    model.fit(X.astype(np.float32), y.astype(np.float32))
+    assert model.n_components_ == K
+    assert np.isfinite(model.direction_errors_).all()
+
+
+def test_squares_of_directions_are_not_identified_in_single_precision():
+    X, y, _ = make_activation_sum(4_000, K, D, activation=np.square, random_state=0)
+    model = ActivationSumRegressor("square", K, random_state=0)
+    model.fit(X.astype(np.float32), y.astype(np.float32))
+    assert np.isnan(model.direction_errors_).all()
+    # the control: directions of an absolute value are
+    X, y, _ = make_activation_sum(4_000, K, D, activation=np.abs, random_state=0)
+    model = ActivationSumRegressor("abs", K, random_state=0)
+    model.fit(X.astype(np.float32), y.astype(np.float32))
+    assert np.isfinite(model.direction_errors_).all()
+
+
+def _hinge(u):
+    return np.maximum(0, u - 0.3)
+
+
+def _portable_hinge(u):
+    return (abs(u - 0.3) + u - 0.3) / 2
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+def test_functions_of_numpy_alone_are_refused_with_a_way_out(device):
+    X, y, _ = make_activation_sum(1_000, K, D, activation=_hinge, random_state=0)
+    A, b = (strict.asarray(a, device=device) for a in (X, y))
+    with pytest.raises(TypeError, match=r"_hinge takes NumPy arrays only.*'relu', .*cosine\("):
+        ActivationSumRegressor(_hinge, K).fit(A, b)
+    model = ActivationSumRegressor(_hinge, K, random_state=0).fit(X, y)
+    assert model.stats_["hypothesis"] == "network"
+    with pytest.raises(TypeError, match="_hinge takes NumPy arrays only"):
+        model.predict(A)
+
+
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_functions_of_any_library_run_where_the_rows_are(precision):
+    X, y, _ = make_activation_sum(2_000, K, D, activation=_hinge, random_state=0)
+    X, y = X.astype(precision), y.astype(precision)
+    plain = ActivationSumRegressor(_hinge, K, random_state=0, n_starts=1).fit(X, y)
+    A, b = (strict.asarray(a, device=DEVICES[1]) for a in (X, y))
+    model = ActivationSumRegressor(_portable_hinge, K, random_state=0, n_starts=1).fit(A, b)
+    limit = 1e-10 if precision is np.float64 else 1e-5
+    for fitted, rows, labels in ((plain, X, y), (model, A, b)):
+        assert 1 - fitted.score(rows, labels) < limit
+        assert to_numpy(fitted.predict(rows)).dtype == precision
+
+
+def test_slopes_of_single_precision_are_those_of_double():
+    """A difference quotient of float32 would have one digit."""
+    model = relu()
+    u = np.linspace(-2, 2, 41, dtype=np.float32) + np.float32(0.01)
+    without = type(model)("relu", model.function, model.coefficient)
+    assert without.slope(u).dtype == np.float32
+    np.testing.assert_allclose(without.slope(u), model.slope(u), atol=1e-6)
+
+
+def test_scores_are_those_of_scikit_learn():
+    X, y = _data(1_000)
+    counts = np.random.default_rng(1).random(len(X))
+    model = ActivationSumRegressor("relu", K, refine=False).fit(X, y)
+    predicted = model.predict(X)
+    assert model.score(X, y) == pytest.approx(r2_score(y, predicted), rel=1e-12)
+    weighted = r2_score(y, predicted, sample_weight=counts)
+    assert model.score(X, y, counts) == pytest.approx(weighted, rel=1e-12)
+    assert model.score(X, 1e6 + 0 * y) == r2_score(1e6 + 0 * y, predicted) == 0.0
+    mapped = MappedSource(ArraySource(X, y=y), lambda block: {**block, "y": 3 * block["y"]})
+    assert model.score(mapped) == pytest.approx(r2_score(3 * y, predicted), rel=1e-12)

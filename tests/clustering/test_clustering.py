@@ -1,0 +1,225 @@
+"""SphericalMixtureClusterer: scikit-learn's contract, options, and what it refuses or says."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
+from implicitmoments.datasets import make_spherical_mixture
+
+quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
+
+
+def data(n=4_000, k=4, d=8, separation=8.0, seed=0, **options):
+    return make_spherical_mixture(
+        n, k, d, radius=separation, separation=separation, random_state=seed, **options
+    )
+
+
+@quiet
+@parametrize_with_checks([SphericalMixtureClusterer(3, variance=0.05)])
+def test_it_keeps_the_contract(estimator, check):
+    check(estimator)
+
+
+def test_it_finds_means_weights_and_labels():
+    X, truth = data(weights=[4, 3, 2, 1])
+    model = SphericalMixtureClusterer(4, random_state=0).fit(X)
+    assert adjusted_rand_score(truth.labels, model.labels_) > 0.999
+    order = np.argsort(-model.weights_)
+    np.testing.assert_allclose(model.weights_[order], truth.weights, atol=0.04)
+    np.testing.assert_allclose(model.means_[order], truth.vectors, atol=0.25)
+    assert model.variance_ == pytest.approx(1.0, abs=0.05)
+    assert model.order_ in (2, 4, 6)
+    assert model.stats_["separation"] == pytest.approx(8.0, abs=2.0)
+    assert model.stats_["split_rate"] + model.stats_["merge_rate"] < 0.05
+    assert model.stats_["notes"] == []
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    np.testing.assert_array_equal(model.predict(truth.vectors), order)
+
+
+def test_the_heaviest_comes_first():
+    X, truth = data(weights=[1, 2, 3, 4])
+    model = SphericalMixtureClusterer(4, random_state=0).fit(X)
+    assert np.all(np.diff(model.weights_) < 0)
+    np.testing.assert_allclose(model.weights_, truth.weights[::-1], atol=0.04)
+    np.testing.assert_allclose(model.means_, truth.vectors[::-1], atol=0.25)
+    np.testing.assert_array_equal(model.labels_, 3 - truth.labels)
+    np.testing.assert_array_equal(np.argmin(model.transform(X), axis=1), model.labels_)
+
+
+def test_rows_of_a_file_are_labelled_by_fit_predict(tmp_path):
+    X, _ = data(1_000)
+    np.save(tmp_path / "rows.npy", X)
+    model = SphericalMixtureClusterer(4, random_state=0)
+    labels = model.fit_predict(tmp_path / "rows.npy")
+    assert not hasattr(model, "labels_")
+    np.testing.assert_array_equal(labels, model.predict(X))
+    np.testing.assert_array_equal(labels, model.fit_predict(X))
+    with pytest.raises(TypeError, match="an iterator of blocks is used up"):
+        model.fit_predict(iter([{"x": X}]))
+
+
+def test_the_precision_of_rows_is_kept():
+    X, _ = data(1_000)
+    model = SphericalMixtureClusterer(4, random_state=0).fit(X.astype(np.float32))
+    assert model.means_.dtype == model.weights_.dtype == np.float32
+    assert isinstance(model.variance_, float)
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    assert model.transform(X).dtype == np.float64
+
+
+def test_it_is_repeatable_and_takes_rows_in_any_order():
+    X, truth = data()
+    labels = SphericalMixtureClusterer(4, random_state=3).fit_predict(X)
+    np.testing.assert_array_equal(
+        labels, SphericalMixtureClusterer(4, random_state=3).fit_predict(X)
+    )
+    order = np.argsort(truth.labels, kind="stable")
+    other = SphericalMixtureClusterer(4, random_state=3).fit_predict(X[order])
+    assert adjusted_rand_score(labels[order], other) == 1.0
+
+
+def test_more_components_than_features_take_a_known_variance():
+    X, truth = data(k=6, d=3, separation=9.0)
+    with pytest.raises(ValueError, match=r"n_features=3; give variance"):
+        SphericalMixtureClusterer(6).fit(X)
+    model = SphericalMixtureClusterer(6, variance=1.0, random_state=0).fit(X)
+    assert adjusted_rand_score(truth.labels, model.labels_) > 0.99
+
+
+@pytest.mark.parametrize("options", [{"order": 2}, {"order": 4}, {"n_landmarks": 60}])
+def test_options(options):
+    X, truth = data()
+    model = SphericalMixtureClusterer(4, random_state=0, **options).fit(X)
+    assert adjusted_rand_score(truth.labels, model.labels_) > 0.99
+    assert model.order_ == options.get("order", model.order_)
+    assert model.stats_["n_landmarks"] == options.get("n_landmarks", 400)
+
+
+def test_the_paper_is_there_for_comparison():
+    X, truth = data(k=3)
+    model = SphericalMixtureClusterer(
+        3, method="paper", order=2, n_draws=20, n_landmarks=100, random_state=0
+    ).fit(X)
+    assert adjusted_rand_score(truth.labels, model.labels_) > 0.99
+
+
+def test_a_separation_that_is_too_small_is_said():
+    X, _ = data(separation=2.0)
+    with pytest.warns(AssumptionWarning, match=r"too small to cluster .* use SphericalMixture"):
+        model = SphericalMixtureClusterer(4, random_state=0).fit(X)
+    assert model.stats_["doubt"] > 0.05
+
+
+def test_two_components_in_one_cluster_are_said():
+    X, _ = data()
+    with pytest.warns(AssumptionWarning, match="holds more than one component"):
+        SphericalMixtureClusterer(3, variance=1.0, random_state=0).fit(X)
+
+
+def test_one_component():
+    X, _ = data(k=1)
+    model = SphericalMixtureClusterer(1, random_state=0).fit(X)
+    assert set(model.labels_) == {0}
+    np.testing.assert_allclose(model.means_[0], X.mean(axis=0))
+    assert model.order_ is None
+    assert model.threshold_ is None
+
+
+def test_one_feature():
+    X = np.concatenate([np.random.default_rng(0).normal(size=300) + 12 * c for c in range(3)])
+    model = SphericalMixtureClusterer(3, variance=1.0, random_state=0).fit(X[:, None])
+    assert adjusted_rand_score(np.repeat([0, 1, 2], 300), model.labels_) == 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_other_kinds_of_numbers(dtype):
+    X, truth = data()
+    labels = SphericalMixtureClusterer(4, random_state=0).fit_predict(
+        np.round(9 * X).astype(dtype)
+    )
+    assert adjusted_rand_score(truth.labels, labels) > 0.999
+
+
+def test_a_far_outlier_is_left_out_and_said():
+    X, truth = data()
+    X[7] = 1e6
+    with pytest.warns(AssumptionWarning, match="1 row"):
+        model = SphericalMixtureClusterer(4, random_state=0).fit(X)
+    keep = np.arange(len(X)) != 7
+    assert adjusted_rand_score(truth.labels[keep], model.labels_[keep]) > 0.999
+    assert np.max(np.abs(model.means_)) < 20
+    # one that is far, and not so far, does not ruin the clusters either
+    X[7] = 25.0
+    labels = SphericalMixtureClusterer(4, random_state=0).fit_predict(X)
+    assert adjusted_rand_score(truth.labels[keep], labels[keep]) > 0.999
+
+
+@quiet
+def test_columns_without_noise_do_no_harm():
+    X, truth = data()
+    for spoiled in (np.column_stack([X, np.ones(len(X))]), np.column_stack([X, X[:, 0]])):
+        model = SphericalMixtureClusterer(4, random_state=0).fit(spoiled)
+        assert adjusted_rand_score(truth.labels, model.labels_) > 0.999
+        assert "constant or dependent columns" in model.stats_["notes"][0]
+
+
+def test_repeated_rows_and_equal_rows():
+    X, truth = data()
+    model = SphericalMixtureClusterer(4, random_state=0).fit(np.tile(X, (2, 1)))
+    assert adjusted_rand_score(np.tile(truth.labels, 2), model.labels_) > 0.999
+    with pytest.raises(ValueError, match="do not vary"):
+        SphericalMixtureClusterer(2).fit(np.ones((20, 3)))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_missing_and_infinite_entries_are_refused(bad):
+    X, _ = data(100)
+    X[3, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        SphericalMixtureClusterer(2).fit(X)
+
+
+def test_too_few_rows_are_refused():
+    X, _ = data(30)
+    with pytest.raises(ValueError, match=r"n_components=9 and n_samples=5"):
+        SphericalMixtureClusterer(9).fit(X[:5])
+    with pytest.raises(ValueError, match="at least 4 rows"):
+        SphericalMixtureClusterer(2).fit(X[:3])
+
+
+def test_rows_of_weight_zero_do_not_count():
+    X, truth = data()
+    counts = np.where(truth.labels == 3, 0.0, 1.0)
+    model = SphericalMixtureClusterer(3, random_state=0).fit(X, sample_weight=counts)
+    known = truth.labels != 3
+    assert adjusted_rand_score(truth.labels[known], model.labels_[known]) > 0.999
+    assert model.weights_.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
+        ({"variance": "x"}, TypeError, "variance is a positive number"),
+        ({"order": 3}, ValueError, "order is even, got 3"),
+        ({"order": "high"}, ValueError, "order is a whole number or 'auto'"),
+        ({"n_landmarks": 1}, ValueError, "n_landmarks is at least 2"),
+        ({"n_landmarks": "all"}, ValueError, "n_landmarks is a whole number or 'auto'"),
+        ({"method": "exact"}, ValueError, "'closed_form' or 'paper', got 'exact'"),
+        ({"n_draws": 0}, ValueError, "n_draws"),
+    ],
+)
+def test_parameters_are_checked(options, error, message):
+    with pytest.raises(error, match=message):
+        SphericalMixtureClusterer(**options).fit(data(50)[0])
+
+
+def test_it_works_in_pipelines():
+    X, truth = data()
+    pipeline = make_pipeline(FunctionTransformer(), SphericalMixtureClusterer(4, random_state=0))
+    assert adjusted_rand_score(truth.labels, pipeline.fit_predict(X)) > 0.999

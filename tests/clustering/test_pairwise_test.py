@@ -1,0 +1,158 @@
+"""The test of pairs: its statistic, its threshold and the error rates it says it has."""
+
+import math
+
+import numpy as np
+import pytest
+
+from implicitmoments.clustering import pairwise_test
+from implicitmoments.clustering.pairwise_test import (
+    choose_test,
+    difference_moments,
+    hold_rows,
+    random_differences,
+    same_matrix,
+    usable_orders,
+)
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.mixture.mean_span import find_span
+from implicitmoments.projections import hermite_dense
+from implicitmoments.rows import ArraySource
+
+K, D = 4, 8
+
+
+def data(separation=8.0, n=20_000, seed=0):
+    X, truth = make_spherical_mixture(
+        n, K, D, radius=separation, separation=separation, random_state=seed
+    )
+    return X, truth, find_span(X, K, None)
+
+
+def chosen(X, span, orders=(2, 4, 6), **options):
+    held = hold_rows(X, span)
+    moments = {t: difference_moments(held, K, t, **options) for t in orders}
+    return choose_test(moments, random_differences(held, 0))
+
+
+def labelled_pairs(X, truth, rng, n=20_000):
+    i, j = rng.integers(len(X), size=(2, n))
+    return X[i], X[j], truth.labels[i] == truth.labels[j]
+
+
+def test_the_statistic_is_that_of_dense_tensors(rng):
+    """Nothing is left out where there is room for all symmetric tensors."""
+    X, _ = make_spherical_mixture(300, 3, 2, radius=3.0, random_state=0)
+    span = find_span(X, 3, 1.0)
+    moments = difference_moments(hold_rows(X, span), 3, 4, seed=5)
+    order = np.random.default_rng(5).permutation(len(X))
+    paired = span.coordinates(X[order])
+    rows = (paired[::2] - paired[1::2]) / math.sqrt(2)
+    M = np.mean(hermite_dense(rows, 4), axis=0) * math.sqrt(math.factorial(4))
+    points = rng.normal(size=(20, 2))
+    expected = hermite_dense(points, 4).reshape(20, -1) @ M.ravel()
+    np.testing.assert_allclose(moments.hermite(points), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("separation", [5.0, 8.0])
+def test_error_rates_are_what_they_are_said_to_be(separation, rng):
+    X, truth, span = data(separation)
+    test = chosen(X, span)
+    left, right, same = labelled_pairs(X, truth, rng)
+    told = test.same(span.coordinates(left), span.coordinates(right))
+    split, merge = np.mean(~told[same]), np.mean(told[~same])
+    assert abs(split - test.split_rate) < 0.02
+    assert abs(merge - test.merge_rate) < 0.03
+    assert split + merge < (0.3 if separation == 5.0 else 0.03)
+    assert abs(test.same_rate - np.sum(truth.weights**2)) < 0.05
+    # the text's differences, without the root of two, are not what the threshold is for
+    stretched = test.same(
+        math.sqrt(2) * span.coordinates(left), math.sqrt(2) * span.coordinates(right)
+    )
+    assert np.mean(~stretched[same]) > split + 0.02
+
+
+def test_a_smaller_separation_is_noticed():
+    rates = []
+    for separation in (2.0, 4.0, 8.0):
+        X, _, span = data(separation)
+        test = chosen(X, span, orders=(2, 4))
+        rates.append(test.split_rate + test.merge_rate)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 0.3
+    assert rates[-1] < 0.02
+
+
+def test_rows_may_come_sorted_by_component():
+    X, truth, span = data()
+    order = np.argsort(truth.labels, kind="stable")
+    test = chosen(X[order], span)
+    assert test.split_rate + test.merge_rate < 0.03
+    # paired as they come, all differences but a few would be of one component
+    neighbours = span.coordinates(X[order])[::2] - span.coordinates(X[order])[1::2]
+    assert np.trace(np.cov(neighbours.T)) / 2 < 1.2 * span.p
+
+
+def test_rows_of_weight_zero_do_not_count():
+    X, _, span = data(n=4_000)
+    far = np.vstack([X, X + 50.0])
+    counts = np.concatenate([np.ones(len(X)), np.zeros(len(X))])
+    held = hold_rows(ArraySource(far, counts=counts), span)
+    assert np.max(np.abs(random_differences(held, 0))) < 20
+    moments = difference_moments(held, K, 2)
+    alone = difference_moments(hold_rows(X, span), K, 2)
+    points = np.eye(span.p)
+    np.testing.assert_allclose(moments.hermite(points), alone.hermite(points))
+
+
+def test_rows_count_as_often_as_they_are_drawn():
+    X, truth, span = data(n=4_000)
+    counts = np.where(truth.labels == 0, 3.0, 1.0)
+    held = hold_rows(ArraySource(X, counts=counts), span)
+    np.testing.assert_array_equal(held.counts, counts)
+    assert hold_rows(ArraySource(X, counts=0 * counts + 2.0), span).counts is None
+    drawn = np.random.default_rng(0).choice(4_000, 20_000, p=held.chances)
+    expected = counts[truth.labels == 0].sum() / counts.sum()
+    assert np.mean(truth.labels[drawn] == 0) == pytest.approx(expected, abs=0.02)
+
+
+def test_of_many_rows_an_even_sample_is_held(monkeypatch):
+    for name in ("MOST_ROWS", "FEWEST_ROWS"):
+        monkeypatch.setattr(pairwise_test, name, 2_000)
+    X, _, span = data(n=20_000)
+    held = hold_rows(X, span, seed=3)
+    assert held.coordinates.shape == (2_000, span.p)
+    assert np.all(np.diff(held.numbers) > 0)
+    assert np.all(held.numbers // 10 == np.arange(2_000))
+    np.testing.assert_allclose(held.coordinates, span.coordinates(X[held.numbers]))
+    test = chosen(X, span, orders=(2, 4))
+    assert test.split_rate + test.merge_rate < 0.05
+
+
+def test_the_paper_gives_a_test_too():
+    X, _, span = data()
+    test = chosen(X, span, orders=(2,), method="paper")
+    assert test.split_rate + test.merge_rate < 0.05
+
+
+def test_the_matrix_of_tests_is_symmetric(rng):
+    X, truth, span = data()
+    test = chosen(X, span, orders=(2,))
+    rows = span.coordinates(X[:60])
+    same = same_matrix(test, rows, block=100)
+    np.testing.assert_array_equal(same, same.T)
+    assert np.all(np.diag(same))
+    i, j = np.triu_indices(60, 1)
+    np.testing.assert_array_equal(same[i, j], test.same(rows[i], rows[j]))
+    assert np.mean(same == (truth.labels[:60, None] == truth.labels[None, :60])) > 0.95
+
+
+def test_orders_that_cost_too_much_are_left_out():
+    assert usable_orders(6, 5) == (2, 4, 6)
+    assert usable_orders(30, 20) == (2, 4)
+    assert usable_orders(200, 100) == (2,)
+
+
+def test_no_orders_are_refused():
+    with pytest.raises(ValueError, match="no order"):
+        choose_test({}, np.zeros((3, 2)))

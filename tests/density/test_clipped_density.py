@@ -1,0 +1,103 @@
+"""Clipping, normalising and checking a polynomial times a Gaussian."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from implicitmoments.density.clipped_density import (
+    ClippedDensity,
+    Ratios,
+    choose_clip,
+    probe_gaussian,
+)
+from implicitmoments.mixture.mean_span import SphericalSpan
+
+
+class Quadratic:
+    """1 + a (x² − 1): its mean under G is 1, and for a > 1 it is negative near 0."""
+
+    degree = 2
+
+    def __init__(self, a):
+        self.a = a
+
+    def __call__(self, z):
+        return 1.0 + self.a * (z[:, 0] ** 2 - 1.0)
+
+
+def plane(p=2):
+    return SphericalSpan(np.array([1.0, -2.0]), 4.0, np.eye(2)[:p], np.array([2.0, 1.5]))
+
+
+def test_the_least_clip_that_costs_no_more(rng):
+    ratios = np.concatenate([rng.lognormal(sigma=1.5, size=500), [-1.0]])
+    counts = rng.integers(1, 4, 501).astype(float)
+
+    def loss(A):
+        lost = np.maximum(0.0, 1.0 - A / np.maximum(ratios, 1e-300))
+        return np.average(lost, weights=counts)
+
+    for wanted in (0.001, 0.05, 0.3):
+        clip = choose_clip(Ratios(ratios, counts), wanted)
+        exact = brentq(lambda A, wanted=wanted: loss(A) - wanted, 1e-3, ratios.max())
+        assert clip == pytest.approx(max(1.0, exact))
+    assert choose_clip(Ratios(ratios, counts), 0.0) == pytest.approx(ratios.max())
+    assert choose_clip(Ratios(np.full(10, 0.5), np.ones(10)), 0.01) == 1.0
+
+
+def test_the_mass_is_known_with_its_error():
+    probe = probe_gaussian(Quadratic(0.4), np.array([1.5, 1.0]), seed=0)
+    mass, error = probe.mass(-math.inf, math.inf)
+    assert abs(mass - 1.0) < 5 * error < 0.01
+    # E[max(1 + a(x² − 1), 0)] for a = 2 in closed form: positive beyond |x| = √½
+    edge = math.sqrt(0.5)
+    tail = math.erfc(edge / math.sqrt(2))
+    density = math.exp(-(edge**2) / 2) / math.sqrt(2 * math.pi)
+    exact = -tail + 2.0 * (tail + 2 * edge * density)
+    mass, error = probe_gaussian(Quadratic(2.0), np.array([1.5, 1.0]), seed=0).mass(0, math.inf)
+    assert abs(mass - exact) < 5 * error
+    assert abs(mass - 1.0) > 50 * error  # without the clip it would be 1
+
+
+def test_the_density_integrates_to_one():
+    clip, floor = 5.0, 0.01
+    mass, _ = probe_gaussian(Quadratic(1.5), np.array([2.0, 1.0]), seed=0).mass(floor, clip)
+    density = ClippedDensity(plane(), Quadratic(1.5), floor, clip, mass)
+    grid = np.linspace(-16, 16, 401)
+    x, y = np.meshgrid(grid, grid)
+    points = np.column_stack([x.ravel() + 1.0, y.ravel() - 2.0])
+    total = np.sum(np.exp(density.log_density(points))) * (grid[1] - grid[0]) ** 2
+    assert total == pytest.approx(1.0, abs=2e-3)
+
+
+def test_without_a_floor_the_logarithm_is_minus_infinity_where_the_polynomial_is_negative():
+    density = ClippedDensity(plane(), Quadratic(3.0), 0.0, 5.0, 1.0)
+    assert density.log_density(np.array([[1.0, -2.0]]))[0] == -math.inf
+    assert math.isfinite(density.log_density(np.array([[9.0, -2.0]]))[0])
+
+
+def test_the_distance_sees_rows_of_another_law(rng):
+    probe = probe_gaussian(Quadratic(0.5), np.array([1.5]), seed=0)
+    mass, _ = probe.mass(0.0, 20.0)
+    density = ClippedDensity(plane(1), Quadratic(0.5), 0.0, 20.0, mass)
+    drawn = density.sample(4_000, seed=1, max_proposals=10**6).points
+    ratios = Quadratic(0.5)(density.span.coordinates(drawn))
+    chance = 2.0 / math.sqrt(4_000)
+    assert probe.distance(Ratios(ratios, np.ones(4_000)), 0.0, 20.0) < chance
+    gaussian = Quadratic(0.5)(rng.normal(size=(4_000, 1)))
+    assert probe.distance(Ratios(gaussian, np.ones(4_000)), 0.0, 20.0) > 2 * chance
+    # rows without weight do not count
+    both = np.concatenate([ratios, gaussian])
+    counts = np.concatenate([np.ones(4_000), np.zeros(4_000)])
+    assert probe.distance(Ratios(both, counts), 0.0, 20.0) < chance
+
+
+def test_draws_have_the_noise_off_the_span():
+    density = ClippedDensity(plane(1), Quadratic(0.5), 0.0, 20.0, 1.0)
+    drawn = density.sample(20_000, seed=0, max_proposals=10**7)
+    assert drawn.points.shape == (20_000, 2)
+    np.testing.assert_allclose(drawn.points.mean(axis=0), [1.0, -2.0], atol=0.15)
+    # E x² under 1 + a(x² − 1) is 1 + 2a along the span, times the variance 4
+    np.testing.assert_allclose(drawn.points.var(axis=0), [8.0, 4.0], rtol=0.06)

@@ -1,0 +1,356 @@
+"""RegressionMixtureDensity: scikit-learn's contract, options, and what it refuses or says."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from implicitmoments import AssumptionWarning, RegressionMixtureDensity
+from implicitmoments.datasets import make_regression_mixture
+
+quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
+
+
+def rows(n=4_000, k=3, d=4, seed=0, **options):
+    return make_regression_mixture(
+        n, k, d, **{"radius": 0.8, "noise": 1.0, "random_state": seed, **options}
+    )[:2]
+
+
+def model_of(k=3, **options):
+    return RegressionMixtureDensity(k, **{"degree": 4, "random_state": 0, **options})
+
+
+ON_A_LINE = "the labels lie on one line without noise: there is no density, which is said"
+REFUSED = {
+    "check_sample_weights_shape": ON_A_LINE,
+    "check_sample_weights_not_overwritten": ON_A_LINE,
+    "check_sample_weight_equivalence_on_dense_data": (
+        "fewer rows than columns have no line of least squares, which is said"
+    ),
+}
+
+
+@quiet
+@parametrize_with_checks(
+    [RegressionMixtureDensity(random_state=0), RegressionMixtureDensity(n_components=1)],
+    expected_failed_checks=lambda _: REFUSED,
+)
+def test_it_keeps_the_contract(estimator, check):
+    check(estimator)
+
+
+def test_it_fits_scores_and_samples():
+    X, y = rows()
+    model = model_of(degree="cv").fit(X, y)
+    assert model.slope_.shape == (4,)
+    assert model.noise_ == pytest.approx(1.0, abs=0.15)
+    assert set(model.stats_["scores"]) >= {2, 4}
+    assert model.stats_["notes"] == []
+    logs = model.score_samples(X[:10], y[:10])
+    assert logs.shape == (10,)
+    assert model.score(X[:10], y[:10]) == pytest.approx(logs.mean())
+    Z, labels = model.sample(321)
+    assert Z.shape == (321, 4)
+    assert labels.shape == (321,)
+    expected = model.acceptance_rate_
+    margin = 5 * math.sqrt(expected * (1 - expected) / model.stats_["proposals"])
+    assert abs(model.stats_["acceptance_rate"] - expected) < margin
+    np.testing.assert_array_equal(labels, model.sample(321)[1])
+    assert not np.array_equal(labels, model.sample(321, random_state=1)[1])
+    assert model.sample_y(X[:7], 5).shape == (7, 5)
+
+
+def test_the_slope_is_that_of_least_squares():
+    X, y = rows()
+    X = X @ np.array([[2.0, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0.3], [0, 0, 0, 0.1]]) + 5
+    model = model_of(degree=2).fit(X, y)
+    A = np.column_stack([X, np.ones(len(X))])
+    expected = np.linalg.lstsq(A, y, rcond=None)[0]
+    np.testing.assert_allclose(np.append(model.slope_, model.intercept_), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_units_and_shapes_of_the_design_do_not_matter(fit_intercept, rng):
+    """Another Gaussian design gives the same density, times the Jacobian."""
+    X, y = rows()
+    A = rng.normal(size=(4, 4)) + 3 * np.eye(4)
+    moved, labels = X @ A - 70.0, 1e3 * y - 7e3
+    model = model_of(fit_intercept=fit_intercept).fit(X, y)
+    other = model_of(fit_intercept=fit_intercept).fit(moved, labels)
+    expected = model.score_samples(X, y) - np.linalg.slogdet(A)[1] - math.log(1e3)
+    np.testing.assert_allclose(other.score_samples(moved, labels), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_other_kinds_of_numbers(dtype):
+    X, y = (np.round(8 * a).astype(dtype) for a in rows())
+    model = model_of().fit(X, y)
+    same = model_of().fit(X.astype(float), y.astype(float))
+    expected = same.score_samples(X.astype(float), y.astype(float))
+    rtol = 1e-5 if dtype == np.float32 else 1e-9  # products are in the precision of the rows
+    np.testing.assert_allclose(model.score_samples(X, y), expected, rtol=rtol)
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "contracted", "fit_intercept": False}])
+def test_weights_are_repetitions(options):
+    X, y = rows(600)
+    counts = np.random.default_rng(0).integers(0, 3, len(X))
+    weighted = model_of(**options).fit(X, y, sample_weight=counts)
+    repeated = model_of(**options).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    expected = repeated.score_samples(X, y)
+    np.testing.assert_allclose(weighted.score_samples(X, y), expected, rtol=1e-5)
+
+
+def test_one_component_is_the_gaussian_of_least_squares():
+    X, y = rows(k=1)
+    model = model_of(1, degree="cv").fit(X, y)
+    table = np.column_stack([X, y])
+    expected = stats.multivariate_normal(
+        table.mean(axis=0), np.cov(table, rowvar=False, bias=True)
+    ).logpdf(table)
+    np.testing.assert_allclose(model.score_samples(X, y), expected, atol=1e-8)
+    assert model.acceptance_rate_ == 1.0
+    assert model.sample(10)[0].shape == (10, 4)
+
+
+def test_one_feature_against_the_truth():
+    X, y, truth = make_regression_mixture(
+        30_000, 2, 1, radius=0.8, noise=1.0, weights=[0.7, 0.3], random_state=4
+    )
+    model = model_of(2, degree="cv").fit(X, y)
+    a, b = (grid.ravel() for grid in np.meshgrid(np.linspace(-5, 5, 201), np.linspace(-8, 8, 321)))
+    density = np.exp(model.score_samples(a[:, None], b))
+    apart = b[:, None] - a[:, None] * truth.vectors[:, 0]
+    exact = np.exp(-(apart**2) / 2 - a[:, None] ** 2 / 2) @ truth.weights / (2 * math.pi)
+    cell = 0.05**2
+    assert np.sum(density) * cell == pytest.approx(1.0, abs=0.01)
+    assert np.sum(np.abs(density - exact)) * cell / 2 < 0.03
+
+
+def test_the_marginal_is_the_integral_over_labels():
+    X, y = rows()
+    model = model_of().fit(X, y)
+    grid = np.linspace(-15, 15, 6_001)
+    for x in X[:3]:
+        density = np.exp(model.score_samples(np.tile(x, (len(grid), 1)), grid))
+        expected = math.log(np.trapezoid(density, grid))
+        assert model.score_samples(x[None])[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_conditional_draws_follow_the_conditional_law():
+    X, y = rows()
+    model = model_of().fit(X, y)
+    grid = np.linspace(-15, 15, 6_001)
+    laws = []
+    for x in (X[0], -X[0], 2 * X[1]):
+        density = np.exp(model.score_samples(np.tile(x, (len(grid), 1)), grid))
+        laws.append(np.cumsum(density) / np.sum(density))
+        drawn = model.sample_y(x[None], 5_000)[0]
+        p = [
+            stats.kstest(drawn, lambda u, law=law: np.interp(u, grid, law)).pvalue for law in laws
+        ]
+        assert p[-1] > 0.001
+        assert max(p[:-1], default=0.0) < 1e-6  # that at another point
+
+
+def test_intercepts_of_their_own():
+    X, y, truth = make_regression_mixture(30_000, 2, 3, radius=0.6, noise=1.0, random_state=0)
+    y = y + np.where(truth.labels == 0, 0.7, -0.7)
+    r = y[:, None] - X @ truth.vectors.T - np.array([0.7, -0.7])
+    exact = np.log(np.exp(-(r**2) / 2) @ truth.weights) - np.sum(X**2, axis=1) / 2
+    exact -= 2 * math.log(2 * math.pi)
+    each, common = (
+        model_of(2, degree=6, fit_intercept=own).fit(X, y).score_samples(X, y)
+        for own in (True, False)
+    )
+    short = [np.maximum(0, 1 - np.exp(logs - exact)).mean() for logs in (each, common)]
+    assert short[0] < 0.03
+    assert short[1] > 2 * short[0]
+
+
+def test_the_setting_of_the_paper():
+    X, y = rows(20_000)
+    model = model_of(fit_intercept=False, whiten=False, noise=1.0).fit(X, y)
+    assert model.intercept_ == 0.0
+    assert model.noise_ == 1.0
+    assert model.stats_["notes"] == []
+    whitened = model_of(fit_intercept=False).fit(X, y)
+    assert np.abs(model.score_samples(X, y) - whitened.score_samples(X, y)).mean() < 0.05
+
+
+def test_known_noise_sets_the_degree():
+    X, y = rows(20_000)
+    small, large = (model_of(noise=s, degree="auto").fit(X, y) for s in (0.95, 1.1))
+    assert small.degree_ >= large.degree_
+    assert small.stats_["truncation_error"] <= 0.025
+    with pytest.warns(AssumptionWarning, match=r"noise=30 is more than all the spread"):
+        model_of(noise=30.0).fit(X, y)
+
+
+@quiet
+@pytest.mark.parametrize("noise", [0.05, 0.3])
+def test_small_noise_is_said(noise):
+    X, y = rows(20_000, noise=noise, radius=1.0)
+    model = model_of(degree=8).fit(X, y)
+    words = " ".join(model.stats_["notes"])
+    assert "orders above the degree 8 matter" in words
+    assert "use RegressionMixture" in words
+    assert model.stats_["truncation_error"] > 0.25
+    wanted = model.stats_["degree_for_epsilon"]
+    assert wanted is None or wanted > 40
+
+
+@quiet
+def test_no_noise_at_all():
+    X, y = rows(2_000, noise=0.0)
+    with pytest.raises(ValueError, match=r"noise is a positive number or None, got 0"):
+        model_of(noise=0).fit(X, y)
+    model = model_of().fit(X, y)
+    assert any("use RegressionMixture" in words for words in model.stats_["notes"])
+    with pytest.raises(ValueError, match="constant or lie on one line"):
+        model_of().fit(X, X @ np.arange(4.0))
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_constant_labels_are_refused(k):
+    X, _ = rows(200)
+    with pytest.raises(ValueError, match="labels are constant"):
+        model_of(k).fit(X, np.full(len(X), 3.0))
+
+
+@pytest.mark.parametrize("spoil", ["constant", "twice"])
+def test_columns_that_are_constant_or_collinear_are_refused(spoil):
+    X, y = rows(500)
+    if spoil == "constant":
+        X[:, 1] = 3.0
+    else:
+        X = np.column_stack([X, X[:, 0]])
+    with pytest.raises(ValueError, match="collinear or constant"):
+        model_of().fit(X, y)
+
+
+@quiet
+def test_a_design_that_is_not_gaussian_is_said():
+    X, y = rows(5_000)
+    shifted = model_of(whiten=False).fit(2 * X, y)
+    assert any("use whiten=True" in words for words in shifted.stats_["notes"])
+    X[:, 1] = np.exp(X[:, 1])
+    skewed = model_of().fit(X, y)
+    assert "clearly not Gaussian" in skewed.stats_["notes"][0]
+    assert "column 1" in skewed.stats_["notes"][0]
+
+
+def test_a_far_outlier_is_left_out_and_said():
+    X, y = rows()
+    model = model_of().fit(X, y)
+    y[7] = 1e4
+    with pytest.warns(AssumptionWarning, match="1 row"):
+        other = model_of().fit(X, y)
+    difference = other.score_samples(X[:7], y[:7]) - model.score_samples(X[:7], y[:7])
+    assert np.max(np.abs(difference)) < 0.05
+
+
+@quiet
+def test_fewer_rows_than_coefficients():
+    X, y = rows(40)
+    model = model_of(8, degree=8).fit(X, y)
+    assert any("coefficients of degree 8" in words for words in model.stats_["notes"])
+    with pytest.raises(ValueError, match=r"n_samples=5 rows .* expected at least 6"):
+        model_of(2).fit(X[:5], y[:5])
+    with pytest.raises(ValueError, match=r"expected at least 9"):
+        model_of(9).fit(X[:8], y[:8])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_missing_and_infinite_entries_are_refused(bad):
+    X, y = rows(100)
+    spoiled = y.copy()
+    spoiled[3] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model_of().fit(X, spoiled)
+    X[3, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model_of().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
+        ({"noise": -1.0}, ValueError, "noise is a finite number of at least 0"),
+        ({"fit_intercept": "yes"}, TypeError, "fit_intercept is True or False"),
+        ({"whiten": 1}, TypeError, "whiten is True or False"),
+        ({"label_scale": 0.1}, ValueError, "label_scale"),
+        ({"degree": "all"}, ValueError, "'auto' or 'cv', got 'all'"),
+        ({"degree": 0}, ValueError, "degree is at least 1"),
+        ({"degree": 99}, ValueError, "degree is at least 1 and at most 24"),
+        ({"epsilon": 0}, ValueError, "epsilon"),
+        ({"max_degree": 1}, ValueError, "max_degree"),
+        ({"clip": "none"}, ValueError, "clip is a number or 'auto'"),
+        ({"floor": 1.0}, ValueError, "floor"),
+        ({"method": "exact"}, ValueError, "'contracted' or 'paper', got 'exact'"),
+        ({"method": "paper"}, ValueError, "give fit_intercept=False"),
+        ({"n_draws": 0}, ValueError, "n_draws"),
+        ({"random_state": -1}, ValueError, "random_state"),
+    ],
+)
+def test_parameters_are_checked(options, error, message):
+    with pytest.raises(error, match=message):
+        RegressionMixtureDensity(**options).fit(*rows(50))
+
+
+def test_weights_are_checked():
+    X, y = rows(50)
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        model_of(2).fit(X, y, sample_weight=np.append(np.ones(49), -1))
+    with pytest.raises(ValueError, match=r"non-zero|n_samples=0"):
+        model_of(2).fit(X, y, sample_weight=np.zeros(50))
+
+
+def test_the_sampler_gives_up_after_its_cap():
+    model = model_of(max_proposals=50).fit(*rows())
+    with pytest.raises(ValueError, match="max_proposals=50"):
+        model.sample(1_000)
+    with pytest.raises(ValueError, match="n_samples is at least 1"):
+        model.sample(0)
+    with pytest.raises(ValueError, match="n_samples is at least 1"):
+        model.sample_y(rows()[0][:2], 0)
+
+
+def test_without_a_floor_logarithms_may_be_infinite():
+    X, y = rows(20_000)
+    model = model_of(degree=8, floor=0.0).fit(X, y)
+    far = np.tile(X[0], (400, 1))
+    labels = np.linspace(-30, 30, 400)
+    assert np.any(np.isneginf(model.score_samples(far, labels)))
+    assert np.all(np.isfinite(model_of(degree=8).fit(X, y).score_samples(far, labels)))
+    assert np.all(np.isfinite(model.sample_y(30 * X[:5], 3)))
+
+
+@pytest.mark.parametrize("method", ["contracted", "paper"])
+def test_other_methods_are_there_for_comparison(method):
+    X, y = rows(20_000, k=2, d=3)
+    options = {"method": method, "fit_intercept": False, "n_draws": 30}
+    model = model_of(2, **options).fit(X, y)
+    assert model.stats_["method"] == method
+    assert model.stats_["distance"] < 0.1
+    assert model.sample(50)[0].shape == (50, 3)
+    direct = model_of(2, fit_intercept=False).fit(X, y)
+    ratio = np.exp(model.score_samples(X, y) - direct.score_samples(X, y))
+    assert np.maximum(0, 1 - ratio).mean() < 0.1
+
+
+def test_it_works_in_pipelines_and_searches():
+    X, y = rows(2_000)
+    pipeline = make_pipeline(FunctionTransformer(), model_of())
+    assert math.isfinite(pipeline.fit(X, y).score(X, y))
+    search = GridSearchCV(model_of(), {"degree": [2, 4]}, cv=2, error_score="raise")
+    assert search.fit(X, y).best_params_["degree"] in (2, 4)
+    assert clone(search.best_estimator_).n_components == 3

@@ -1,0 +1,211 @@
+"""Every estimator fits the same model, wherever its rows are."""
+
+import json
+from itertools import pairwise
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from joblib import Parallel, delayed
+from pyarrow import csv, feather
+from sklearn.base import clone
+from threadpoolctl import threadpool_info
+
+from implicitmoments import (
+    ActivationSumRegressor,
+    RegressionMixture,
+    RegressionMixtureDensity,
+    SphericalMixture,
+    SphericalMixtureClusterer,
+    SphericalMixtureDensity,
+)
+from implicitmoments.datasets import (
+    make_activation_sum,
+    make_regression_mixture,
+    make_spherical_mixture,
+)
+
+N = 20_000
+POINTS, _ = make_spherical_mixture(N, 3, 4, radius=3.0, separation=4.0, random_state=0)
+NEAR, _ = make_spherical_mixture(N, 3, 4, radius=1.2, random_state=0)
+LINES = make_regression_mixture(N, 2, 3, noise=1.0, random_state=0)[:2]
+SUMS = make_activation_sum(N, 2, 3, random_state=0)[:2]
+CASES = {
+    "SphericalMixture": (SphericalMixture(3, random_state=0), (POINTS,), "score_samples"),
+    "SphericalMixtureDensity": (
+        SphericalMixtureDensity(3, degree=4, random_state=0),
+        (NEAR,),
+        "score_samples",
+    ),
+    "SphericalMixtureClusterer": (
+        SphericalMixtureClusterer(3, random_state=0),
+        (2 * POINTS,),
+        "predict",
+    ),
+    "RegressionMixture": (RegressionMixture(2, random_state=0), LINES, "score_samples"),
+    "RegressionMixtureDensity": (
+        RegressionMixtureDensity(2, degree=4, random_state=0),
+        LINES,
+        "score_samples",
+    ),
+    "ActivationSumRegressor": (
+        ActivationSumRegressor("relu", 2, random_state=0),
+        SUMS,
+        "predict",
+    ),
+}
+
+
+# answers are asked for rows without the names of the file
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    """Return an estimator, its rows, and answers of a fit to arrays in memory."""
+    model, data, method = CASES[request.param]
+    fitted = clone(model).fit(*data)
+    return model, data, lambda m: answers(m, data, method), answers(fitted, data, method)
+
+
+def answers(model, data, method):
+    asked = data[:1] if method == "predict" else data
+    return getattr(model, method)(*(column[:50] for column in asked))
+
+
+def table(data):
+    """Return the columns as one matrix, and the place of the labels."""
+    return np.column_stack(data), (data[0].shape[1] if len(data) == 2 else None)
+
+
+def write(folder, kind, data):
+    """Write rows to a file; return how to fit it."""
+    matrix, y = table(data)
+    names = [f"c{i}" for i in range(matrix.shape[1])]
+    if kind == "npy":
+        np.save(folder / "rows.npy", matrix)
+        return folder / "rows.npy", y
+    rows = pa.table(dict(zip(names, matrix.T, strict=True)))
+    path = folder / f"rows.{kind}"
+    if kind == "parquet":
+        pq.write_table(rows, path)
+    elif kind == "csv":
+        csv.write_csv(rows, path)
+    else:
+        feather.write_feather(rows, path)
+    return path, None if y is None else names[y]
+
+
+def fit(model, X, y, **how):
+    return model.fit(X, **({} if y is None else {"y": y}), **how)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "csv", "arrow"])
+def test_fits_a_file(case, kind, tmp_path):
+    model, data, ask, expected = case
+    fitted = fit(clone(model), *write(tmp_path, kind, data))
+    np.testing.assert_allclose(ask(fitted), expected, rtol=1e-6, atol=1e-9)
+    assert (kind == "npy") != hasattr(fitted, "feature_names_in_")
+
+
+def test_fits_blocks_of_an_iterator(case):
+    model, data, ask, expected = case
+    cuts = [0, 7_001, 7_002, 15_000, N]
+    parts = (
+        tuple(column[a:b] for column in data) if len(data) == 2 else data[0][a:b]
+        for a, b in pairwise(cuts)
+    )
+    np.testing.assert_allclose(ask(clone(model).fit(parts)), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_fits_dask_arrays_and_answers_them_lazily(case):
+    model, data, ask, expected = case
+    there = [da.from_array(column, chunks=(4_500, *column.shape[1:])) for column in data]
+    with dask.config.set(scheduler="synchronous"):
+        fitted = clone(model).fit(*there)
+        np.testing.assert_allclose(ask(fitted), expected, rtol=1e-6, atol=1e-9)
+        lazy = answers(fitted, there, CASES[type(model).__name__][2])
+        assert hasattr(lazy, "__dask_graph__")
+        np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_fits_a_dask_frame(case):
+    model, data, ask, expected = case
+    matrix, y = table(data)
+    names = [f"c{i}" for i in range(matrix.shape[1])]
+    frame = dd.from_pandas(pd.DataFrame(matrix, columns=names), npartitions=3)
+    with dask.config.set(scheduler="synchronous"):
+        fitted = fit(clone(model), frame, None if y is None else names[y])
+    np.testing.assert_allclose(ask(fitted), expected, rtol=1e-6, atol=1e-9)
+
+
+class StoppedError(Exception):
+    """A fit that is interrupted."""
+
+
+def test_goes_on_from_a_checkpoint_to_the_same_bits(case, tmp_path, monkeypatch):
+    monkeypatch.setattr("implicitmoments.activation.estimator.HELD_NUMBERS", 0)
+    model, data, ask, _ = case
+    path, y = write(tmp_path, "npy", data)
+    seen = []
+    whole = fit(clone(model), path, y, progress=lambda *told: seen.append(told))
+    assert all(done <= total for _, done, total in seen)
+    for share in (0.3, 0.8):
+        left = int(share * len(seen))
+
+        def stop(*_):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise StoppedError
+
+        checkpoint = tmp_path / f"checkpoint{share}"
+        with pytest.raises(StoppedError):
+            fit(clone(model), path, y, checkpoint=checkpoint, progress=stop)
+        resumed = fit(clone(model), path, y, checkpoint=checkpoint)
+        np.testing.assert_array_equal(ask(resumed), ask(whole))
+    other = clone(model).set_params(random_state=1)
+    with pytest.raises(ValueError, match="random_state"):
+        fit(other, path, y, checkpoint=checkpoint)
+
+
+def test_a_checkpoint_remembers_the_seed(tmp_path):
+    np.save(tmp_path / "rows.npy", POINTS)
+    model = SphericalMixture(3)
+    first = clone(model).fit(tmp_path / "rows.npy", checkpoint=tmp_path / "checkpoint")
+    again = clone(model).fit(tmp_path / "rows.npy", checkpoint=tmp_path / "checkpoint")
+    np.testing.assert_array_equal(first.means_, again.means_)
+
+
+def test_sources_have_columns_of_their_own():
+    with pytest.raises(ValueError, match="y was given beside a source or blocks"):
+        RegressionMixture(2).fit(iter([LINES]), LINES[1])
+    with pytest.raises(ValueError, match="the rows have no labels"):
+        RegressionMixture(2).fit(iter([LINES[0]]))
+
+
+def threads_in_a_fit(seed):
+    """Return the threads BLAS may use before, at most during, and after a fit."""
+    most = []
+    before = threadpool_info()
+
+    def progress(*_):
+        most.append(max(library["num_threads"] for library in threadpool_info()))
+
+    SphericalMixture(3, random_state=seed).fit(POINTS, progress=progress)
+    return before, max(most), threadpool_info()
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_fits_in_parallel_leave_the_threads_as_they_were(backend):
+    found = Parallel(n_jobs=2, backend=backend)(delayed(threads_in_a_fit)(s) for s in range(2))
+    for before, most, after in found:
+        allowed = max(library["num_threads"] for library in before)
+        assert most <= allowed
+        if backend == "loky":  # threads of one process share the limits
+            assert json.dumps(before) == json.dumps(after)

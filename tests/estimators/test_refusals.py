@@ -1,0 +1,163 @@
+"""Every estimator refuses the same things in the same words, before it works."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import implicitmoments as im
+from implicitmoments.datasets import (
+    make_activation_sum,
+    make_regression_mixture,
+    make_spherical_mixture,
+)
+from implicitmoments.rows import Source
+
+SPHERES = make_spherical_mixture(1_500, 3, 4, radius=8.0, separation=8.0, random_state=0)[:1]
+NEAR = make_spherical_mixture(1_500, 3, 4, radius=1.2, random_state=0)[:1]
+LINES = make_regression_mixture(1_500, 2, 4, noise=0.5, random_state=0)[:2]
+SUMS = make_activation_sum(1_500, 2, 4, noise=0.05, random_state=0)[:2]
+CASES = {
+    "SphericalMixture": (im.SphericalMixture(3, random_state=0), SPHERES),
+    "SphericalMixtureDensity": (
+        im.SphericalMixtureDensity(3, degree=2, random_state=0),
+        NEAR,
+    ),
+    "SphericalMixtureClusterer": (im.SphericalMixtureClusterer(3, random_state=0), SPHERES),
+    "RegressionMixture": (im.RegressionMixture(2, random_state=0), LINES),
+    "RegressionMixtureDensity": (
+        im.RegressionMixtureDensity(2, degree=2, random_state=0),
+        LINES,
+    ),
+    "ActivationSumRegressor": (
+        im.ActivationSumRegressor(n_components=2, random_state=0),
+        SUMS,
+    ),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    model, data = CASES[request.param]
+    return clone(model), data
+
+
+@pytest.mark.parametrize("size", [1e160, 1e200, 1e300])
+def test_entries_whose_squares_overflow(case, size):
+    model, (X, *y) = case
+    huge = np.clip(X, -10, 10) * size
+    with pytest.raises(ValueError, match=r"^X holds entries above 1e\+150, .*; rescale X$"):
+        model.fit(huge, *y)
+
+
+def test_lines_without_intercepts_and_large_labels():
+    X, y = LINES
+    with pytest.raises(ValueError, match=r"^X holds entries above"):
+        im.RegressionMixture(fit_intercept=False).fit(X * 1e200, y)
+    for intercept in (True, False):
+        with pytest.raises(ValueError, match=r"^y holds entries above 1e\+150"):
+            im.RegressionMixture(fit_intercept=intercept).fit(X, y * 1e200)
+
+
+class Spoilt(Source):
+    """Rows of which one holds NaN, where nobody looked."""
+
+    n_rows, n_features = SPHERES[0].shape
+
+    def read(self, rows, rng):
+        x = SPHERES[0][rows.start : rows.stop].copy()
+        if 700 in rows:
+            x[700 - rows.start, 1] = np.nan
+        return {"x": x}
+
+
+def test_a_missing_entry_is_not_called_large():
+    assert Spoilt().read(range(699, 702), None)["x"].shape == (3, 4)
+    with pytest.raises(ValueError, match=r"^X contains NaN"):
+        im.rows.Whitening.of(Spoilt())
+
+
+def test_large_entries_that_fit_are_fitted():
+    model, (X,) = CASES["SphericalMixtureClusterer"]
+    plain, large = (clone(model).fit(X * size) for size in (1.0, 2.0**400))
+    assert np.array_equal(plain.labels_, large.labels_)
+
+
+@pytest.mark.parametrize("given", ["bar", True, 10])
+def test_progress_that_cannot_be_called(case, given):
+    model, data = case
+    with pytest.raises(TypeError, match="progress is a function that is called as progress"):
+        model.fit(*data, progress=given)
+
+
+def test_an_empty_path(case, tmp_path, monkeypatch):
+    model, _ = case
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^the path is empty"):
+        model.fit("", *(["y"] if "Mixture" not in type(model).__name__ else []))
+
+
+@pytest.mark.parametrize("given", ["yes", "no", 1, None])
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        (im.SphericalMixture, "drop_outliers"),
+        (im.RegressionMixture, "fit_intercept"),
+        (im.RegressionMixtureDensity, "fit_intercept"),
+        (im.RegressionMixtureDensity, "whiten"),
+        (im.ActivationSumRegressor, "refine"),
+    ],
+)
+def test_what_is_true_or_false(estimator, name, given):
+    X, y = LINES
+    with pytest.raises(TypeError, match=f"{name} is True or False, got {given!r}"):
+        estimator(**{name: given}).fit(X, y)
+
+
+def test_whiten_of_activations_has_a_third_value():
+    with pytest.raises(TypeError, match="whiten is True, False or 'auto', got 1"):
+        im.ActivationSumRegressor(whiten=1).fit(*SUMS)
+    with pytest.raises(ValueError, match="whiten is True, False or 'auto', got 'no'"):
+        im.ActivationSumRegressor(whiten="no").fit(*SUMS)
+
+
+def test_booleans_of_numpy_are_taken():
+    X, y = LINES
+    model = im.RegressionMixture(fit_intercept=np.bool_(False), random_state=0).fit(X, y)
+    assert not model.intercept_.any()
+
+
+def found(model):
+    """What a fit found, as numbers."""
+    names = ("means_", "coef_", "center_", "slope_", "directions_", "weights_", "noise_")
+    return {name: np.asarray(getattr(model, name)) for name in names if hasattr(model, name)} | {
+        "rows": model.stats_.get("rows_used", 0)
+    }
+
+
+def test_weights_with_a_mean_below_one_are_scaled_to_one(case):
+    model, data = case
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(data[0]))
+    weights[:100] = 0.0
+    weights /= weights[weights > 0].mean()
+    whole, part = (
+        found(clone(model).fit(*data, sample_weight=w)) for w in (weights, weights / 64)
+    )
+    assert whole.keys() == part.keys()
+    for name, value in whole.items():
+        assert np.allclose(value, part[name], rtol=1e-9, atol=1e-12), name
+
+
+def test_weights_above_one_count_rows():
+    X, y = LINES
+    ones, fours = (
+        im.RegressionMixture(2, random_state=0).fit(X, y, sample_weight=np.full(len(X), w))
+        for w in (1.0, 4.0)
+    )
+    assert np.allclose(ones.coef_errors_, 2 * fours.coef_errors_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fit_says_what_becomes_of_weights(name):
+    told = " ".join(getattr(im, name).fit.__doc__.split())
+    assert "Weights above 0 with a mean below 1 are scaled to a mean of 1." in told

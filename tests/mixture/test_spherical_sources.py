@@ -1,0 +1,186 @@
+"""Rows from anywhere: sources, other array libraries and devices, blocks of bounded size."""
+
+import array_api_strict
+import cloudpickle
+import numpy as np
+import pytest
+
+import implicitmoments as im
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.mixture import from_moments, scales
+from implicitmoments.rows import ArraySource, Source
+
+K, D, N = 4, 5, 12_000
+READ_AT_ONCE = 70_000
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_spherical_mixture(N, K, D, radius=5.0, separation=4.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return im.SphericalMixture(K, random_state=0).fit(data[0])
+
+
+class Watched(Source):
+    """Rows of arrays; keeps what passes over them, and reads no more than some at once."""
+
+    def __init__(self, X, most, **columns):
+        self.inner, self.most = ArraySource(X, **columns), most
+        self.n_rows, self.n_features = X.shape
+        self.measures, self.picked, self.passes = [], [], []
+
+    def read(self, rows, rng):
+        assert len(rows) <= self.most
+        return self.inner.read(rows, rng)
+
+    def fold(self, measure, rows, block_rows, **how):
+        self.measures.append(measure)
+        self.passes.append(how.get("what", ""))
+        return super().fold(measure, rows, block_rows, **how)
+
+    def pick(self, rows, *, what=""):
+        self.picked.append(len(rows))
+        return self.inner.pick(rows, what=what)
+
+
+def same(one, other, atol=1e-6):
+    np.testing.assert_allclose(np.asarray(one.means_), np.asarray(other.means_), atol=atol)
+    np.testing.assert_allclose(np.asarray(one.weights_), np.asarray(other.weights_), atol=atol)
+    assert one.variance_ == pytest.approx(other.variance_, abs=atol)
+    assert one.lower_bound_ == pytest.approx(other.lower_bound_, abs=atol)
+
+
+def test_a_source_is_fitted_as_its_arrays_are(data, fitted):
+    X, _ = data
+    model = im.SphericalMixture(K, random_state=0).fit(ArraySource(X))
+    np.testing.assert_array_equal(model.means_, fitted.means_)
+    counts = np.random.default_rng(0).integers(0, 3, N).astype(float)
+    weighted = im.SphericalMixture(K, random_state=0).fit(X, sample_weight=counts)
+    # rows that count zero times are still there, so other rows are sampled
+    same(im.SphericalMixture(K, random_state=0).fit(ArraySource(X, counts=counts)), weighted, 1e-3)
+    assert model.score(ArraySource(X)) == pytest.approx(fitted.score(X))
+    np.testing.assert_array_equal(model.predict(ArraySource(X)), fitted.predict(X))
+
+
+def test_small_sources_are_counted_as_arrays_are(data):
+    X = np.vstack([data[0][:1_000]] * 2)
+    once = im.SphericalMixture(K, random_state=0).fit(X)
+    same(im.SphericalMixture(K, random_state=0).fit(ArraySource(X)), once, 1e-12)
+
+
+@pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
+def test_arrays_of_the_standard_on_any_device(data, fitted, device):
+    X, _ = data
+    where = array_api_strict.Device(device)
+    rows = array_api_strict.asarray(X, device=where)
+    model = im.SphericalMixture(K, random_state=0).fit(rows)
+    for value in (model.means_, model.weights_):
+        assert isinstance(value, type(rows))
+        assert value.device == where
+    cpu = array_api_strict.Device("CPU_DEVICE")
+    found = np.asarray(model.means_.to_device(cpu))
+    np.testing.assert_allclose(found, fitted.means_, atol=1e-6)
+    some = rows[:50, :]
+    for name in ("predict", "predict_proba", "score_samples"):
+        answer = getattr(model, name)(some)
+        assert isinstance(answer, type(rows))
+        assert answer.device == where
+        expected = getattr(fitted, name)(X[:50])
+        np.testing.assert_allclose(np.asarray(answer.to_device(cpu)), expected, atol=1e-6)
+    assert model.score(rows) == pytest.approx(fitted.score(X))
+    assert model.bic(rows) == pytest.approx(fitted.bic(X))
+    drawn, labels = model.sample(7)
+    assert drawn.device == labels.device == where
+    np.testing.assert_allclose(model.predict(X[:50]), fitted.predict(X[:50]))
+    np.testing.assert_allclose(
+        np.asarray(fitted.predict(some).to_device(cpu)), fitted.predict(X[:50])
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_components": "auto", "max_components": 6}, {"variance_type": "separate"}]
+)
+def test_every_way_to_fit_takes_arrays_of_the_standard(data, options):
+    X, _ = data
+    X = X[:9_000].copy()
+    X[:2] = [[1e5] * D, [-3e4] * D]
+    counts = np.random.default_rng(1).integers(1, 3, len(X)).astype(float)
+    where = array_api_strict.Device("device1")
+    rows, times = (array_api_strict.asarray(a, device=where) for a in (X, counts))
+    options = {"n_components": K, "random_state": 0} | options
+    model = im.SphericalMixture(**options).fit(rows, sample_weight=times)
+    plain = im.SphericalMixture(**options).fit(X, sample_weight=counts)
+    assert model.stats_["outliers"] == plain.stats_["outliers"] == 2
+    assert model.lower_bound_ == pytest.approx(plain.lower_bound_, abs=1e-5)
+
+
+def test_groups_and_pieces_take_arrays_of_the_standard(data):
+    X, _ = data
+    shift = np.where(np.arange(N) % 2 == 0, 1e6, 0.0)[:, None]
+    rows = array_api_strict.asarray(X + shift)
+    model = im.SphericalMixture(2 * K, random_state=0).fit(rows)
+    plain = im.SphericalMixture(2 * K, random_state=0).fit(X + shift)
+    assert model.stats_["groups"] == 2
+    assert model.lower_bound_ == pytest.approx(plain.lower_bound_, abs=1e-5)
+    pieces, twin = (im.SphericalMixture(K, random_state=0) for _ in range(2))
+    for piece in np.array_split(np.vstack([X] * 3), 3):
+        pieces.partial_fit(array_api_strict.asarray(piece))
+        twin.partial_fit(piece)
+    assert isinstance(pieces.means_, type(rows))
+    np.testing.assert_allclose(np.asarray(pieces.means_), twin.means_, atol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-5), ("float32", 1e-3)])
+def test_torch(data, fitted, dtype, close):
+    torch = pytest.importorskip("torch")
+    X, _ = data
+    rows = torch.asarray(X, dtype=getattr(torch, dtype))
+    model = im.SphericalMixture(K, random_state=0).fit(rows)
+    assert isinstance(model.means_, torch.Tensor)
+    assert model.means_.dtype == rows.dtype
+    np.testing.assert_allclose(model.means_.numpy(), fitted.means_, atol=close)
+    assert model.lower_bound_ == pytest.approx(fitted.lower_bound_, abs=close)
+    shares = model.predict_proba(rows)
+    assert shares.dtype == rows.dtype
+    np.testing.assert_allclose(shares.numpy(), fitted.predict_proba(X), atol=5 * close)
+    np.testing.assert_allclose(model.score_samples(X), fitted.score_samples(X), atol=20 * close)
+
+
+def test_no_step_reads_all_rows_and_what_travels_is_small(monkeypatch):
+    """Far groups, outliers and weights too, with groups that are not held."""
+    monkeypatch.setattr(scales, "HELD_NUMBERS", 0)
+    monkeypatch.setattr(from_moments, "MANY_ROWS", 30_000)
+    n = 400_000
+    X, _ = make_spherical_mixture(n, 3, 4, radius=5.0, separation=4.0, random_state=0)
+    X[::3] += 1e5
+    X[5] = 1e8
+    source = Watched(X, READ_AT_ONCE, counts=np.resize([1.0, 2.0], n))
+    model = im.SphericalMixture(6, random_state=0, tol=1e-3, n_repairs=2).fit(source)
+    assert model.stats_["groups"] == 2
+    assert model.stats_["outliers"] == 1
+    assert max(source.picked) < n
+    assert {"EM", "counting rows"} <= set(source.passes)
+    assert max(len(cloudpickle.dumps(measure)) for measure in source.measures) < 1e6
+
+
+def test_what_is_left_out_is_told_by_what_a_row_holds(data):
+    """A far row that no sample has seen is left out, too."""
+    X = np.tile(data[0], (20, 1))
+    X[1_234 + 1] = 1e7
+    model = im.SphericalMixture(K, random_state=0).fit(X)
+    assert model.stats_["outliers"] == 1
+    kept = im.SphericalMixture(K, random_state=0).fit(np.delete(X, 1_235, axis=0))
+    same(model, kept, 1e-4)
+
+
+def test_sources_that_cannot_be(data):
+    X, _ = data
+    with pytest.raises(ValueError, match="n_components=4 is more than the 1 rows"):
+        im.SphericalMixture(K).fit(ArraySource(X, counts=np.eye(N)[0]))
+    wild = X.copy()
+    wild[N // 2 + 1] = 1e200
+    with pytest.raises(ValueError, match="squares overflow"):
+        im.SphericalMixture(K).fit(wild)

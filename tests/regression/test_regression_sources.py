@@ -1,0 +1,208 @@
+"""Regressions from rows that lie anywhere: sources, other libraries, other devices."""
+
+import array_api_strict
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from implicitmoments import RegressionMixture
+from implicitmoments.arrays import to_numpy
+from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.regression import features
+from implicitmoments.regression.design_rows import FeatureRows
+from implicitmoments.regression.em import Model
+from implicitmoments.regression.fit import Workspace, fit_lines
+from implicitmoments.regression.standardise import standardise
+from implicitmoments.rows import ArraySource, Source
+
+ELSEWHERE = array_api_strict.Device("device1")
+ARRAYS = ("coef_", "intercept_", "weights_", "noise_", "coef_errors_", "intercept_errors_")
+
+
+class Distant(Source):
+    """Rows that are not in this process, read a few at a time; it remembers what was asked."""
+
+    def __init__(self, X, y, most=65_536, **columns):
+        self.near, self.most, self.measures = ArraySource(X, y=y, **columns), most, []
+        self.n_rows, self.n_features = X.shape
+
+    def read(self, rows, rng):
+        if len(rows) > self.most:
+            raise MemoryError(f"{len(rows)} rows were asked for at once")
+        return self.near.read(rows, rng)
+
+    def fold(self, measure, rows, block_rows, **how):
+        self.measures.append((how.get("what"), measure))
+        return super().fold(measure, rows, block_rows, **how)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_regression_mixture(6_000, 3, 4, noise=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    X, y, _ = data
+    return RegressionMixture(3, random_state=0).fit(X, y)
+
+
+def same(found, expected, **how):
+    for name in ARRAYS:
+        np.testing.assert_allclose(
+            to_numpy(getattr(found, name)), getattr(expected, name), err_msg=name, **how
+        )
+
+
+def test_a_source_of_arrays_is_fitted_as_the_arrays_are(data, model):
+    X, y, _ = data
+    found = RegressionMixture(3, random_state=0).fit(ArraySource(X, y=y))
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(model, name))
+    source = Distant(X, y)
+    np.testing.assert_array_equal(found.score_samples(source), model.score_samples(X, y))
+    np.testing.assert_allclose(found.score(source), model.score(X, y))
+    np.testing.assert_allclose(found.bic(source), model.bic(X, y))
+    np.testing.assert_array_equal(found.predict_proba(source), model.predict_proba(X, y))
+
+
+def test_rows_elsewhere_are_fitted_as_rows_in_memory_are(data, model):
+    X, y, _ = data
+    found = RegressionMixture(3, random_state=0).fit(Distant(X, y))
+    same(found, model, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.log_likelihood_, model.log_likelihood_)
+
+
+@pytest.mark.parametrize("how", [{"fit_intercept": False}, {"noise": "separate"}])
+def test_other_models_from_elsewhere(data, how):
+    X, y, _ = data
+    expected = RegressionMixture(3, random_state=0, **how).fit(X, y)
+    found = RegressionMixture(3, random_state=0, **how).fit(Distant(X, y))
+    same(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_number_of_lines_is_found_elsewhere(data):
+    X, y, _ = data
+    assert RegressionMixture("auto", random_state=0).fit(Distant(X, y)).n_components_ == 3
+
+
+def test_no_step_reads_all_rows():
+    X, y, truth = make_regression_mixture(140_000, 2, 3, noise=0.5, random_state=0)
+    source = Distant(X, y)
+    found = RegressionMixture(2, random_state=0).fit(source)
+    apart = np.linalg.norm(truth.vectors[:, None] - found.coef_, axis=2).min(axis=1)
+    assert apart.max() < 0.02
+    with pytest.raises(MemoryError):
+        source.read(range(140_000), None)
+    words = {what for what, _ in source.measures}
+    expected = {"EM", "mean and covariance", "standard errors", "shape of the inputs"}
+    assert words >= expected
+
+
+def test_measures_are_small_and_hold_no_rows(data):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    X, y, _ = data
+    source = Distant(X, y)
+    RegressionMixture(3, random_state=0).fit(source)
+    largest = max(len(cloudpickle.dumps(measure)) for _, measure in source.measures)
+    assert largest < 20_000 < y.nbytes  # of the labels alone
+
+
+def test_samples_are_bounded(data, monkeypatch):
+    """With room for 700 rows in memory, no sample is larger, and the fit is one of all rows."""
+    X, y, truth = data
+    monkeypatch.setattr(features, "SAMPLE_NUMBERS", 700 * 6)
+    source = Distant(X, y)
+    rows = standardise(source, intercept=True).rows(source)
+    assert rows.held is None
+    for n in (100, 5_000, 10**9):
+        assert rows.about(n).n_rows <= 700
+    fitted = fit_lines(Workspace.of(rows, 3), 3, Model(), seed=0, max_iter=100, tol=1e-7)
+    assert fitted.converged
+    found = RegressionMixture(3, random_state=0).fit(source)
+    apart = np.linalg.norm(truth.vectors[:, None] - found.coef_, axis=2).min(axis=1)
+    assert apart.max() < 0.1
+
+
+def test_a_line_for_two_is_repaired_on_the_rows_that_are_held(monkeypatch):
+    """Whatever all rows show is judged again on them."""
+    X, y, _ = make_regression_mixture(6_000, 3, 4, noise=0.3, random_state=1)
+    monkeypatch.setattr("implicitmoments.regression.fit.looks_double", lambda *_: True)
+    expected = RegressionMixture(3, random_state=0).fit(X, y)
+    monkeypatch.setattr(features, "SAMPLE_NUMBERS", 2_000 * 6)
+    found = RegressionMixture(3, random_state=0).fit(Distant(X, y))
+    np.testing.assert_allclose(found.log_likelihood_, expected.log_likelihood_, rtol=1e-6)
+
+
+def test_rows_that_do_not_count_do_not_matter(data, model):
+    X, y, _ = data
+    twice, labels = np.repeat(X, 2, axis=0), np.repeat(y, 2)
+    twice[1::2], labels[1::2] = 50.0, -1e3
+    counts = np.tile([1.0, 0.0], len(y))
+    found = RegressionMixture(3, random_state=0).fit(Distant(twice, labels, counts=counts))
+    same(found, model, rtol=1e-4, atol=1e-5)
+    # at regular distances, where every second row alone would be none that counts
+    some = FeatureRows.of(Distant(twice, labels, counts=counts[::-1].copy())).about(6_000)
+    assert 2_500 < some.mass < 3_500
+
+
+@pytest.mark.parametrize("device", [array_api_strict.Device("CPU_DEVICE"), ELSEWHERE])
+def test_array_api_rows(device):
+    X, y, _ = make_regression_mixture(1_500, 2, 3, noise=0.3, random_state=0)
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    there = [array_api_strict.asarray(a, device=device) for a in (X, y, weights)]
+    expected = RegressionMixture(2, random_state=0).fit(X, y, sample_weight=weights)
+    found = RegressionMixture(2, random_state=0).fit(there[0], there[1], sample_weight=there[2])
+    same(found, expected, rtol=1e-6, atol=1e-8)
+    some = there[0][:9, :], there[1][:9]
+    answers = {
+        "predict": (some[:1], (X[:9],)),
+        "predict_proba": (some, (X[:9], y[:9])),
+        "predict_component": (some, (X[:9], y[:9])),
+        "score_samples": (some, (X[:9], y[:9])),
+    }
+    for name, (given, plain) in answers.items():
+        answer = getattr(found, name)(*given)
+        assert type(answer) is type(there[0])
+        assert answer.device == device
+        np.testing.assert_allclose(to_numpy(answer), getattr(expected, name)(*plain), rtol=1e-6)
+        # a model answers rows of another library in theirs
+        np.testing.assert_allclose(getattr(found, name)(*plain), to_numpy(answer), rtol=1e-9)
+    assert all(part.device == device for part in found.sample(4))
+    assert all(part.device == device for part in found.sample(X=some[0]))
+    np.testing.assert_allclose(found.score(*there[:2]), expected.score(X, y), rtol=1e-9)
+    assert all(getattr(found, name).device == device for name in ARRAYS)
+
+
+@pytest.mark.parametrize(("precision", "rtol"), [("float64", 1e-6), ("float32", 2e-4)])
+def test_torch_rows(data, model, precision, rtol):
+    torch = pytest.importorskip("torch")
+    X, y, _ = data
+    there = [torch.asarray(a, dtype=getattr(torch, precision)) for a in (X, y)]
+    found = RegressionMixture(3, random_state=0).fit(*there)
+    assert found.coef_.dtype == there[0].dtype
+    same(found, model, rtol=rtol, atol=rtol)
+    scores = found.score_samples(*there)
+    assert scores.dtype == there[0].dtype
+    np.testing.assert_allclose(to_numpy(scores), model.score_samples(X, y), atol=20 * rtol)
+    assert found.converged_
+
+
+def test_any_number_of_threads_gives_the_same_bits(data):
+    X, y, _ = make_regression_mixture(20_000, 3, 4, noise=0.3, random_state=0)
+    fits = []
+    for n in (1, 2):
+        with threadpool_limits(n, user_api="blas"):
+            fits.append(RegressionMixture(3, random_state=0).fit(X, y))
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+
+
+def test_large_blocks_of_a_device(monkeypatch):
+    """Blocks as a graphics card has them give what small ones do."""
+    X, y, _ = make_regression_mixture(1_500, 2, 3, noise=0.3, random_state=0)
+    expected = RegressionMixture(2, random_state=0).fit(X, y)
+    for place in ("features", "fourier"):
+        monkeypatch.setattr(f"implicitmoments.regression.{place}.on_host", lambda array: False)
+    there = [array_api_strict.asarray(a, device=ELSEWHERE) for a in (X, y)]
+    found = RegressionMixture(2, random_state=0).fit(*there)
+    same(found, expected, rtol=1e-6, atol=1e-8)

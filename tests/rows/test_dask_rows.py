@@ -1,0 +1,394 @@
+import copy
+import threading
+
+import cloudpickle
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from implicitmoments import HermiteProblem, implicit_moments
+from implicitmoments.rows import (
+    ArraySource,
+    CountedSource,
+    DaskSource,
+    MappedSource,
+    RowDraws,
+    map_rows,
+)
+from implicitmoments.rows.dask.tasks import one_thread
+
+N, D = 211, 4
+
+
+@pytest.fixture(autouse=True)
+def _one_at_a_time():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def table(dtype=np.float64):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(N, D)).astype(dtype)
+    return X, rng.normal(size=N).astype(dtype), rng.integers(0, 4, size=N)
+
+
+def measure(block, rows):
+    """Sums that depend on every column and on the numbers of the rows."""
+    numbers = np.arange(rows.start, rows.stop, dtype=block["x"].dtype)
+    weights = block["y"] * block["counts"]
+    return {
+        "gram": block["x"].T @ (weights[:, None] * block["x"]),
+        "numbers": numbers @ block["x"],
+        "rows": np.asarray(len(rows)),
+    }
+
+
+def plain(block, rows):
+    return {"total": block["x"].sum(axis=0)}
+
+
+class Watched:
+    """A scheduler that keeps what it was asked for."""
+
+    def __init__(self):
+        self.graphs, self.wanted = [], []
+
+    def __call__(self, graph, keys, **_):
+        if hasattr(graph, "__dask_graph__"):
+            graph = graph.optimize().__dask_graph__()
+        self.graphs.append(dict(graph))
+        self.wanted.append(keys)
+        return dask.get(graph, keys)
+
+    def tasks(self, name):
+        return sum(name in str(key) for key in self.graphs[-1])
+
+
+@pytest.fixture
+def watched():
+    watch = Watched()
+    with dask.config.set(scheduler=watch):
+        yield watch
+
+
+def refuse(graph, keys, **_):
+    raise AssertionError("computed early")
+
+
+cuts = st.lists(st.integers(1, N - 1), unique=True, max_size=12).map(
+    lambda edges: tuple(np.diff([0, *sorted(edges), N]).tolist())
+)
+
+
+@given(
+    x_chunks=cuts,
+    y_chunks=cuts,
+    column_chunk=st.integers(1, D),
+    ends=st.tuples(st.integers(0, N - 1), st.integers(1, N)).map(sorted),
+    block_rows=st.integers(1, N),
+    single=st.booleans(),
+)
+def test_any_chunks_give_the_sums_and_rows_of_an_array(
+    x_chunks, y_chunks, column_chunk, ends, block_rows, single
+):
+    X, y, counts = table(np.float32 if single else np.float64)
+    whole = ArraySource(X, y=y, counts=counts)
+    source = DaskSource(
+        da.from_array(X, chunks=(x_chunks, column_chunk)),
+        y=da.from_array(y, chunks=(y_chunks,)),
+        counts=da.from_array(counts, chunks=50),
+    )
+    rows = range(ends[0], max(ends[1], ends[0] + 1))
+    found, expected = (s.fold(measure, rows, block_rows) for s in (source, whole))
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype
+        np.testing.assert_allclose(found[name], value, rtol=2e-4 if single else 1e-10, atol=2e-3)
+    chosen = np.unique([rows.start, *np.arange(rows.start, rows.stop, 7), rows.stop - 1])
+    picked, taken = source.pick(chosen), whole.pick(chosen)
+    read = source.read(rows, RowDraws(0, rows))
+    for name, value in taken.items():
+        assert picked[name].dtype == read[name].dtype == X.dtype
+        np.testing.assert_array_equal(picked[name], value)
+        np.testing.assert_array_equal(read[name], whole.read(rows, RowDraws(0, rows))[name])
+    assert source.mass == whole.mass
+    assert (source.n_rows, source.n_features) == (N, D)
+
+
+def test_the_bits_do_not_depend_on_the_scheduler():
+    X, y, counts = table()
+    columns = (da.from_array(a, chunks=17) for a in (X, y, counts))
+    source = DaskSource(next(columns), y=next(columns), counts=next(columns))
+    one = source.fold(measure, range(N), 8)
+    with dask.config.set(scheduler="threads", num_workers=4):
+        other = source.fold(measure, range(N), 8)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_nothing_is_computed_before_rows_are_asked_for():
+    X, y, _ = table()
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=3)
+    with dask.config.set(scheduler=refuse):
+        source = DaskSource(da.from_array(X, chunks=(50, 2)), y=da.from_array(y, chunks=30))
+        assert (source.n_rows, source.n_features, source.mass) == (N, D, N)
+        assert DaskSource.from_frame(frame, y="d").n_features == 3
+        assert map_rows(source._columns["x"], np.sum).chunks == ((50, 50, 50, 50, 11),)
+        assert map_rows(frame, np.sum, width=2).shape[1] == 2
+        with pytest.raises(AssertionError, match="computed early"):
+            source.fold(plain, range(N), 10)
+
+
+def test_rows_of_a_frame_are_counted_once_by_one_column(watched):
+    X, _, _ = table()
+    source = DaskSource.from_frame(
+        dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=5), y="d"
+    )
+    assert source.n_rows == source.n_rows == N
+    assert len(watched.graphs) == 1
+    assert source._lengths_of.shape[1] == 1
+    np.testing.assert_allclose(source.fold(plain, range(N), 10)["total"], X[:, :3].sum(axis=0))
+    assert len(watched.graphs) == 2
+
+
+def test_one_measure_one_result_and_a_tree_of_sums(watched):
+    held = np.ones(50_000)
+
+    def heavy(block, rows):
+        return {"total": block["x"].sum(axis=0) + 0 * held.sum()}
+
+    sizes = {}
+    for chunk in (50, 1):
+        DaskSource(da.zeros((100, 2), chunks=(chunk, 2))).fold(heavy, range(100), 10)
+        sizes[chunk] = len(cloudpickle.dumps(watched.graphs[-1]))
+        assert len(watched.wanted[-1]) == 1
+    assert sizes[50] < 2 * held.nbytes
+    assert sizes[1] - sizes[50] < 100 * 1_000  # a partition more is less than a kilobyte more
+    # the measure, partitions that make their rows themselves, and what adds them up
+    assert len(watched.graphs[-1]) == watched.tasks("fold-") == 1 + 100 + 13 + 2 + 1
+
+
+def test_only_partitions_that_are_asked_for_are_computed(watched):
+    source = DaskSource(da.zeros((100, 2), chunks=(10, 2)))
+    source.fold(plain, range(25, 41), 4)
+    assert watched.tasks("fold-") == 1 + 3 + 1
+    source.pick(np.array([3, 4, 99]))
+    assert watched.tasks("pick-") == 2
+    for _ in range(3):
+        source.read(range(1), RowDraws(0, range(1)))
+    assert len(watched.graphs) == 3
+
+
+def test_a_row_is_read_without_the_rest_of_its_chunk():
+    class Stored:
+        shape, ndim, dtype = (1_000, 2), 2, np.dtype(np.float64)
+
+        def __init__(self):
+            self.lengths = set()
+
+        def __getitem__(self, where):
+            part = np.ones(self.shape)[where]
+            self.lengths.add(len(part))
+            return part
+
+    stored = Stored()
+    source = DaskSource(da.from_array(stored, chunks=(500, 2), asarray=False))
+    np.testing.assert_array_equal(source.read(range(1), RowDraws(0, range(1)))["x"], [[1.0, 1.0]])
+    assert max(stored.lengths) == 1
+    source.fold(plain, range(1_000), 100)
+    assert max(stored.lengths) == 500
+
+
+def test_a_source_leaves_its_rows_behind_when_it_is_pickled():
+    X, _, _ = table()
+    sizes = set()
+    for chunk in (1, N):
+        problem = HermiteProblem(DaskSource(da.from_array(X, chunks=(chunk, D))))
+        data = cloudpickle.dumps(lambda block, rows, held=problem: held.weigh(2, block, rows))
+        sizes.add(len(data))
+    assert len(sizes) == 1
+    assert max(sizes) < 2_000
+    absent = cloudpickle.loads(cloudpickle.dumps(problem)).source
+    assert (absent.n_rows, absent.n_features) == (N, D)
+    with pytest.raises(ValueError, match="stayed in the process that made it"):
+        absent.read(range(1), RowDraws(0, range(1)))
+    assert copy.deepcopy(problem).source is problem.source
+
+
+def test_sums_before_are_added_and_the_end_is_told_once():
+    X, _, _ = table()
+    told = []
+    source = DaskSource(da.from_array(X, chunks=(20, D)))
+    first = source.fold(plain, range(90), 7)
+    both = source.fold(
+        plain, range(90, N), 7, initial=first, after=lambda sums, row: told.append((sums, row))
+    )
+    np.testing.assert_allclose(both["total"], X.sum(axis=0))
+    assert told == [(both, N)]
+    assert source.fold(plain, range(0), 7, initial=first).keys() == first.keys()
+
+
+def test_sources_on_top_pass_over_the_rows_where_they_are(watched):
+    X, _, counts = table()
+    lazy = DaskSource(da.from_array(X, chunks=(20, D)))
+    found = CountedSource(MappedSource(lazy, lambda b: {"x": 2 * b["x"]}), counts)
+    expected = CountedSource(MappedSource(ArraySource(X), lambda b: {"x": 2 * b["x"]}), counts)
+
+    def counted(block, rows):
+        return {"total": block["counts"] @ block["x"]}
+
+    sums = found.fold(counted, range(N), 16)["total"]
+    assert len(watched.graphs) == 1
+    np.testing.assert_allclose(sums, expected.fold(counted, range(N), 16)["total"])
+
+
+def test_moments_are_those_of_the_array():
+    X, _, _ = table()
+    both = [
+        implicit_moments(HermiteProblem(rows), n_components=2, order=4, random_state=0)
+        for rows in (X, DaskSource(da.from_array(X, chunks=(70, 3))))
+    ]
+    np.testing.assert_allclose(both[0].hermite(X[:9]), both[1].hermite(X[:9]), rtol=1e-9)
+
+
+def test_rows_that_lie_askew_in_memory_give_the_same_bits():
+    X, _, _ = table()
+    askew = np.frombuffer(b"-" + X.tobytes(), np.uint8)[1:].view(np.float64).reshape(X.shape)
+    assert not askew.flags.aligned
+    sums = [
+        DaskSource(da.from_array(rows, chunks=(50, -1), asarray=False, name=False)).fold(
+            lambda block, rows: {"gram": block["x"].T @ block["x"]}, range(N), 50
+        )
+        for rows in (X, askew, np.asfortranarray(X))
+    ]
+    np.testing.assert_array_equal(sums[0]["gram"], sums[1]["gram"])
+    np.testing.assert_array_equal(sums[0]["gram"], sums[2]["gram"])
+
+
+def blas_threads():
+    return max(i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas")
+
+
+def test_a_task_has_one_thread_and_starts_none():
+    seen = set()
+
+    def look(block, rows):
+        seen.add((threading.current_thread().name, blas_threads()))
+        return {"n": np.asarray(len(rows))}
+
+    source = DaskSource(da.zeros((400, 2), chunks=(100, 2)))
+    with threadpool_limits(2, "blas"), dask.config.set(scheduler="threads", num_workers=2):
+        if blas_threads() < 2:
+            pytest.skip("BLAS has one thread here")
+        assert source.fold(look, range(400), 2)["n"] == 400
+        assert blas_threads() == 2
+    assert {threads for _, threads in seen} == {1}
+    assert len(seen) <= 2
+
+
+def test_one_thread_holds_until_the_last_task_leaves():
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert blas_threads() == 1
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
+
+
+def hole(value, row, of=0):
+    columns = [np.ones((90, 2)), np.ones(90), np.ones(90)]
+    columns[of][row] = value
+    lazy = [da.from_array(column, chunks=30) for column in columns]
+    return DaskSource(lazy[0], y=lazy[1], counts=lazy[2])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (lambda: hole(np.nan, 47), "X contains NaN in 1 row, the first is row 47"),
+        (lambda: hole(np.inf, 61, of=1), "y contains infinity in 1 row, the first is row 61"),
+        (lambda: hole(-1.0, 88, of=2), "sample_weight has negative entries, the first in row 88"),
+    ],
+)
+def test_a_bad_row_is_named_by_its_number_in_every_pass_until_all_were_seen(source, message):
+    source = source()
+    assert source.fold(plain, range(30), 7)["total"][0] == 30
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            source.fold(plain, range(90), 7)
+
+
+def test_rows_that_passed_are_not_checked_again(monkeypatch):
+    source = DaskSource(da.ones((40, 2), chunks=(10, 2)))
+    calls = []
+    monkeypatch.setattr(
+        "implicitmoments.rows.dask.tasks.Partition.check", lambda *_: calls.append(1)
+    )
+    source.fold(plain, range(20), 10)
+    assert len(calls) == 2
+    for _ in range(3):
+        source.fold(plain, range(40), 10)
+    assert len(calls) == 6
+
+
+unknown = da.ones((9, 2), chunks=3)[da.arange(9, chunks=3) > 0]
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: DaskSource(np.ones((3, 2))), TypeError, "ndarray, expected a Dask array"),
+        (lambda: DaskSource(da.ones(3)), ValueError, r"X has 1 axes.*X.reshape\(-1, 1\)"),
+        (lambda: DaskSource(da.ones((0, 2))), ValueError, "X is empty"),
+        (lambda: DaskSource(da.from_array(np.array([["a"]]))), TypeError, "encode text"),
+        (
+            lambda: DaskSource(da.ones((4, 2)), y=da.ones(3)),
+            ValueError,
+            "y has 3 rows and X has 4; expected one value a row",
+        ),
+        (
+            lambda: DaskSource(da.ones((4, 2)), counts=da.ones((4, 1))),
+            ValueError,
+            "sample_weight has 2 axes",
+        ),
+        (lambda: DaskSource(unknown, y=da.ones(8)), ValueError, "y has 1 partitions of unknown"),
+        (
+            lambda: DaskSource(unknown, y=da.ones(9, chunks=3)).fold(plain, range(8), 9),
+            ValueError,
+            "y has 3 rows in the partition that begins with row 0, expected 2; partition all",
+        ),
+        (
+            lambda: DaskSource(unknown[unknown[:, 0] > 2]).n_rows,
+            ValueError,
+            "no partition has rows",
+        ),
+        (
+            lambda: DaskSource(da.ones((4, 2))).read(range(3, 5), RowDraws(0, range(3, 5))),
+            ValueError,
+            r"some of the rows 0 to 3, got range\(3, 5\)",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_answers_are_lazy_and_in_the_chunks_of_the_rows():
+    X, _, _ = table(np.float32)
+    x = da.from_array(X, chunks=((100, 100, 11), 3))
+    sums = map_rows(x, lambda rows: rows.sum(axis=1), dtype=np.float32)
+    assert (sums.shape, sums.chunks, sums.dtype) == ((N,), ((100, 100, 11),), np.float32)
+    np.testing.assert_allclose(sums.compute(), X.sum(axis=1), rtol=1e-5)
+    pairs = map_rows(x, lambda rows: rows[:, :2], width=2)
+    assert (pairs.shape, pairs.dtype) == ((N, 2), np.float64)
+    np.testing.assert_array_equal(pairs.compute(), X[:, :2])
+    with pytest.raises(ValueError, match=r"answers have shape \(\d+, 3\), expected \(\d+, 2\)"):
+        map_rows(x, lambda rows: rows[:, :3], width=2).compute()

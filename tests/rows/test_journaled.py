@@ -1,0 +1,380 @@
+import os
+import pickle
+import subprocess
+import sys
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from implicitmoments.moments.accumulate import Progress as ProgressOfMoments
+from implicitmoments.rows import (
+    ArraySource,
+    CallableSource,
+    CountedSource,
+    Journal,
+    JournaledSource,
+    MappedSource,
+    Progress,
+    ProgressSource,
+    Source,
+    describe_rows,
+)
+
+N, D = 47, 3
+X = np.random.default_rng(0).normal(size=(N, D))
+
+
+class Interruption(Exception):  # noqa: N818
+    pass
+
+
+class Gram:
+    """Counts the blocks it measures, and is interrupted before a given one."""
+
+    def __init__(self, stop_at=None):
+        self.stop_at, self.seen = stop_at, []
+
+    def __call__(self, block, rows):
+        if len(self.seen) == self.stop_at:
+            raise Interruption
+        self.seen.append(rows)
+        x = block["x"]
+        return {"gram": (x.T @ x) / 3, "x": x.sum(), "n": len(rows), "half": len(rows) / 3}
+
+
+def same(one, other):
+    assert list(one) == list(other)
+    for name in one:
+        assert type(one[name]) is type(other[name])
+        assert np.asarray(one[name]).dtype == np.asarray(other[name]).dtype
+        np.testing.assert_array_equal(np.asarray(one[name]), np.asarray(other[name]))
+
+
+def three_passes(source, measure):
+    """Run a fit: each pass goes by the one before."""
+    first = source.fold(measure, range(N), 5, what="first")
+    turned = MappedSource(source, lambda block: {**block, "x": block["x"] @ first["gram"]})
+    some = turned.pick(np.array([1, 4, 40]), what="some")
+    second = turned.fold(measure, range(2, N), 7, what="second", initial={"gram": some["x"]})
+    return {**second, "some": some["x"]}
+
+
+@pytest.mark.parametrize("every", [0, 1e9])
+def test_an_interruption_anywhere_changes_no_bit(tmp_path, every):
+    whole = Gram()
+    expected = three_passes(ArraySource(X), whole)
+    for i in range(len(whole.seen)):
+        measured = []
+        for stop_at in (i, None):
+            measure = Gram(stop_at)
+            with Journal(tmp_path / f"{i}", every=every) as journal:
+                source = JournaledSource(ArraySource(X), journal)
+                if stop_at is None:
+                    same(three_passes(source, measure), expected)
+                else:
+                    with pytest.raises(Interruption):
+                        three_passes(source, measure)
+            measured += measure.seen
+        if every == 0:  # every block is kept, so none is measured twice
+            assert measured == whole.seen
+        else:  # finished passes are
+            assert len(measured) == len(whole.seen) + (i if i < 10 else i - 10)
+
+
+def test_a_finished_fit_is_answered_without_measuring(tmp_path):
+    for _ in range(2):
+        measure = Gram()
+        with Journal(tmp_path / "j") as journal:
+            found = three_passes(JournaledSource(ArraySource(X), journal), measure)
+    same(found, three_passes(ArraySource(X), Gram()))
+    assert measure.seen == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"what": "else"},
+        {"rows": range(1, N)},
+        {"block_rows": 6},
+        {"seed": 1},
+    ],
+)
+def test_another_pass_under_the_same_number_is_measured_and_drops_the_rest(tmp_path, other):
+    usual = {"rows": range(N), "block_rows": 5, "what": "a", "seed": 0}
+    measured = []
+    for first in (usual, {**usual, **other}, {**usual, **other}):
+        measure = Gram()
+        with Journal(tmp_path / "j") as journal:
+            source = JournaledSource(ArraySource(X), journal)
+            same(source.fold(measure, **first), ArraySource(X).fold(Gram(), **first))
+            source.fold(measure, **{**usual, "what": "b"})
+        measured.append(len(measure.seen))
+    assert measured[0] >= 20
+    assert measured[1] >= 18
+    assert measured[2] == 0
+
+
+def test_other_rows_are_not_answered_by_those_picked_before(tmp_path):
+    for rows in ([1, 2], [1, 3], [1, 3]):
+        with Journal(tmp_path / "j") as journal:
+            block = JournaledSource(ArraySource(X, y=X[:, 0]), journal).pick(np.array(rows))
+        np.testing.assert_array_equal(block["x"], X[rows])
+        np.testing.assert_array_equal(block["y"], X[rows, 0])
+
+
+@given(
+    passes=st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 20), st.integers(21, N), st.integers(1, 30)),
+            st.sets(st.integers(0, N - 1), min_size=1).map(sorted),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    stop_at=st.integers(0, 60),
+    every=st.sampled_from([0, 5.0]),
+    library=st.sampled_from([np, array_api_strict]),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_a_journal_changes_nothing(tmp_path_factory, passes, stop_at, every, library, dtype):
+    x = library.asarray(X.astype(dtype))
+    counted = CountedSource(ArraySource(x, y=x[:, 0]), library.arange(N))
+
+    def measure(block, rows):
+        xp = library
+        weighted = block["x"] * block["counts"][:, None]
+        return {"g": xp.matrix_transpose(weighted) @ block["x"], "y": xp.sum(block["y"]), "n": 1}
+
+    def interrupted(block, rows):
+        nonlocal stop_at
+        stop_at -= 1
+        if stop_at == 0:
+            raise Interruption
+        return measure(block, rows)
+
+    def run(source, measure):
+        for one in passes:
+            if isinstance(one, list):
+                yield source.pick(np.array(one))
+            else:
+                yield source.fold(measure, range(*one[:2]), one[2])
+
+    expected = list(run(counted, measure))
+    path = tmp_path_factory.mktemp("journal") / "j"
+    for measured in (interrupted, measure, measure):
+        with Journal(path, every=every) as journal:
+            try:
+                found = list(run(JournaledSource(counted, journal), measured))
+            except Interruption:
+                continue
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+
+
+KILLED = """
+import hashlib, os, signal, sys, time
+import numpy as np
+from implicitmoments.rows import CallableSource, Journal, JournaledSource, describe_rows
+
+source = CallableSource(lambda rows, rng: rng.normal(4), n_rows=2_000)
+
+def fit(source, begun=None):
+    A, blocks = np.eye(4), []
+    def measure(block, rows):
+        if begun and not blocks:
+            os.write(begun, b"!")
+        blocks.append(rows)
+        time.sleep(0.004)
+        return {"g": block["x"].T @ np.tanh(block["x"] @ A)}
+    for i in range(12):
+        sums = source.fold(measure, range(2_000), 200, what=f"pass {i}")
+        A = sums["g"] / np.linalg.norm(sums["g"])
+    return len(blocks), hashlib.sha256(A.tobytes()).hexdigest()
+
+def journaled(begun=None):
+    journal = Journal(sys.argv[1], describe_rows(source), every=0.01)
+    return fit(JournaledSource(source, journal), begun)
+
+for seconds in np.random.default_rng(1).uniform(0, 0.1, size=8):
+    heard, begun = os.pipe()
+    child = os.fork()
+    if not child:
+        journaled(begun)
+        os._exit(0)
+    os.close(begun)
+    os.read(heard, 1)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+print(*journaled(), *fit(source))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="takes fork")
+def test_a_fit_killed_eight_times_ends_with_the_same_bits(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "j")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    blocks, found, all_blocks, expected = done.stdout.split()
+    assert found == expected
+    assert int(blocks) < int(all_blocks) == 120
+
+
+class Rarely(Source):
+    """Adds up elsewhere, and tells at the end alone."""
+
+    n_rows, n_features = N, D
+
+    def read(self, rows, rng):
+        return {"x": X[rows.start : rows.stop]}
+
+    def fold(self, measure, rows, block_rows, *, after=None, **how):
+        sums = super().fold(measure, rows, 13, **how)
+        if after is not None:
+            after(sums, rows.stop)
+        return sums
+
+
+def test_sources_that_tell_at_the_end_keep_whole_passes(tmp_path):
+    measure = Gram(6)
+    with Journal(tmp_path / "j", every=0) as journal, pytest.raises(Interruption):
+        three_passes(JournaledSource(Rarely(), journal), measure)
+    with Journal(tmp_path / "j", every=0) as journal:
+        found = three_passes(JournaledSource(Rarely(), journal), measure := Gram())
+    assert len(measure.seen) == 4
+    same(found, three_passes(Rarely(), Gram()))
+
+
+LAST_BLOCKS = """
+from threadpoolctl import threadpool_info, threadpool_limits
+import sys
+import numpy as np
+from implicitmoments.rows import ArraySource, Journal, JournaledSource
+
+X, seen, interrupted, few = np.zeros((47, 3)), [], [], []
+
+def threads():
+    return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+
+def measure(block, rows):
+    if rows.start == 40 and not interrupted:
+        interrupted.append(rows)
+        raise KeyError
+    seen.append(threads())
+    return {"n": 1}
+
+with threadpool_limits(2, user_api="blas"):
+    for _ in range(2):
+        with Journal(sys.argv[1], every=0) as journal:
+            try:
+                sums = JournaledSource(ArraySource(X), journal).fold(measure, range(47), 2)
+            except KeyError:
+                continue
+    ArraySource(X).fold(lambda block, rows: few.append(threads()) or {}, range(4), 2)
+print(sums, set(seen), set(few))
+"""
+
+
+def test_the_last_blocks_are_measured_with_as_many_threads_as_in_a_whole_pass(tmp_path):
+    # the threads of BLAS are those of a process, and other tests set them too
+    command = [sys.executable, "-c", LAST_BLOCKS, str(tmp_path / "j")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # a pass of few blocks leaves BLAS its threads
+    assert done.stdout == "{'n': 24} {1} {2}\n", done.stderr
+
+
+def test_what_is_made_faster_than_it_is_kept_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("implicitmoments.rows.checkpoint.journaled_source.SMALL_BYTES", 100)
+    big, small = (lambda b, r: {"a": np.zeros(200_000)}), (lambda b, r: {"a": 1.0})
+    with Journal(tmp_path / "j") as journal:
+        source = JournaledSource(ArraySource(X), journal)
+        source.fold(big, range(1), 1)
+        source.fold(small, range(1), 1)
+    assert (tmp_path / "j").stat().st_size < 1_000_000
+    calls = []
+    with Journal(tmp_path / "j") as journal:
+        source = JournaledSource(ArraySource(X), journal)
+        assert source.fold(big, range(1), 1)["a"].shape == (200_000,)
+        source.fold(lambda b, r: calls.append(r) or {}, range(1), 1)
+    assert not calls
+
+
+def test_rows_are_read_and_counted_as_before(tmp_path):
+    plain = CountedSource(ArraySource(X), np.arange(N))
+    with Journal(tmp_path / "j") as journal:
+        source = ProgressSource(JournaledSource(plain, journal), lambda *told: None)
+        assert (source.n_rows, source.n_features) == (N, D)
+        assert source.mass == plain.mass == N * (N - 1) / 2
+        np.testing.assert_array_equal(source.read(range(3), None)["x"], X[:3])
+        same(source.pick(np.array([3, 5])), plain.pick(np.array([3, 5])))
+
+
+def test_a_source_travels_without_its_rows(tmp_path):
+    with Journal(tmp_path / "j") as journal:
+        journaled = JournaledSource(ArraySource(np.ones((10_000, 2))), journal)
+        for source in (journaled, ProgressSource(journaled, lambda *told: None)):
+            sent = pickle.dumps(source)
+            assert len(sent) < 200
+            there = pickle.loads(sent)
+            assert (there.n_rows, there.n_features) == (10_000, 2)
+            with pytest.raises(ValueError, match="stayed in the process that made it"):
+                there.read(range(1), None)
+
+
+def test_progress_is_told_after_blocks_and_at_the_end(tmp_path):
+    told, heard = [], []
+    for stop_at in (3, None):
+        with Journal(tmp_path / "j", every=0) as journal:
+            source = ProgressSource(
+                JournaledSource(ArraySource(X), journal), lambda *words: told.append(words)
+            )
+            try:
+                for _ in range(2):
+                    source.fold(
+                        Gram(stop_at),
+                        range(7, N),
+                        10,
+                        what="sums",
+                        after=lambda *at: heard.append(at),
+                    )
+            except Interruption:
+                told.append("again")
+    blocks = [("sums", done, 40) for done in (10, 20, 30, 40)]
+    assert told == [*blocks[:3], "again", blocks[3], *blocks]
+    assert [row for _, row in heard] == [17, 27, 37, 47, 17, 27, 37, 47]
+    with Journal(tmp_path / "j") as journal:  # answered: the end is told
+        told.clear()
+        source = ProgressSource(
+            JournaledSource(ArraySource(X), journal), lambda *words: told.append(words)
+        )
+        source.fold(Gram(0), range(7, N), 10, what="sums")
+    assert told == [("sums", 40, 40)]
+    assert Progress is ProgressOfMoments
+
+
+def test_rows_are_told_apart_by_their_description(tmp_path):
+    described = describe_rows(ArraySource(X))
+    assert described["rows"], described["columns"] == (N, D)
+    assert (described["library"], described["type"]) == ("numpy", "float64")
+    assert describe_rows(ArraySource(X.copy(order="F"))) == described
+    long = np.zeros((1_000, 2))
+    digests = set()
+    for row in (None, 0, 500, 999):
+        changed = long.copy()
+        if row is not None:
+            changed[row, 1] = 1e-300
+        digests.add(describe_rows(ArraySource(changed))["digest"])
+    assert len(digests) == 4
+    endless = CallableSource(lambda rows, rng: rng.normal(2))
+    assert describe_rows(endless)["rows"] is None
+    Journal(tmp_path / "j", described).close()
+    with pytest.raises(ValueError, match=r'another fit: type was "float64" and is "float32"'):
+        Journal(tmp_path / "j", describe_rows(ArraySource(X.astype("f4"))))
+    assert os.listdir(tmp_path) == ["j"]

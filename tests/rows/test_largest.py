@@ -1,0 +1,24 @@
+"""Numbers of a pass that are no sums: the largest of all blocks."""
+
+import numpy as np
+import pytest
+
+from implicitmoments.rows import ArraySource, add_sums
+from implicitmoments.rows.fold import LARGEST
+
+
+def test_the_larger_is_kept_and_sums_are_added():
+    one, other = {LARGEST + "a": 2.0, "a": 2.0}, {LARGEST + "a": -1.0, "a": -1.0, LARGEST + "b": 3}
+    for total in (add_sums(one, other), add_sums(other, one)):
+        assert total == {LARGEST + "a": 2.0, "a": 1.0, LARGEST + "b": 3}
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 100])
+def test_a_pass_finds_the_largest(rng, block_rows):
+    x = rng.standard_normal((100, 2))
+
+    def measure(block, rows):
+        return {LARGEST + "x": float(np.max(block["x"])), "rows": len(rows)}
+
+    sums = ArraySource(x).fold(measure, range(100), block_rows)
+    assert sums == {LARGEST + "x": x.max(), "rows": 100}

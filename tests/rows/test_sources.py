@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+
+from implicitmoments import HermiteProblem
+from implicitmoments.rows import (
+    ArraySource,
+    CallableSource,
+    DifferenceSource,
+    MappedSource,
+    RowDraws,
+    Stream,
+    as_source,
+)
+
+
+def read(source, rows):
+    return source.read(rows, RowDraws(0, rows))
+
+
+def test_arrays_are_read_in_their_own_library(xp):
+    source = ArraySource(xp.asarray(np.arange(12.0).reshape(6, 2)), y=xp.arange(6))
+    block = read(source, range(2, 4))
+    assert (source.n_rows, source.n_features) == (6, 2)
+    assert type(block["x"]) is type(xp.ones(1))
+    np.testing.assert_array_equal(np.asarray(block["x"]), [[4, 5], [6, 7]])
+    np.testing.assert_array_equal(np.asarray(block["y"]), [2, 3])
+
+
+def test_functions_make_rows_by_number():
+    source = as_source(lambda rows, rng: rng.normal(3))
+    assert (source.n_rows, source.n_features) == (None, 3)
+    np.testing.assert_array_equal(
+        read(source, range(5, 9))["x"], read(source, range(20))["x"][5:9]
+    )
+    named = CallableSource(lambda rows, rng: {"x": rng.normal(2), "y": rng.normal()}, n_rows=10)
+    assert set(read(named, range(4))) == {"x", "y"}
+    assert as_source(named) is named
+
+
+def test_differences_pair_neighbouring_rows():
+    X = np.arange(14.0).reshape(7, 2) ** 2
+    source = DifferenceSource(as_source(X))
+    assert source.n_rows == 3
+    np.testing.assert_allclose(
+        read(source, range(1, 3))["x"], (X[[2, 4]] - X[[3, 5]]) / np.sqrt(2)
+    )
+    endless = DifferenceSource(as_source(lambda rows, rng: rng.normal(3)))
+    assert endless.n_rows is None
+    np.testing.assert_array_equal(
+        read(endless, range(3, 5))["x"], read(endless, range(9))["x"][3:5]
+    )
+
+
+def test_auxiliary_draws_share_nothing_with_the_rows_of_a_pair():
+    from_pairs = HermiteProblem(DifferenceSource(as_source(lambda rows, rng: rng.normal(3))))
+    rows = range(500)
+    block = from_pairs.draw(4, rows, RowDraws(0, rows, (Stream.AUXILIARY, 4)))
+    both = np.corrcoef(block["x"].ravel(), block["y"].ravel())[0, 1]
+    assert abs(both) < 5 / np.sqrt(1_500)
+
+
+def test_maps_are_applied_to_blocks():
+    source = MappedSource(ArraySource(np.ones((4, 3))), lambda b: {"x": b["x"][:, :2]}, 2)
+    block = read(source, range(2))
+    assert source.n_features == block["x"].shape[1] == 2
+    again = MappedSource(source, lambda b: {"x": -b["x"]})
+    np.testing.assert_array_equal(read(again, range(2))["origin"], np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: ArraySource(np.ones(3)), ValueError, r"X has 1 axes.*X.reshape\(-1, 1\)"),
+        (lambda: ArraySource(np.ones((0, 3))), ValueError, "X is empty"),
+        (lambda: ArraySource([["a"]]), TypeError, "encode text"),
+        (lambda: ArraySource([[1.0], [np.nan]]), ValueError, "X contains NaN in 1 row.*row 1"),
+        (
+            lambda: ArraySource(np.ones((3, 2)), y=np.ones(2)),
+            ValueError,
+            "y has 2 rows and X has 3",
+        ),
+        (lambda: ArraySource(np.ones((2, 2)), y=[1, np.inf]), ValueError, "y contains infinity"),
+        (
+            lambda: as_source(lambda rows, rng: np.ones((2, 2))),
+            ValueError,
+            "2 rows of 'x', it was",
+        ),
+        (
+            lambda: as_source(lambda rows, rng: {"z": 1}),
+            ValueError,
+            "expected the points under 'x'",
+        ),
+        (
+            lambda: CallableSource(lambda rows, rng: 0, n_rows=0),
+            ValueError,
+            "n_rows is at least 1",
+        ),
+        (lambda: DifferenceSource(ArraySource(np.ones((1, 2)))), ValueError, "takes two rows"),
+    ],
+)
+def test_rows_that_do_not_fit(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_a_function_that_changes_its_width():
+    with pytest.raises(ValueError, match="points of 2 features, and 1 before"):
+        read(as_source(lambda rows, rng: rng.normal(len(rows))), range(2))
+
+
+def test_a_bad_row_of_a_function_is_named_by_its_number():
+    def rows_with_a_hole(rows, rng):
+        made = rng.normal(2)
+        made[np.array(rows) == 12] = np.nan
+        return made
+
+    with pytest.raises(ValueError, match="x contains NaN in 1 row, the first is row 12"):
+        read(as_source(rows_with_a_hole), range(10, 15))
