@@ -1,41 +1,254 @@
-"""What a fit tells the user: every sentence stands under ``"notes"`` of ``stats_`` too."""
+"""What a fit or an error has to say, as data: a code and values, rendered from a template.
+
+Code and tests look at codes; sentences are for people. A template is text with fields in braces
+and Python expressions in backticks, such as ``"use `n_components={k}`"``. The Python vocabulary
+prints an expression as it stands, the command line prints the option that stands for it.
+"""
 
 from __future__ import annotations
 
+import string
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, SupportsIndex
 
-from sklearn.exceptions import ConvergenceWarning
+__all__ = [
+    "PYTHON",
+    "SENTENCES",
+    "AssumptionWarning",
+    "CodedError",
+    "InputError",
+    "InputTypeError",
+    "Note",
+    "Notes",
+    "Vocabulary",
+    "render",
+    "warn_of",
+]
 
-__all__ = ["UNFINISHED", "AssumptionWarning", "tell", "tell_unfinished"]
+LISTED = 6  # entries of a long list that are printed
 
-UNFINISHED = "the polish did not converge"
+# One sentence per code. Sections follow the folders.
+SENTENCES: dict[str, str] = {
+    # every estimator
+    "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
+    "`max_iter` or `tol`",
+}
+
+
+class Vocabulary(Protocol):
+    """How Python expressions in a sentence are printed."""
+
+    def expression(self, text: str) -> str:
+        """Return an expression such as ``n_components=3`` in the words of the reader."""
+        ...
+
+
+class _Python:
+    def expression(self, text: str) -> str:
+        return text
+
+
+PYTHON: Vocabulary = _Python()
+
+
+class _Formatter(string.Formatter):
+    """Format specifications for lists and counts, beside those of Python."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec.startswith("count "):
+            noun = format_spec.removeprefix("count ")
+            return f"{value:,} {noun if value == 1 else noun + 's'}"
+        if isinstance(value, list | tuple):
+            shown = [self.format_field(entry, format_spec) for entry in value[:LISTED]]
+            more = f", … ({len(value)} in all)" if len(value) > LISTED else ""
+            return ", ".join(shown) + more
+        return str(super().format_field(value, format_spec))
+
+
+def render(template: str, values: Mapping[str, Any], words: Vocabulary = PYTHON) -> str:
+    """Fill in a template.
+
+    Parameters
+    ----------
+    template : str
+        Text with fields in braces, and Python expressions in backticks. A field ``{n:count row}``
+        prints "1 row" or "2,000 rows"; a list prints its first entries and its length.
+    values : mapping of str to object
+    words : Vocabulary, default PYTHON
+        Prints the expressions.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> render("`n_components={k}` is more than {n:count row}", {"k": 7, "n": 1})
+    'n_components=7 is more than 1 row'
+    >>> render("components {which}", {"which": list(range(10))})
+    'components 0, 1, 2, 3, 4, 5, … (10 in all)'
+    """
+    parts = [_Formatter().vformat(part, (), values) for part in template.split("`")]
+    return "".join(words.expression(part) if i % 2 else part for i, part in enumerate(parts))
+
+
+@dataclass(frozen=True)
+class Note:
+    """One finding about a fit.
+
+    Parameters
+    ----------
+    code : str
+        A key of ``SENTENCES``.
+    values : mapping of str to object
+        Numbers, strings, and lists of them that the sentence mentions.
+
+    Examples
+    --------
+    >>> note = Note("not_converged", {"max_iter": 200})
+    >>> print(note)
+    EM did not converge in max_iter=200 iterations; increase max_iter or tol
+    """
+
+    code: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.code not in SENTENCES:
+            raise KeyError(f"no sentence for the code {self.code!r}")
+
+    def sentence(self, words: Vocabulary = PYTHON) -> str:
+        """Return the note as a sentence in the words of a reader."""
+        return render(SENTENCES[self.code], self.values, words)
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+class Notes(list[Note]):
+    """The notes of a fit: a list that prints as sentences.
+
+    Examples
+    --------
+    >>> notes = Notes([Note("not_converged", {"max_iter": 200})])
+    >>> notes.codes, "not_converged" in notes.codes
+    (['not_converged'], True)
+    >>> print(notes)
+    EM did not converge in max_iter=200 iterations; increase max_iter or tol
+    """
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes, in order."""
+        return [note.code for note in self]
+
+    def without(self, code: str) -> Notes:
+        """Return the notes that have another code."""
+        return Notes(note for note in self if note.code != code)
+
+    def __str__(self) -> str:
+        return "\n".join(str(note) for note in self) or "no notes"
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} notes: {', '.join(self.codes)}>" if self else "<no notes>"
+
+
+class CodedError(Exception):
+    """An error with a code and values, whose message is rendered from a template.
+
+    Parameters
+    ----------
+    code : str
+        What went wrong, in snake_case.
+    template : str
+        The sentence, as described in :func:`render`.
+    **values : object
+        What the sentence mentions.
+    """
+
+    def __init__(self, code: str, template: str, **values: Any) -> None:
+        super().__init__(code, template, values)
+        self.code, self.template, self.values = code, template, values
+
+    def sentence(self, words: Vocabulary = PYTHON) -> str:
+        """Return the message in the words of a reader."""
+        return render(self.template, self.values, words)
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.code, self.template, self.values)
+
+
+def _rebuild(cls: type[CodedError], code: str, template: str, values: dict[str, Any]) -> Any:
+    return cls(code, template, **values)
+
+
+class InputError(CodedError, ValueError):
+    """A value that the user gave cannot be used.
+
+    Examples
+    --------
+    >>> error = InputError("too_few_rows", "`n_components={k}` needs {k:count row}", k=3)
+    >>> error.code, str(error)
+    ('too_few_rows', 'n_components=3 needs 3 rows')
+    """
+
+
+class InputTypeError(CodedError, TypeError):
+    """A value that the user gave has the wrong type.
+
+    Examples
+    --------
+    >>> str(InputTypeError("not_a_flag", "`{name}` must be True or False", name="whiten"))
+    'whiten must be True or False'
+    """
 
 
 class AssumptionWarning(UserWarning):
-    """The data do not look like what the model assumes of them; the message says what to do.
+    """The data do not look like what the model assumes; the message says what to do.
 
     Examples
     --------
     >>> import warnings
     >>> import implicitmoments as im
     >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=1.0, random_state=0)
-    >>> with warnings.catch_warnings(record=True) as said:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always", im.AssumptionWarning)
     ...     model = im.SphericalMixtureClusterer(3, random_state=0).fit(X)
-    >>> str(said[0].message).split(":")[0]
-    'the separation is too small to cluster by pairs'
+    >>> len(caught) > 0
+    True
     """
 
 
+def warn_of(notes: Iterable[Note], *, stacklevel: int = 3) -> None:
+    """Warn of each note, by default at the line that called ``fit``.
+
+    A fit that did not converge raises scikit-learn's ``ConvergenceWarning``.
+    """
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 (slow to import)
+
+    for note in notes:
+        category = ConvergenceWarning if note.code == "not_converged" else AssumptionWarning
+        warnings.warn(str(note), category, stacklevel=stacklevel)
+
+
+UNFINISHED = "the polish did not converge"
+
+
 def tell(notes: Iterable[str], *, stacklevel: int = 3) -> None:
-    """Warn of each sentence: by default the caller of ``fit``, from which this is called."""
+    """Warn of each sentence; to be replaced by `warn_of`."""
     for sentence in notes:
         warnings.warn(sentence, AssumptionWarning, stacklevel=stacklevel)
 
 
 def tell_unfinished(notes: list[str], max_iter: int, *, stacklevel: int = 3) -> None:
-    """Note that the polish did not converge, and warn the caller of ``fit`` of it."""
+    """Note that EM did not converge; to be replaced by `warn_of`."""
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+
     sentence = (
         f"{UNFINISHED} in max_iter={max_iter} iterations; raise max_iter, or tol "
         "if fewer digits do"
