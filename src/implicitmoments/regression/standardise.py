@@ -14,8 +14,8 @@ from implicitmoments.arrays import (
     quiet_overflow,
     to_numpy,
 )
-from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.likelihood import Lines
+from implicitmoments.regression.design_rows import DesignRows
+from implicitmoments.regression.lines import Lines
 from implicitmoments.rows import Block, MappedSource, Source, Sums, Whitening
 
 __all__ = ["Standard", "standardise"]
@@ -53,9 +53,9 @@ class Standard:
         """Coordinates in which the points vary."""
         return self.whitening.n_features
 
-    def rows(self, source: Source) -> FeatureRows:
+    def rows(self, source: Source) -> DesignRows:
         """Return labelled rows in standard coordinates."""
-        return FeatureRows.of(MappedSource(source, self.apply, self.n_features), self.mass)
+        return DesignRows.of(MappedSource(source, self.apply, self.n_features), self.mass)
 
     def apply(self, block: Block) -> Block:
         """Standardise the points and labels of a block."""
