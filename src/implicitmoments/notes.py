@@ -34,6 +34,16 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
+    # regression
+    "constant_labels": "y is constant, so all lines coincide",
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}. The likelihood does "
+    "not assume Gaussian inputs, but the initialisation does: compare `lower_bound_` for several "
+    "values of `random_state`",
+    "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
+    "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
+    "not linear in x, or the noise depends on x; try more components",
+    "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
+    "at most {noise_maximum:.1f}: a line may be missing; try more components",
 }
 
 

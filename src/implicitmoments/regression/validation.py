@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from implicitmoments.notes import InputError, Note
@@ -53,15 +54,20 @@ def most_lines(estimator: Any, n_rows: int, n_coefficients: int, k: int | None) 
     return k
 
 
-def data_notes(estimator: Any, source: Source, standard: Standard, model: Model) -> list[Note]:
-    """Return notes about rows that the model does not assume; the user is warned of them."""
+def data_notes(
+    source: Source,
+    standard: Standard,
+    model: Model,
+    k: int | None,
+    names: Sequence[str] | None,
+) -> list[Note]:
+    """Return notes about rows that differ from what the fit assumes."""
     notes: list[Note] = []
     if standard.constant:
         notes.append(Note("constant_labels"))
-    if estimator.n_components_ > 1:  # one line is least squares, which assumes nothing of x
+    if k != 1:  # one line is least squares, which assumes nothing of x
         # without intercepts points were standardised about 0, not about their mean
         whitening = standard.whitening if model.intercept else Whitening.of(source, reduce=True)
-        names = getattr(estimator, "feature_names_in_", None)
         reason = measure_gaussianity(source, whitening).words(names)
         if reason is not None:
             notes.append(Note("inputs_not_gaussian", {"reason": reason}))
@@ -69,16 +75,15 @@ def data_notes(estimator: Any, source: Source, standard: Standard, model: Model)
 
 
 def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
-    """Return a note where the residuals show another line; ``noise`` is relative to sd(y).
-
-    They are not warned of: a search over numbers of lines fits too few on purpose.
-    """
+    """Return a note where the residuals show another line; ``noise`` is relative to sd(y)."""
     if noise < EXACT:
         return []
     gains = stats["split_gain_by_line"]
     widest = max(range(len(gains)), key=gains.__getitem__)
-    if gains[widest] > stats["split_gain_noise"]:
-        return [Note("line_looks_double", {"line": widest, "gain": gains[widest]})]
+    if gains[widest] > stats["split_penalty"]:
+        penalty = stats["split_penalty"]
+        values = {"line": widest, "gain": gains[widest], "penalty": penalty}
+        return [Note("line_looks_double", values)]
     left, usual = stats["highest_peak_left"], stats["noise_maximum"]
     if left > HIGH * usual:
         return [Note("line_missing", {"peak": left, "noise_maximum": usual})]

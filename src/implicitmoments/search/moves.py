@@ -9,7 +9,7 @@ from typing import Generic
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.search.budget import SEARCH, Budget
+from implicitmoments.search.budget import LOCAL, SEARCH, Budget
 from implicitmoments.search.em import Fitted, run_em
 from implicitmoments.search.family import E, Family, Places, R, S
 from implicitmoments.search.trials import (
@@ -101,6 +101,7 @@ def search_moves(
     n_moves: int,
     rng: np.random.Generator,
     budget: Budget = SEARCH,
+    local: Budget = LOCAL,
 ) -> Searched[S]:
     """Exchange components while that raises the likelihood; try at most ``n_moves`` times.
 
@@ -113,6 +114,8 @@ def search_moves(
     rng : Generator
     budget : Budget
         Of EM, before the first move and after each.
+    local : Budget
+        Of each predicted gain.
 
     Returns
     -------
@@ -121,7 +124,7 @@ def search_moves(
     best = run_em(family, rows, state, budget)
     total, accepted, tried = family.e_step(rows, best.state).total, 0, 0
     while True:
-        ranking, before = rank_moves(family, rows, best.state, rng), best
+        ranking, before = rank_moves(family, rows, best.state, rng, local), best
         for at in ranking.promising():
             if tried == n_moves:
                 break
@@ -135,11 +138,17 @@ def search_moves(
             return Searched(best.state, best.level * total, accepted, tried, ranking)
 
 
-def rank_moves(family: Family[R, S, E], rows: R, state: S, rng: np.random.Generator) -> Ranking[S]:
+def rank_moves(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    rng: np.random.Generator,
+    local: Budget = LOCAL,
+) -> Ranking[S]:
     """Predict the gain of every split and insertion, and the loss of every merge."""
     found, sums = responsibilities(family, rows, state), family.e_step(rows, state)
     pool = family.pool(sums, state)
-    splits = [split_gain(family, rows, state, found, pool, i, rng) for i in range(state.k)]
+    splits = [split_gain(family, rows, state, found, pool, i, rng, local) for i in range(state.k)]
     candidates = family.candidates(rows, state, found.log_density, rng)
     inserted = insertion_gains(family, rows, found, candidates)
     gains = np.append([gain for gain, _ in splits], inserted.gains)
