@@ -1,7 +1,7 @@
 """What the report, the pictures, model files and the command line ask of an estimator.
 
 Each model answers in its own folder, in ``summary.py``. A new estimator brings a summary and one
-line of ``ESTIMATORS``; nothing else has to know of it.
+line of ``registry.py``; nothing else has to know of it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,30 +18,17 @@ from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 
 __all__ = [
-    "ESTIMATORS",
     "Fact",
     "FittedEstimator",
     "Table",
     "as_floats",
     "bic_facts",
-    "class_names",
     "column_names",
     "counted",
-    "estimator_class",
     "findings_of",
     "notes_of",
     "sentences_of",
 ]
-
-# The word of the command line, and where the class is.
-ESTIMATORS: dict[str, str] = {
-    "mixture": "implicitmoments.mixture:SphericalMixture",
-    "density": "implicitmoments.density:SphericalMixtureDensity",
-    "clusters": "implicitmoments.clustering:SphericalMixtureClusterer",
-    "regressions": "implicitmoments.regression:RegressionMixture",
-    "regression-density": "implicitmoments.density:RegressionMixtureDensity",
-    "activations": "implicitmoments.activation:ActivationSumRegressor",
-}
 
 LEVEL = "mean log-likelihood per row"
 # fitted attributes and statistics that have one name in all estimators
@@ -242,39 +228,6 @@ class FittedEstimator:
         ]
         caption = f"Fitted {escape(type(self).__name__)}"
         return TABLE.format(caption=caption, rows="".join(rows))
-
-
-def class_names() -> dict[str, str]:
-    """Return the class names of all estimators by kind, without importing them."""
-    return {kind: place.split(":")[1] for kind, place in ESTIMATORS.items()}
-
-
-def estimator_class(name: str) -> type[Any]:
-    """Return an estimator by its kind or the name of its class.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    class
-        Imported when it is asked for.
-
-    Raises
-    ------
-    KeyError
-        If there is none.
-
-    Examples
-    --------
-    >>> estimator_class("mixture") is estimator_class("SphericalMixture")
-    True
-    """
-    kinds = {own: kind for kind, own in class_names().items()}
-    module, own = ESTIMATORS[kinds.get(name, name)].split(":")
-    found: type[Any] = getattr(import_module(module), own)
-    return found
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:
