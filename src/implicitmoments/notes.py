@@ -23,6 +23,7 @@ __all__ = [
     "Note",
     "Notes",
     "Vocabulary",
+    "format_value",
     "render",
     "warn_of",
 ]
@@ -42,10 +43,14 @@ SENTENCES: dict[str, str] = {
     "{difference:.2g})",
     "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
     "increase `max_components`",
-    "samples_agree": "Kolmogorov–Smirnov distance between {what} of the data and of model "
-    "samples: {gap:.2g} (threshold {limit:.2g})",
-    "samples_differ": "Kolmogorov–Smirnov distance between {what} of the data and of model "
-    "samples: {gap:.2g}, above the threshold {limit:.2g}; see the picture of the fit",
+    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
+    "all_checks_passed": "all checks passed",
+    "nothing_checked": "no check applies to this fit; look at the pictures",
+    "points_to_check": "{n:count point} to check:",
+    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
+    "(threshold {limit:.2g})",
+    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
+    "above the threshold {limit:.2g}; see the picture of the fit",
     "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
     "its proposals",
     "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
@@ -131,6 +136,17 @@ class _Formatter(string.Formatter):
             more = f", … ({len(value)} in all)" if len(value) > LISTED else ""
             return ", ".join(shown) + more
         return str(super().format_field(value, format_spec))
+
+
+def format_value(value: Any, format_spec: str) -> str:
+    """Format one value as a field of a template does.
+
+    Examples
+    --------
+    >>> format_value(0.0213, "percent"), format_value(1, "count row")
+    ('2.13%', '1 row')
+    """
+    return _Formatter().format_field(value, format_spec)
 
 
 def render(template: str, values: Mapping[str, Any], words: Vocabulary = PYTHON) -> str:
