@@ -45,7 +45,7 @@ SENTENCES: dict[str, str] = {
     "are {separation:.1f} noise standard deviations apart, the pairwise test errs on "
     "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
     "and the expected misclassification rate is {doubt:.1%}; use `SphericalMixture`",
-    "cluster_too_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
+    "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
     "along some direction: the cluster holds more than one component, some means are much "
     "farther apart than others, or the variance is larger than {variance:.3g}; use more "
     "components, `SphericalMixture`, or another `variance`",

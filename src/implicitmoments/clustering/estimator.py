@@ -389,7 +389,7 @@ def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) 
         notes.append(Note("separation_too_small", {**values, **rates}))
     if stats["within_variance"] > WIDE:
         ratio = stats["within_variance"]
-        notes.append(Note("cluster_too_wide", {"ratio": ratio, "variance": variance}))
+        notes.append(Note("cluster_wide", {"ratio": ratio, "variance": variance}))
     return notes
 
 
