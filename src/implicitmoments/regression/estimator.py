@@ -17,7 +17,6 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.estimator import FittedSummary
 from implicitmoments.moments.spectra import account_of_components
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.regression.design_rows import lay_out
@@ -26,6 +25,7 @@ from implicitmoments.regression.likelihood import measure_likelihood, responsibi
 from implicitmoments.regression.lines import Lines
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.standardise import Standard, standardise
+from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.regression.validation import (
     check_parameters,
     data_notes,
@@ -45,7 +45,7 @@ SCORED_ROWS = 16_384  # read at a time
 SILENT = ("line_looks_double", "line_missing")
 
 
-class RegressionMixture(FittedSummary, BaseEstimator):
+class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
