@@ -9,7 +9,7 @@ from implicitmoments.problems.orthogonal_polynomials import (
     monic_polynomial,
     recurrence_from_moments,
 )
-from implicitmoments.rows import ArraySource, RowDraws, Whitening
+from implicitmoments.rows import ArraySource, Whitening
 
 
 def test_gaussian_moments_give_hermite_polynomials():
@@ -42,7 +42,7 @@ def test_orthogonal_weights_are_powers_plus_lower_powers():
     X, y, _ = make_regression_mixture(3_000, 2, 3, random_state=0)
     problem = RegressionMixtureProblem(X, 100 * y)
     rows = range(3_000)
-    block = problem.source.read(rows, RowDraws(0, rows))
+    block = problem.rows.read(rows)
     for order in (1, 2, 3, 5):
         weight = problem.weigh(order, block, rows) * math.factorial(order)
         fitted = np.polynomial.Polynomial.fit(block["y"], weight, order).convert()

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, as_real_array, move_like, to_numpy
+from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.rows import Block, DifferenceSource, MappedSource, Source, as_source
+from implicitmoments.rows import DifferenceSource, Rows, Source, as_source
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
 
@@ -21,7 +21,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
     variance : float
         The common variance :math:`\sigma^2` of the components.
     center : array of shape (n_features,), optional
@@ -42,7 +42,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        points: Array | Source,
+        points: Array | Source | Rows,
         *,
         variance: float = 1.0,
         center: Array | None = None,
@@ -52,21 +52,16 @@ class SphericalMixtureProblem(HermiteProblem):
             raise TypeError(f"variance is a positive number, got {variance!r}")
         if not (math.isfinite(variance) and variance > 0):
             raise ValueError(f"variance is a positive number, got {variance}")
-        source = as_source(points)
-        origin = np.zeros(source.n_features) if center is None else center
+        rows = Rows.of(points)
+        origin = np.zeros(rows.n_features) if center is None else center
         origin = as_real_array(origin, "center", 1)
-        if origin.shape[0] != source.n_features:
+        if origin.shape[0] != rows.n_features:
             raise ValueError(
-                f"center has {origin.shape[0]} entries and the points {source.n_features} features"
+                f"center has {origin.shape[0]} entries and the points {rows.n_features} features"
             )
         sigma = math.sqrt(variance)
         self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)
-
-        def standardise(block: Block) -> Block:
-            x = block["x"]
-            return {**block, "x": (x - move_like(origin, x)[None, :]) / sigma}
-
-        super().__init__(MappedSource(source, standardise), sample_weight=sample_weight)
+        super().__init__(rows.mapped(self.center, 1.0 / sigma), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Return the means."""
@@ -81,7 +76,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
         Rows of the mixture; rows 2i and 2i + 1 make one difference.
     sample_weight : array of shape (n_samples,), optional
         How often each row counts; a difference counts as often as the product says.
@@ -95,8 +90,11 @@ class PairwiseDifferenceProblem(HermiteProblem):
     (5, 3)
     """
 
-    def __init__(self, points: Array | Source, *, sample_weight: Array | None = None) -> None:
-        differences = DifferenceSource(as_source(points))
+    def __init__(
+        self, points: Array | Source | Rows, *, sample_weight: Array | None = None
+    ) -> None:
+        source = points.hold().source if isinstance(points, Rows) else as_source(points)
+        differences = DifferenceSource(source)
         counts = None
         if sample_weight is not None:
             weights = as_real_array(sample_weight, "sample_weight", 1)
