@@ -29,7 +29,7 @@ from implicitmoments.rows.sources import (
     as_source,
 )
 from implicitmoments.rows.truth import Truth
-from implicitmoments.rows.view import Census, Rows
+from implicitmoments.rows.view import Census, Rows, draw_numbers
 from implicitmoments.rows.whitening import Whitening
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "as_source",
     "blocks",
     "describe_rows",
+    "draw_numbers",
     "fold_blocks",
     "is_dask",
     "join_labels",

@@ -426,17 +426,21 @@ class Rows:
         return not (self.center is None and self.linear is None) or "key" in self.first
 
     @cached_property
+    def block(self) -> Block:
+        """All rows that are kept, as mapped, in memory."""
+        return self.pick(np.arange(self.n))
+
+    @cached_property
     def points(self) -> Floats:
         """The points that are kept, as mapped, in NumPy (n, p)."""
-        return to_numpy(self.pick(np.arange(self.n))["x"])
+        return to_numpy(self.block["x"])
 
     @cached_property
     def point_weights(self) -> Floats | None:
         """The weights of these points in NumPy, (n,); None where rows have none."""
         if not self.weighted_rows:
             return None
-        counts = self.pick(np.arange(self.n))["counts"]
-        return np.asarray(to_numpy(counts), dtype=np.float64)
+        return np.asarray(to_numpy(self.block["counts"]), dtype=np.float64)
 
 
 def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:
