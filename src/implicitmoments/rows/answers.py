@@ -48,7 +48,8 @@ def answer(
     with open_rows(estimator, X, y, labelled=labelled, reset=False) as (given, _):
         rows = replace(Rows.of(given), rows_per_block=block_rows)
         names = ("x", "y") if labelled else ("x",)
-        parts = [function(*(block[name] for name in names)) for block in rows.blocks(width)]
+        blocks = rows.blocks(width, whole=True)
+        parts = [function(*(block[name] for name in names)) for block in blocks]
     return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 
 

@@ -354,11 +354,12 @@ class Rows:
         block = self.source.read(rows, rng or RowDraws(0, rows, (Stream.ROWS,)))
         return self.reader().whole(block, rows)
 
-    def blocks(self, width: int = 1) -> Iterator[Block]:
-        """Yield blocks of the rows that are kept, one after the other."""
+    def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
+        """Yield blocks of the rows that are kept, one after the other; of all rows if whole."""
         reader = self.reader()
+        read = reader.whole if whole else reader
         for piece in blocks(range(self.n), self.block_size(width)):
-            yield reader(self.source.read(piece, RowDraws(0, piece, (Stream.ROWS,))), piece)
+            yield read(self.source.read(piece, RowDraws(0, piece, (Stream.ROWS,))), piece)
 
     # Rows in memory
 
