@@ -41,7 +41,7 @@ from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
 from implicitmoments.moments.result import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.problems.labelled_rows import LabelledRows
-from implicitmoments.rows import Block, MappedSource
+from implicitmoments.rows import Block
 
 __all__ = [
     "ContractedExpansion",
@@ -242,7 +242,7 @@ def expand_paper(
 
 def _problem(rows: LabelledRows, basis: Floats, weights: str) -> RegressionMixtureProblem:
     """Return the rows on the span of the regressors."""
-    source = MappedSource(rows.problem.source, _OnSpan(basis), len(basis))
+    source = rows.problem.rows.mapped(linear=basis.T)
     return RegressionMixtureProblem(source, None, weights=weights)
 
 
