@@ -32,15 +32,14 @@ from implicitmoments.regression.validation import (
     fit_notes,
     most_lines,
 )
-from implicitmoments.rows import Block, Progress, RandomState, Source, Sums, as_seed
+from implicitmoments.rows import Block, Progress, RandomState, Rows, Source, Sums, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows, probe_of
+from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.search import bic
 from implicitmoments.validation import check_whole
 
 __all__ = ["RegressionMixture"]
 
-SCORED_ROWS = 16_384  # read at a time
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
 SILENT = ("line_looks_double", "line_missing")
 
@@ -182,17 +181,16 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
             fewest=2,
             checkpoint=checkpoint,
             progress=progress,
-        ) as (source, seed):
-            self._fit(source, k, seed)
+        ) as (given, seed):
+            self._fit(Rows.of(given), k, seed)
         warn_of(note for note in self.notes_ if note.code not in SILENT)
         return self
 
-    def _fit(self, source: Source, k: int | None, seed: int) -> None:
-        model, standard = self._model, standardise(source, intercept=self._model.intercept)
-        n_coefficients = standard.n_features + model.intercept
-        most = most_lines(self, source.n_rows or 0, n_coefficients, k)
-        rows, names = standard.rows(source), getattr(self, "feature_names_in_", None)
-        notes = data_notes(source, standard, model, k, names)
+    def _fit(self, given: Rows, k: int | None, seed: int) -> None:
+        model, names = self._model, getattr(self, "feature_names_in_", None)
+        standard, rows = standardise(given, intercept=model.intercept)
+        most = most_lines(self, rows.n_rows, standard.n_features + model.intercept, k)
+        notes = data_notes(given, standard, model, k, names)
         fitted = fit_lines(
             rows,
             k,
@@ -204,8 +202,8 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
             tol=self.tol,
         )
         errors = standard.errors(covariances(rows, fitted.lines, model))
-        self._store(fitted, standard, errors, probe_of(source))
-        self.stats_ = {"n_rows": rows.n_rows, **fit_stats(fitted, standard)}
+        self._store(fitted, standard, errors, given.first["x"])
+        self.stats_ = {"n_rows": given.n, **fit_stats(fitted, standard)}
         notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
@@ -405,9 +403,8 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         """Return the log-likelihood of the rows, and how many they are."""
         check_is_fitted(self)
         measure = _Likelihood(self._lines())
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (source, _):
-            rows = range(source.n_rows or 0)
-            sums = source.fold(measure, rows, SCORED_ROWS, what="likelihood")
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
+            sums = Rows.of(given).fold(measure, width=4 * self.n_components_, what="likelihood")
         return float(sums["log_likelihood"]), float(sums["mass"])
 
     def _n_parameters(self) -> int:
@@ -455,6 +452,6 @@ class _Likelihood:
 
     lines: Lines
 
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+    def __call__(self, block: Block) -> Sums:
         laid_out = lay_out(block["x"], block["y"], block.get("counts"))
         return measure_likelihood(self.lines, laid_out)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.regression.design_rows import DesignRows
+from implicitmoments.regression.design_rows import DesignRows, rows_per_block
 from implicitmoments.regression.likelihood import (
     LOG_TWO_PI,
     expect,
@@ -92,16 +92,15 @@ class LineFamily:
         """Return how often each held row counts."""
         return rows.held.counts
 
-    def part(
-        self, rows: DesignRows, places: np.ndarray[Any, Any], counts: Floats
-    ) -> DesignRows:
+    def part(self, rows: DesignRows, places: np.ndarray[Any, Any], counts: Floats) -> DesignRows:
         """Return held rows at some places, each counting as often as given."""
         return rows.part(places, counts)
 
     def expect(self, rows: DesignRows, shares: Array) -> LineSums:
         """Return the sums for given responsibilities (n, m), which include the counts."""
         turned, held = namespace_of(shares).matrix_transpose(shares), rows.held
-        products = weighted_products(turned, held.u, held.rows_per_block)
+        size = rows_per_block(2 * held.u.shape[0], held.u)
+        products = weighted_products(turned, held.u, size)
         return LineSums(0.0, rows.mass, products)
 
     def pool(self, sums: LineSums, state: Lines) -> Floats:
@@ -110,9 +109,7 @@ class LineFamily:
             return np.zeros((state.k, 0))
         return np.column_stack([sums.products[:, 0, 0], _squares(sums.products, state.coef)])
 
-    def fit_trials(
-        self, sums: LineSums, before: Lines, size: int, rest: Floats | None
-    ) -> Lines:
+    def fit_trials(self, sums: LineSums, before: Lines, size: int, rest: Floats | None) -> Lines:
         """Return the M-step of trials of ``size`` lines, each trial by itself."""
         n = sums.products[:, 0, 0].reshape(-1, size)
         coef = self._solve(sums.products, before.coef)
@@ -166,10 +163,14 @@ class LineFamily:
         return Lines(np.concatenate(weights), np.concatenate(coef).reshape(k, q), variances)
 
     def candidates(
-        self, rows: DesignRows, state: Lines, log_density: Array, rng: np.random.Generator
+        self,
+        rows: DesignRows,  # noqa: ARG002
+        state: Lines,
+        log_density: Array,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
     ) -> Lines:
         """Return no lines: splits find the missing ones."""
-        return Lines(np.zeros(0), np.zeros((0, rows.n_features)), np.zeros(0))
+        return state.take(np.zeros(0, dtype=int))
 
     def _solve(self, products: Floats, before: Floats) -> Floats:
         """Return weighted least squares of each line; one without rows stays where it is."""
@@ -187,10 +188,10 @@ def _squares(products: Floats, coef: Floats) -> Floats:
     A, c = products[:, :-1, :-1], products[:, :-1, -1]
     squares = products[:, -1, -1] - 2 * np.sum(coef * c, axis=1)
     squares += np.einsum("ki,kij,kj->k", coef, A, coef)
-    return np.maximum(squares, 0.0)
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 def _bounded(variances: Floats) -> Floats:
     """Keep variances (m, k) above rounding, and within the largest ratio of one another."""
     least = variances.max(axis=1, keepdims=True) / LARGEST_RATIO
-    return np.maximum(variances, np.maximum(least, SMALLEST_VARIANCE))
+    return np.asarray(np.maximum(variances, np.maximum(least, SMALLEST_VARIANCE)))

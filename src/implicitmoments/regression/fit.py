@@ -163,15 +163,12 @@ def _choose(
     return found.searched.state, found.scores
 
 
-def _grow(
-    family: LineFamily, rows: DesignRows, k: int, rng: np.random.Generator
-) -> list[Lines]:
+def _grow(family: LineFamily, rows: DesignRows, k: int, rng: np.random.Generator) -> list[Lines]:
     """Return k lines grown from one; several times where that costs little."""
     some = rows.sample(_rows_for(k, rows.n_features))
     times = N_GROWTHS if some.n_rows <= SMALL else 1
     return [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state
-        for _ in range(times)
+        grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
     ]
 
 

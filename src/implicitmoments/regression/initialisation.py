@@ -1,4 +1,4 @@
-"""Starts for EM: peaks of the characteristic function, vectors decoded from moments, random lines."""
+"""Starts for EM: peaks of the characteristic function, decoded moments, random lines."""
 
 from __future__ import annotations
 

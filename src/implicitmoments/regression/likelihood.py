@@ -102,7 +102,7 @@ def _likelihood(counts: Array, logs: Array) -> Sums:
 def weighted_products(shares: Array, u: Array, rows_per_block: int | None = None) -> Floats:
     """Return sums of share times u uᵀ, (k, q + 1, q + 1), for shares (k, n) and u (q + 1, n)."""
     xp, n = namespace_of(u), int(u.shape[1])
-    narrow, total = u.shape[0] < NARROW, 0.0
+    narrow, total = u.shape[0] < NARROW, np.zeros(())
     for rows in blocks(range(n), rows_per_block or max(n, 1)):
         part = slice(rows.start, rows.stop)
         some = u[:, part]
@@ -114,7 +114,7 @@ def weighted_products(shares: Array, u: Array, rows_per_block: int | None = None
             multiply_into(weighted, some, factors[i, :])
             products.append(weighted @ right)
         total = total + as_sum(xp.stack(products))
-    return np.asarray(total)
+    return total
 
 
 def _pairs(u: Array) -> Array:

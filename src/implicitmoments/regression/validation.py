@@ -8,7 +8,7 @@ from typing import Any
 from implicitmoments.notes import InputError, Note
 from implicitmoments.regression.lines import Model
 from implicitmoments.regression.standardise import Standard
-from implicitmoments.rows import Source, Whitening
+from implicitmoments.rows import Rows, Whitening
 from implicitmoments.rows.normality import measure_gaussianity
 from implicitmoments.validation import (
     check_flag,
@@ -55,7 +55,7 @@ def most_lines(estimator: Any, n_rows: int, n_coefficients: int, k: int | None) 
 
 
 def data_notes(
-    source: Source,
+    rows: Rows,
     standard: Standard,
     model: Model,
     k: int | None,
@@ -67,8 +67,8 @@ def data_notes(
         notes.append(Note("constant_labels"))
     if k != 1:  # one line is least squares, which assumes nothing of x
         # without intercepts points were standardised about 0, not about their mean
-        whitening = standard.whitening if model.intercept else Whitening.of(source, reduce=True)
-        reason = measure_gaussianity(source, whitening).words(names)
+        whitening = standard.whitening if model.intercept else Whitening.of(rows, reduce=True)
+        reason = measure_gaussianity(rows, whitening).words(names)
         if reason is not None:
             notes.append(Note("inputs_not_gaussian", {"reason": reason}))
     return notes
