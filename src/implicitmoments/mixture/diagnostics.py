@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.mixture.likelihood import Mixture, responsibilities
+from implicitmoments.arrays import Floats, softmax_rows, to_numpy
+from implicitmoments.mixture.likelihood import Mixture, log_joint
 from implicitmoments.mixture.standard_rows import Rows, Sample
 
 __all__ = ["Within", "look_within", "measure_within"]
@@ -51,7 +51,7 @@ def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Withi
 
 def measure_within(sample: Sample, mixture: Mixture) -> Within:
     """Measure the rows of a sample about the means."""
-    shares = to_numpy(responsibilities(sample, mixture)[0])
+    shares = to_numpy(softmax_rows(log_joint(sample.X, mixture))[0])
     labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
     counts = np.ones(sample.n) if sample.counts is None else sample.counts
     parts: dict[int, tuple[Floats, Floats]] = {}

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from implicitmoments.arrays import (
     Array,
     Floats,
     index_like,
     lift_rows,
+    move_like,
     namespace_of,
     on_host,
     to_numpy,
 )
 from implicitmoments.rows import Block, Sums, blocks, fold_blocks
 
-__all__ = ["Sample", "hold", "rows_a_block"]
+__all__ = ["Sample", "hold", "merge_equal", "rows_a_block"]
 
 BLOCK_NUMBERS = 2**17  # of log densities in one block: what is made of it stays in the cache
 DEVICE_NUMBERS = 2**26  # on a device, which has no such cache and wants long products
@@ -81,6 +84,11 @@ class Sample:
         weights = self.sample_weight
         return None if weights is None else to_numpy(weights).astype("float64")
 
+    @property
+    def row_weights(self) -> Floats:
+        """How often each row counts, in NumPy, whether that is given or not."""
+        return np.ones(self.n) if self.counts is None else self.counts
+
     def fold(
         self,
         measure: Callable[[Block], Sums],
@@ -127,6 +135,21 @@ def hold(x: Array, counts: Array | None, block_rows: int | None = None) -> Sampl
     return Sample(
         points, None if counts is None else xp.astype(counts, points.dtype, copy=False), block_rows
     )
+
+
+def merge_equal(sample: Sample) -> Sample:
+    """Count equal rows once, with their weights added.
+
+    Weights and repeated rows then give the same fit, whatever their order.
+    """
+    x, counts = sample.points + 0.0, sample.row_weights  # −0.0 is 0.0
+    x, counts = np.ascontiguousarray(x[counts > 0]), counts[counts > 0]
+    keys = x.view(np.dtype((np.void, x.itemsize * x.shape[1]))).ravel()
+    _, places, which = np.unique(keys, return_index=True, return_inverse=True)
+    added = np.bincount(which, weights=counts, minlength=len(places))
+    distinct = move_like(x[places], sample.X)
+    weights = None if np.all(added == 1.0) else move_like(added, distinct)
+    return Sample(distinct, weights, sample.block_rows)
 
 
 def rows_a_block(width: int, like: Array) -> int:

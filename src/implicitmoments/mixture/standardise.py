@@ -7,33 +7,26 @@ from dataclasses import replace
 import numpy as np
 
 from implicitmoments.arrays import LARGEST, move_like, refuse_large, to_numpy
+from implicitmoments.mixture.held_rows import Sample, merge_equal
 from implicitmoments.mixture.standard_rows import MOST_PICKED, Rows
 from implicitmoments.rows import ArraySource, Source
+from implicitmoments.search import SEARCH
 
 __all__ = ["count_rows", "in_memory", "place_rows"]
 
-COUNTED = 8_000  # rows up to which equal ones are counted
 PROBED = 10_000  # rows from which the centre and the unit of length are taken
 RESOLUTION = 1e-9  # of lengths, relative to the centre: below it points are one point
 
 
 def count_rows(source: Source) -> Source:
-    """Count equal rows once with their weights added, where there are not too many.
-
-    Weights and repeated rows then give the same fit, whatever their order.
-    """
+    """Count equal rows once where all rows may be searched."""
     n = source.n_rows or 0
-    if n > COUNTED:
+    if n > SEARCH.rows:
         return source
     block = source.pick(np.arange(n), what="all rows")
-    points, counts = to_numpy(block["x"]), np.ones(n)
-    if "counts" in block:
-        counts = to_numpy(block["counts"]).astype(np.float64)
-    points, counts = points[counts > 0], counts[counts > 0]
-    distinct, place = np.unique(points, axis=0, return_inverse=True)
-    added = np.bincount(place.ravel(), weights=counts, minlength=len(distinct)).astype(float)
-    x = move_like(distinct, block["x"])
-    return ArraySource(x) if np.all(added == 1.0) else ArraySource(x, counts=move_like(added, x))
+    merged = merge_equal(Sample(block["x"], block.get("counts")))
+    columns = {} if merged.sample_weight is None else {"counts": merged.sample_weight}
+    return ArraySource(merged.X, **columns)
 
 
 def in_memory(rows: Rows) -> Rows:

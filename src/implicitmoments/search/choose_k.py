@@ -8,7 +8,7 @@ from typing import Generic
 
 import numpy as np
 
-from implicitmoments.search.budget import SEARCH, Budget
+from implicitmoments.search.budget import LOCAL, SEARCH, Budget
 from implicitmoments.search.family import E, Family, R, S
 from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
 
@@ -51,6 +51,7 @@ def choose_k(
     n_moves: int,
     rng: np.random.Generator,
     budget: Budget = SEARCH,
+    local: Budget = LOCAL,
 ) -> Chosen[S]:
     """Split, then merge components while the Bayesian information criterion falls.
 
@@ -69,7 +70,8 @@ def choose_k(
     n_moves : int
         Moves tried per number of components.
     rng : Generator
-    budget : Budget
+    budget, local : Budget
+        As in :func:`search_moves`.
 
     Returns
     -------
@@ -78,7 +80,7 @@ def choose_k(
     total, scores = family.e_step(rows, state).total, dict[int, float]()
 
     def judge(candidate: S) -> tuple[float, Searched[S]]:
-        found = search_moves(family, rows, candidate, n_moves, rng, budget)
+        found = search_moves(family, rows, candidate, n_moves, rng, budget, local)
         score = bic(found.log_likelihood, family.n_parameters(found.state), total)
         scores[found.state.k] = min(score, scores.get(found.state.k, math.inf))
         return score, found
