@@ -11,7 +11,7 @@ import numpy as np
 
 from implicitmoments.arrays import to_numpy
 
-__all__ = ["FittedSummary", "counted", "findings_of", "shortened"]
+__all__ = ["FittedSummary", "counted", "findings_of", "sentences_of", "shortened"]
 
 LEVEL = "mean log-likelihood"
 # the attribute, and what it is called in a table
@@ -75,6 +75,12 @@ def shortened(sentence: str) -> str:
     return LONG_LIST.sub(some, sentence)
 
 
+def sentences_of(model: Any) -> list[str]:
+    """Return the notes of a fit as sentences."""
+    notes = getattr(model, "notes_", None)
+    return list(model.stats_.get("notes", ())) if notes is None else [str(note) for note in notes]
+
+
 def findings_of(model: Any) -> dict[str, str]:
     """Return what a fit found, by name, in few digits."""
     found = {
@@ -136,7 +142,7 @@ class FittedSummary:
         if not hasattr(self, "stats_"):
             return ""
         rows = [(escape(name), escape(value)) for name, value in findings_of(self).items()]
-        rows += [("look at", escape(shortened(words))) for words in self.stats_["notes"]]
+        rows += [("look at", escape(shortened(words))) for words in sentences_of(self)]
         return TABLE.format(caption=f"Fitted {escape(type(self).__name__)}", rows=_rows(rows))
 
 
