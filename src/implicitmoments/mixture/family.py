@@ -17,7 +17,7 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.mixture import likelihood
 from implicitmoments.mixture.likelihood import Mixture, Sums
-from implicitmoments.mixture.standard_rows import AnyRows, Integers, Sample
+from implicitmoments.mixture.sample import AnyRows, Integers, Sample
 
 __all__ = ["SphericalFamily", "VarianceModel"]
 
@@ -135,7 +135,7 @@ class SphericalFamily:
     def part(self, rows: Sample, places: Integers, counts: Floats) -> Sample:
         """Return the rows at some places, each counting as often as given."""
         some = rows.take(places)
-        return Sample(some.X, move_like(counts, some.X), rows.block_rows)
+        return Sample(some.X, move_like(counts, some.X), rows.rows_per_block)
 
     def expect(self, rows: Sample, shares: Array) -> Sums:
         """Return the sums for given responsibilities (n, m)."""
@@ -148,9 +148,7 @@ class SphericalFamily:
             return np.zeros((state.k, 0))
         return np.column_stack([sums.counts, _means(sums, state)[1]])
 
-    def fit_trials(
-        self, sums: Sums, before: Mixture, size: int, rest: Floats | None
-    ) -> Mixture:
+    def fit_trials(self, sums: Sums, before: Mixture, size: int, rest: Floats | None) -> Mixture:
         """Return the M-step of trials of ``size`` components, each trial by itself."""
         means, inside = _means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
@@ -180,7 +178,7 @@ class SphericalFamily:
         parts lie at the rows that the component explains worst, apart from one another. Where
         variances differ, a narrow part may lie inside a wide one.
         """
-        x, counts = part.points.astype(np.float64), part.row_weights
+        x, counts = part.points.astype(np.float64), part.weights
         mean, v = state.means[i], float(state.variances[i])
         steps = _axes(x - counts @ x / counts.sum(), counts, rng)
         starts = [((0.5, 0.5), (mean + HALVES * s, mean - HALVES * s)) for s in steps]

@@ -10,9 +10,9 @@ import numpy as np
 
 from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.held_rows import Sample, merge_equal
-from implicitmoments.mixture.standard_rows import Rows
+from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.mixture.starts import Start, choose_start, decode_moments, spectral_rank
+from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, Budget, Fitted, Searched, choose_k, run_em, search_moves
 
 __all__ = ["Fit", "Options", "fit_mixture"]
@@ -84,7 +84,7 @@ def fit_mixture(
     """
     clock = _Clock()
     n = SEARCH.rows_for(k or most)
-    sample = merge_equal(rows.sample(n, rng, k or most))
+    sample = draw_sample(rows, n, rng, k or most)
     most = min(most, sample.n)
     first = k or spectral_rank(sample, most, family.model)
     decoded = decode_moments(rows, first, family.model, options.order, rng)
@@ -102,8 +102,8 @@ def fit_mixture(
     else:
         searched = search_moves(family, sample, start.mixture, options.n_moves, rng)
     doubtful = searched.state.k > 1 and not (start.decoded.clear and _heavy(searched.state))
-    if doubtful and n < rows.census.there and options.n_moves:
-        sample = merge_equal(rows.sample(MORE_ROWS * n, rng, searched.state.k))
+    if doubtful and n < rows.kept and options.n_moves:
+        sample = draw_sample(rows, MORE_ROWS * n, rng, searched.state.k)
         searched = _search_again(searched, family, sample, options, rng)
     clock.read("seconds_search")
 

@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.mixture.family import SphericalFamily
-from implicitmoments.mixture.far_groups import Apart, Group, Groups, far_groups
+from implicitmoments.mixture.far_groups import Group, Groups, far_groups
 from implicitmoments.mixture.fit import Fit, Options, fit_mixture
-from implicitmoments.mixture.held_rows import merge_equal
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.outliers import take_census
-from implicitmoments.mixture.standard_rows import Rows
-from implicitmoments.mixture.standardise import in_memory, place_rows
+from implicitmoments.mixture.sample import draw_sample
+from implicitmoments.mixture.standardise import (
+    center_of,
+    scale_of,
+    standardise,
+    without_outliers,
+)
 from implicitmoments.mixture.starts import Decoded, Start
+from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
 __all__ = ["fit_by_scale"]
-
-HELD_NUMBERS = 2**23  # of rows in all: then a group is held in memory
 
 
 def fit_by_scale(
@@ -56,14 +58,10 @@ def fit_by_scale(
 
 def _group(rows: Rows, groups: Groups, g: int) -> Rows:
     """Return the rows of a group, in a unit of their own; in memory where they are few."""
-    rules = (*rows.rules, Group(groups, g))
-    if rows.near is not None:
-        center = np.zeros(rows.d) if rows.center is None else rows.center
-        rules = (*rules, Apart(rows.near, center, rows.scale))
-    apart = Rows(rows.source, block_rows=rows.block_rows, rules=rules)
-    if rows.n * rows.d <= HELD_NUMBERS:
-        apart = in_memory(apart)
-    return take_census(place_rows(apart))[0]
+    group = rows.as_given().kept_by(Group(groups, g))
+    if rows.small:
+        group = group.hold()
+    return without_outliers(standardise(group), 1, drop=False)[0]
 
 
 def _rescaled(family: SphericalFamily, rows: Rows, group: Rows) -> SphericalFamily:
@@ -71,7 +69,7 @@ def _rescaled(family: SphericalFamily, rows: Rows, group: Rows) -> SphericalFami
     known = family.model.known
     if known is None:
         return family
-    factor = (rows.scale / group.scale) ** 2
+    factor = (scale_of(rows) / scale_of(group)) ** 2
     return SphericalFamily(replace(family.model, known=known * factor))
 
 
@@ -84,13 +82,15 @@ def _to_number(
 ) -> list[Mixture]:
     """Split where that gains most, or merge where that loses least, until k are left."""
     samples = [
-        merge_equal(group.sample(SEARCH.rows_for(mixture.k), rng, mixture.k))
+        draw_sample(group, SEARCH.rows_for(mixture.k), rng, mixture.k)
         for group, mixture in zip(groups, mixtures, strict=True)
     ]
     mixtures = list(mixtures)
     while (excess := sum(m.k for m in mixtures) - k) != 0:
         gains, changed = [], []
-        for group, sample, mixture, family in zip(groups, samples, mixtures, families, strict=True):
+        for group, sample, mixture, family in zip(
+            groups, samples, mixtures, families, strict=True
+        ):
             ranking = rank_moves(family, sample, mixture, rng)
             gain, other = -np.inf, mixture
             if excess < 0:
@@ -121,31 +121,31 @@ def _joined(
     model = families[0].model
     if model.estimated_once:
         squares = sum(
-            group.total * found.state.pooled * group.scale**2
+            group.total * found.state.pooled * scale_of(group) ** 2
             for group, found in zip(groups, settled, strict=True)
         )
-        known = [float(squares / total) / group.scale**2 for group in groups]
+        known = [float(squares / total) / scale_of(group) ** 2 for group in groups]
         settled = [
             run_em(SphericalFamily(replace(model, known=v)), group, found.state, options.final)
             for v, group, found in zip(known, groups, settled, strict=True)
         ]
     parts, level = [], 0.0
     for group, found in zip(groups, settled, strict=True):
-        share, zero = group.total / total, np.zeros(rows.d)
-        own = found.state.moved(zero if group.center is None else group.center, group.scale)
+        share, d = group.total / total, rows.n_features
+        own = found.state.moved(center_of(group), scale_of(group))
         parts.append(replace(own, weights=own.weights * share))
-        level += share * (found.level - rows.d * np.log(group.scale) + np.log(share))
+        level += share * (found.level - d * np.log(scale_of(group)) + np.log(share))
     together = Mixture(
         np.concatenate([m.weights for m in parts]),
         np.vstack([m.means for m in parts]),
         np.concatenate([m.variances for m in parts]),
     )
-    center = np.zeros(rows.d) if rows.center is None else rows.center
-    mixture = together.moved(-center / rows.scale, 1 / rows.scale)
+    unit = scale_of(rows)
+    mixture = together.moved(-center_of(rows) / unit, 1 / unit)
     longest = max((found.history for found in settled), key=len)
     fitted = Fitted(
         mixture,
-        float(level) + rows.d * float(np.log(rows.scale)),
+        float(level) + rows.n_features * float(np.log(unit)),
         longest,
         all(found.converged for found in settled),
     )

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.arrays import move_like
+from implicitmoments.arrays import move_like, to_numpy
 from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.incremental_moments import MomentSums, begin_sums
 from implicitmoments.mixture.likelihood import Mixture, Sums, e_step
-from implicitmoments.mixture.standard_rows import Integers, Rows, Sample
+from implicitmoments.mixture.sample import Integers, Sample
+from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em, search_moves
 
 __all__ = ["Stream", "begin_stream", "continue_stream"]
@@ -101,16 +102,17 @@ def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) ->
     entering, places = _enter(sample.n, rows.n, n_seen, rng)
     if len(entering) == 0:
         return sample
-    new = rows.take(entering)
-    X = sample.points.astype(np.result_type(new.points.dtype, sample.points.dtype))
-    X[places] = new.points
-    x = move_like(X, new.X if new.points.dtype == X.dtype else sample.X)
-    counts = sample.counts
-    if counts is not None or new.counts is not None:
-        counts = np.ones(sample.n) if counts is None else counts.copy()
-        counts[places] = 1.0 if new.counts is None else new.counts
-    times = None if counts is None else move_like(counts, x)
-    return Sample(x, times, sample.block_rows)
+    # rows that are left out keep their place in the draw, and count zero times
+    new = rows.reader().whole(rows.source.pick(entering, what="some of the rows"), entering)
+    points = to_numpy(new["x"])
+    X = sample.points.astype(np.result_type(points.dtype, sample.points.dtype))
+    X[places] = points
+    x = move_like(X, new["x"] if points.dtype == X.dtype else sample.X)
+    if sample.sample_weight is None and "counts" not in new:
+        return Sample(x, None, sample.rows_per_block)
+    counts = sample.weights.copy()
+    counts[places] = to_numpy(new["counts"]) if "counts" in new else 1.0
+    return Sample(x, move_like(counts, x), sample.rows_per_block)
 
 
 def _enter(

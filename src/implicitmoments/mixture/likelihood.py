@@ -18,14 +18,16 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.standard_rows import AnyRows, Rows
-from implicitmoments.rows import Block
+from implicitmoments.mixture.sample import AnyRows
+from implicitmoments.mixture.standardise import center_of, scale_of
+from implicitmoments.rows import Block, Rows
 from implicitmoments.rows import Sums as NamedSums
 from implicitmoments.search import Expectations, State
 
 __all__ = ["Mixture", "Sums", "e_step", "log_densities", "log_joint"]
 
 SMALLEST_WEIGHT = 1e-300
+FAR_CENTER = 1e3  # units
 MOST_DEVIATIONS = 1e6  # mean squared length over the variance: likelihoods are its differences
 
 
@@ -108,19 +110,30 @@ def e_step(rows: AnyRows, mixture: Mixture) -> Sums:
     if isinstance(rows, Rows) and _alike(rows, mixture):
         return _plain_e_step(rows, mixture)
     step = _EStep(move_like(mixture.slopes, rows.like))
-    found = rows.fold(step, mixture.k, "EM", lifted=True)
+    found = rows.fold(step, width=mixture.k, what="EM", lifted=True)
     moments = to_numpy(found["moments"])
     level, total = float(found["log_likelihood"]), float(found["total"])
     return Sums(level, total, moments[:, -1], moments[:, :-2], moments[:, -2])
 
 
 def _alike(rows: Rows, mixture: Mixture) -> bool:
-    """Say whether |x|² is the same in all components, and known as a sum over plain rows."""
-    v = mixture.variances
-    if not np.all(v == v[0]) or not rows.plain:
+    """Return whether one variance and the sum of all |x|² allow a pass over rows as they are."""
+    v, squares = mixture.variances, rows.census.squares
+    if not np.all(v == v[0]) or squares is None or not _plain(rows):
         return False
-    squares = rows.census.squares or 0.0
     return bool(squares <= MOST_DEVIATIONS * v[0] * max(rows.total, 1.0))
+
+
+def _plain(rows: Rows) -> bool:
+    """Return whether rows may be multiplied as they are, and their centre subtracted afterwards.
+
+    Double precision has 16 digits, and a far centre would take too many of them.
+    """
+    if rows.keep or rows.weights is not None or rows.wide:
+        return False
+    x, far = rows.first["x"], float(np.abs(center_of(rows)).max())
+    double = isinstance(x, np.ndarray) and x.dtype == np.float64
+    return double and far <= FAR_CENTER * scale_of(rows)
 
 
 def _plain_e_step(rows: Rows, mixture: Mixture) -> Sums:
@@ -131,11 +144,10 @@ def _plain_e_step(rows: Rows, mixture: Mixture) -> Sums:
     make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2`
     components get what gives each the same variance: a shared one asks for no more.
     """
-    center = np.zeros(rows.d) if rows.center is None else rows.center
-    v, s = float(mixture.variances[0]), rows.scale
+    center, s, v = center_of(rows), scale_of(rows), float(mixture.variances[0])
     slopes, offsets = mixture.slopes[:-2] / s, mixture.slopes[-1]
     step = _PlainEStep(slopes, offsets - center @ slopes)
-    found = rows.fold_plain(step, mixture.k, "EM")
+    found = rows.fold_source(step, width=mixture.k, what="EM")
     counts, total = to_numpy(found["counts"]), float(found["total"])
     points = (to_numpy(found["points"]) - counts[:, None] * center) / s
     squares = float(rows.census.squares or 0.0)

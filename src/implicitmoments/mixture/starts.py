@@ -12,15 +12,23 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.mixture.common_variance import guess_variance
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.outliers import far_limit, radii
-from implicitmoments.mixture.standard_rows import Rows, Sample
+from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.decode import Components, find_components
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.problems import SphericalMixtureProblem
+from implicitmoments.rows import Rows
+from implicitmoments.rows.outliers import far_limit
 from implicitmoments.search import SEARCH, Fitted, run_em
 
-__all__ = ["Decoded", "Start", "choose_start", "decode_moments", "scattered_mixture", "spectral_rank"]
+__all__ = [
+    "Decoded",
+    "Start",
+    "choose_start",
+    "decode_moments",
+    "scattered_mixture",
+    "spectral_rank",
+]
 
 ROWS_PER_COMPONENT = 300  # for the moments; 20,000 rows at least
 MANY_ROWS = 200_000  # for a second attempt, where the first did not resolve all components
@@ -93,7 +101,7 @@ def choose_start(
     rng : Generator
     """
     if k == 1:
-        one = Mixture(np.ones(1), np.zeros((1, sample.d)), np.ones(1))
+        one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
         return Start(family.m_step(family.e_step(sample, one), one), "moments", decoded, {})
     starts = {"scattered": scattered_mixture(sample, k, family.model, rng)}
     if decoded.mixture is not None:
@@ -111,7 +119,7 @@ def scattered_mixture(
     sample: Sample, k: int, model: VarianceModel, rng: np.random.Generator
 ) -> Mixture:
     """Put means on rows that lie far apart, by k-means++."""
-    points, counts = sample.points, sample.counts
+    points, counts = sample.points, sample.weights
     n = min(k, len(points))
     seed = int(rng.integers(2**31))
     means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)
@@ -119,7 +127,7 @@ def scattered_mixture(
     apart = np.sum(means**2, axis=1) - 2 * points @ means.T
     squared = np.maximum(apart.min(axis=1) + np.einsum("ij,ij->i", points, points), 0.0)
     # A row and the mean next to it, which is a row too, both carry the noise.
-    variance = 0.5 * float(np.average(squared, weights=counts)) / sample.d
+    variance = 0.5 * float(np.average(squared, weights=counts)) / sample.n_features
     variance = model.known or max(variance, model.floor)
     if n < k:  # one component per row, and the rest on top of them
         means = np.vstack([means, means[rng.integers(n, size=k - n)]])
@@ -144,10 +152,10 @@ def decode_moments(
         return Decoded(numbers={})
     n = max(SEARCH.rows, ROWS_PER_COMPONENT * k)
     while True:
-        sample = rows.sample(n, rng)
+        sample = draw_sample(rows, n, rng)
         kept, n_far = trim(sample)
         decoded = _decode(kept, k, model, order, int(rng.integers(2**31)))
-        if decoded.clear or n >= min(rows.census.there, MANY_ROWS):
+        if decoded.clear or n >= min(rows.kept, MANY_ROWS):
             numbers = {**(decoded.numbers or {}), "far_rows": n_far / sample.n}
             return replace(decoded, numbers=numbers)
         n = MANY_ROWS
@@ -155,11 +163,17 @@ def decode_moments(
 
 def trim(sample: Sample) -> tuple[Sample, int]:
     """Leave out rows so far out that they would dominate sixth moments; return how many."""
-    radius = radii(sample)
-    near = radius <= far_limit(radius)
+    radius = _radii(sample)
+    near = radius <= far_limit(radius, sample.n)
     if near.all():
         return sample, 0
     return sample.take(np.flatnonzero(near)), int(np.sum(~near))
+
+
+def _radii(sample: Sample) -> Floats:
+    """Return the distance of every row from the centre."""
+    squares: Floats = to_numpy(sample.lifted[:, -2]).astype(np.float64)
+    return np.sqrt(squares)
 
 
 def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed: int) -> Decoded:
@@ -174,7 +188,7 @@ def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed:
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
-            view = whole_view(problem, block_rows=kept.block_rows)
+            view = whole_view(problem, block_rows=kept.rows_per_block)
             found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
         return Decoded(reasons=(f"the moments cannot be used: {error}",), numbers=numbers)
@@ -195,7 +209,7 @@ def _weights(found: Components) -> Floats:
 
 def _inside(means: Floats, kept: Sample) -> Floats:
     """Shorten means that lie outside the ball that the rows fill."""
-    reach = float(radii(kept).max())
+    reach = float(_radii(kept).max())
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means * np.minimum(1.0, reach / np.maximum(lengths, 1e-300)), dtype=float)
 
@@ -203,12 +217,12 @@ def _inside(means: Floats, kept: Sample) -> Floats:
 def spectral_rank(sample: Sample, most: int, model: VarianceModel) -> int:
     """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
     kept, _ = trim(sample)
-    room = kept.d * (kept.d + 1) // 2
+    room = kept.n_features * (kept.n_features + 1) // 2
     most = min(most, kept.n // 2, room // 2)  # the eigenvalues left over show the noise
     if most < 2:
         return 1
     variance = max(model.known or guess_variance(kept, most)[0], model.floor)
-    center = np.average(kept.points, axis=0, weights=kept.counts)
+    center = np.average(kept.points, axis=0, weights=kept.weights)
     problem = SphericalMixtureProblem(
         kept.X, variance=variance, center=center, sample_weight=kept.sample_weight
     )
