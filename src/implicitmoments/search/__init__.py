@@ -6,7 +6,7 @@ Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and 
 from implicitmoments.search.budget import LOCAL, SEARCH, WHOLE, Budget
 from implicitmoments.search.choose_k import Chosen, bic, choose_k
 from implicitmoments.search.em import Fitted, run_em
-from implicitmoments.search.family import Expectations, Family, State
+from implicitmoments.search.family import EMFamily, Expectations, Family, State
 from implicitmoments.search.grow import GROW, grow
 from implicitmoments.search.moves import (
     Ranking,
@@ -32,6 +32,7 @@ __all__ = [
     "WHOLE",
     "Budget",
     "Chosen",
+    "EMFamily",
     "Expectations",
     "Family",
     "Fitted",

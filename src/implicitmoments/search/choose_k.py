@@ -70,10 +70,8 @@ def choose_k(
     n_moves : int
         Moves tried per number of components.
     rng : Generator
-    budget : Budget
-        Of EM.
-    local : Budget
-        Of each predicted gain.
+    budget, local : Budget
+        As in :func:`search_moves`.
 
     Returns
     -------

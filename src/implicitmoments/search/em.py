@@ -9,7 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.search.budget import Budget
-from implicitmoments.search.family import E, Family, R, S
+from implicitmoments.search.family import E, EMFamily, R, S
 
 __all__ = ["Fitted", "run_em"]
 
@@ -45,7 +45,7 @@ class Fitted(Generic[S]):
         return len(self.history)
 
 
-def run_em(family: Family[R, S, E], rows: R, state: S, budget: Budget) -> Fitted[S]:
+def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitted[S]:
     r"""Run EM until the mean log-likelihood can rise by less than ``budget.tol``.
 
     Near its limit EM is a linear map, whose fixed point is extrapolated from the last steps
@@ -54,7 +54,7 @@ def run_em(family: Family[R, S, E], rows: R, state: S, budget: Budget) -> Fitted
 
     Parameters
     ----------
-    family : Family
+    family : EMFamily
     rows : rows of the family
     state : State
     budget : Budget

@@ -9,7 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats
 
-__all__ = ["E", "Expectations", "Family", "R", "S", "State"]
+__all__ = ["E", "EMFamily", "Expectations", "Family", "R", "S", "State"]
 
 Places = np.ndarray[Any, np.dtype[Any]]
 
@@ -103,22 +103,15 @@ def _values(sums: Expectations) -> list[Any]:
 
 
 R = TypeVar("R")  # rows, held in memory or not
+R_contra = TypeVar("R_contra", contravariant=True)
 S = TypeVar("S", bound=State)
 E = TypeVar("E", bound=Expectations)
 
 
-class Family(Protocol[R, S, E]):
-    """A model with an E-step and an M-step.
+class EMFamily(Protocol[R_contra, S, E]):
+    """A model with an E-step and an M-step: what EM needs, on any rows."""
 
-    ``e_step``, ``m_step``, ``pack``, ``unpack`` and ``scale`` are what EM needs; they pass over
-    any rows. The other methods serve the moves and are called with rows held in memory only.
-
-    A *trial* is a small model fitted beside the rest: two parts of one component (a split), or
-    one further component (an insertion). All trials of a kind are one state, with the components
-    of a trial next to one another, so that one product serves them all.
-    """
-
-    def e_step(self, rows: R, state: S) -> E:
+    def e_step(self, rows: R_contra, state: S) -> E:
         """Return the sums of one pass over all rows."""
         ...
 
@@ -140,6 +133,15 @@ class Family(Protocol[R, S, E]):
     def scale(self, state: S) -> Floats:
         """Return roots of the complete-data information per row, entry by entry of ``pack``."""
         ...
+
+
+class Family(EMFamily[R, S, E], Protocol[R, S, E]):
+    """What moves need beside EM, on rows held in memory.
+
+    A *trial* is a small model fitted beside the rest: two parts of one component (a split), or
+    one further component (an insertion). All trials of a kind are one state, with the components
+    of a trial next to one another, so that one product serves them all.
+    """
 
     def n_parameters(self, state: S) -> int:
         """Count the free parameters, for criteria."""

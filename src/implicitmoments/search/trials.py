@@ -32,6 +32,7 @@ __all__ = [
 
 HELD = 1e-3  # responsibility above which a component holds a row
 PARTNERS = 3  # components that share most rows with each, with which a merge is evaluated
+FEWEST_TRIALS = 3  # starts of a split that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
 TRIAL_NUMBERS = 2**23  # densities of trials held at a time
@@ -152,28 +153,40 @@ def split_gain(
     part = family.part(rows, places, factor * held)
     rest = pool.sum(axis=0) - pool[i]
     alone = state.keep(np.array([i]))
-    base = _weighted(family, part, alone, 1)[1][0] + family.rest_bound(rest, alone, 1)[0]
+    base = _dot(family.counts(part), family.log_joint(part, alone)[:, 0])
+    base += float(family.rest_bound(rest, alone, 1)[0])
     trials = family.split_starts(part, state, i, rng)
-    for _ in range(budget.steps):
-        shares, _ = _weighted(family, part, trials, 2)
+    for step in range(budget.steps):
+        shares, levels = _pair_shares(family, part, trials)
+        if step == budget.steps // 2:  # successive halving: the rest of the steps on the best
+            kept = _best_pairs(levels + family.rest_bound(rest, trials, 2))
+            trials, shares = trials.take(kept), _columns(shares, kept)
         trials = family.fit_trials(family.expect(part, shares), trials, 2, rest)
-    _, levels = _weighted(family, part, trials, 2)
-    levels = np.nan_to_num(levels + family.rest_bound(rest, trials, 2), nan=-np.inf)
-    best = int(np.argmax(levels))
+    levels = _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
+    best = int(np.argmax(np.nan_to_num(levels, nan=-np.inf)))
     return float(levels[best] - base), trials.keep(np.array([2 * best, 2 * best + 1]))
 
 
-def _weighted(family: Family[R, S, E], part: R, trials: S, size: int) -> tuple[Array, Floats]:
-    """Return responsibilities within trials times counts (n, m), and log-likelihoods (m/size,)."""
+def _pair_shares(family: Family[R, S, E], part: R, trials: S) -> tuple[Array, Floats]:
+    """Return responsibilities within pairs times counts (n, 2s), and log-likelihoods (s,)."""
     joint, counts = family.log_joint(part, trials), family.counts(part)
-    xp, n = namespace_of(joint), int(joint.shape[0])
-    grouped = xp.reshape(joint, (n, -1, size))
-    top = xp.max(grouped, axis=2)
-    grouped = xp.exp(grouped - top[:, :, None])
-    total = xp.sum(grouped, axis=2)
-    grouped = grouped * (counts[:, None] / total)[:, :, None]
-    levels = counts @ (top + xp.log(total))
-    return xp.reshape(grouped, (n, -1)), to_numpy(levels).astype(np.float64)
+    xp = namespace_of(joint)
+    apart = joint[:, 0::2] - joint[:, 1::2]
+    less = xp.exp(-xp.abs(apart))
+    larger = xp.maximum(joint[:, 0::2], joint[:, 1::2])
+    levels = counts @ (larger + xp.log1p(less))
+    smaller = less / (1 + less)
+    first = xp.where(apart > 0, 1 - smaller, smaller) * counts[:, None]
+    joint[:, 0::2] = first
+    joint[:, 1::2] = counts[:, None] - first
+    return joint, to_numpy(levels).astype(np.float64)
+
+
+def _best_pairs(levels: Floats) -> Places:
+    """Return the components of the best quarter of the trials."""
+    n = max(FEWEST_TRIALS, len(levels) // 4)
+    best = np.argsort(-np.nan_to_num(levels, nan=-np.inf), kind="stable")[:n]
+    return np.column_stack([2 * best, 2 * best + 1]).ravel()
 
 
 def insertion_gains(
