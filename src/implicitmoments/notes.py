@@ -146,6 +146,9 @@ SENTENCES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     # mixture
+    "moments_too_few_rows": "{n:count distinct row} are too few for the moments of "
+    "{k:count component}",
+    "moments_unusable": "the moments cannot be used: {reason}",
     "few_rows_per_component": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "

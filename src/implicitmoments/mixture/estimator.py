@@ -327,7 +327,7 @@ class SphericalMixture(SphericalAnswers):
             "spread_by_column": (within.spreads * unit).tolist(),
             "width_by_component": within.widths.tolist(),
             "doubt": within.doubt,
-            "moments_say": list(decoded.reasons),
+            "moments_say": [str(note) for note in decoded.notes],
             **account_of_components(decoded.components),
             **history,
         }

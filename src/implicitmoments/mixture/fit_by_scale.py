@@ -25,6 +25,7 @@ from implicitmoments.mixture.standardise import (
     without_outliers,
 )
 from implicitmoments.mixture.starts import Decoded, Start
+from implicitmoments.notes import Notes
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
@@ -154,10 +155,10 @@ def _joined(
 
 def _joint_start(fits: list[Fit]) -> Start:
     """Return the start of all groups: the moments if every group started from them."""
-    reasons = tuple(reason for fit in fits for reason in fit.start.decoded.reasons)
+    notes = Notes(note for fit in fits for note in fit.start.decoded.notes)
     kinds = [fit.start.kind for fit in fits]
     kind = "moments" if all(kind == "moments" for kind in kinds) else "scattered"
-    return replace(fits[0].start, kind=kind, decoded=Decoded(reasons=reasons))
+    return replace(fits[0].start, kind=kind, decoded=Decoded(notes=notes))
 
 
 def _joint_stats(fits: list[Fit]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.decode import Components, find_components
 from implicitmoments.moments.passes import whole_view
+from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
 from implicitmoments.rows.outliers import far_limit
@@ -48,7 +49,7 @@ class Decoded:
     mixture : Mixture or None
         None where they give none.
     components : Components or None
-    reasons : tuple of str
+    notes : Notes
         What they leave open.
     numbers : dict
         What was measured.
@@ -56,7 +57,7 @@ class Decoded:
 
     mixture: Mixture | None = None
     components: Components | None = None
-    reasons: tuple[str, ...] = ()
+    notes: Notes = field(default_factory=Notes)
     numbers: dict[str, Any] | None = None
 
     @property
@@ -179,8 +180,8 @@ def _radii(sample: Sample) -> Floats:
 def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed: int) -> Decoded:
     numbers: dict[str, Any] = {"moment_rows": kept.n}
     if kept.n < max(k, 2):
-        reason = f"{kept.n} distinct rows are too few for the moments of {k} components"
-        return Decoded(reasons=(reason,), numbers=numbers)
+        few = Note("moments_too_few_rows", {"n": kept.n, "k": k})
+        return Decoded(notes=Notes([few]), numbers=numbers)
     variance, how = (model.known, "known") if model.known else guess_variance(kept, k)
     variance = max(variance, model.floor)
     numbers |= {"first_variance": variance, "first_variance_from": how}
@@ -191,12 +192,13 @@ def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed:
             view = whole_view(problem, block_rows=kept.rows_per_block)
             found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
-        return Decoded(reasons=(f"the moments cannot be used: {error}",), numbers=numbers)
+        unusable = Note("moments_unusable", {"reason": str(error)})
+        return Decoded(notes=Notes([unusable]), numbers=numbers)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
     if not np.isfinite(found.guesses).all():
-        return Decoded(None, found, found.reasons, numbers)
+        return Decoded(None, found, found.notes, numbers)
     mixture = Mixture(_weights(found), _inside(found.guesses, kept), np.full(k, variance))
-    return Decoded(mixture, found, found.reasons, numbers)
+    return Decoded(mixture, found, found.notes, numbers)
 
 
 def _weights(found: Components) -> Floats:
