@@ -157,10 +157,18 @@ def fit_lines(
 def _choose(
     family: LineFamily, rows: DesignRows, most: int, rng: np.random.Generator
 ) -> tuple[Lines, dict[int, float]]:
-    """Return as many lines as minimise BIC, and BIC by the number of lines."""
-    one, local = _one_line(rows), _local(rows)
-    found = choose_k(family, rows, one, most, N_MOVES, rng, EM_ON_SAMPLE, local)
-    return found.searched.state, found.scores
+    """Return as many lines as minimise BIC, and BIC by the number of lines.
+
+    Lines are grown from one on a sample; all rows given may show more of them, or fewer.
+    """
+    some = rows.sample(SEARCH.rows)
+    chosen = choose_k(
+        family, some, _one_line(rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
+    )
+    if some is not rows:
+        lines = chosen.searched.state
+        chosen = choose_k(family, rows, lines, most, 0, rng, EM_ON_SAMPLE, _local(rows))
+    return chosen.searched.state, chosen.scores
 
 
 def _grow(family: LineFamily, rows: DesignRows, k: int, rng: np.random.Generator) -> list[Lines]:
