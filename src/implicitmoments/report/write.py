@@ -10,11 +10,10 @@ from typing import Any
 from implicitmoments.plot.canvas import check_model
 from implicitmoments.plot.row_sample import sample_rows
 from implicitmoments.report.page import render_page
+from implicitmoments.report.verdict import MOST_ROWS
 from implicitmoments.saving.atomic_file import write_whole
 
 __all__ = ["write_report"]
-
-MOST_ROWS = 5_000
 
 
 def write_report(
