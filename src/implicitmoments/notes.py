@@ -103,6 +103,21 @@ SENTENCES: dict[str, str] = {
     "(polynomial {polynomial:.3g})",
     "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
     "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
+    "outliers_dropped": "{n:count row} lie far from all others and were left out of the fit; "
+    "check or remove them",
+    "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
+    "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
+    "alike, or set `variance`",
+    # clustering
+    "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
+    "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "
+    "are {separation:.1f} noise standard deviations apart, the pairwise test errs on "
+    "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
+    "and the expected misclassification rate is {doubt:.1%}; use `SphericalMixture`",
+    "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
+    "along some direction: the cluster holds more than one component, some means are much "
+    "farther apart than others, or the variance is larger than {variance:.3g}; use more "
+    "components, `SphericalMixture`, or another `variance`",
 }
 
 
