@@ -68,8 +68,6 @@ SENTENCES: dict[str, str] = {
     "separately",
     "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
     "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
-    "peak_left": "a peak of {height:.1f} standard errors is left beside the fitted lines, where "
-    "noise alone reaches {usual:.1f}: a line may be missing, or the noise is not Gaussian",
     "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
     "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
     "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
@@ -78,16 +76,10 @@ SENTENCES: dict[str, str] = {
     "the relation is not linear",
     "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
     "one direction)",
-    "wide_cluster": "a cluster has {ratio:.1f} times the noise variance along one direction: it "
-    "may contain more than one",
     "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
-    "expected misclassification rate {rate:percent}",
-    "means_close": "the nearest means are only {separation:.1f} noise standard deviations apart: "
     "expected misclassification rate {rate:percent}",
     "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
     "cluster and {merge:percent} of pairs between clusters",
-    "pairwise_test_unreliable": "the pairwise test is unreliable: it errs on {split:percent} of "
-    "pairs within a cluster and {merge:percent} of pairs between clusters",
     "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
     "chance alone explains (up to {chance:.2g})",
     "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
@@ -101,8 +93,6 @@ SENTENCES: dict[str, str] = {
     "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
     "network_error": "expected squared error of the network on new rows: {network:.3g} "
     "(polynomial {polynomial:.3g})",
-    "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
-    "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
     "outliers_dropped": "{n:count row} lie far from all others and were left out of the fit; "
     "check or remove them",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "

@@ -26,6 +26,13 @@ __all__ = ["DENSITY_AXIS", "MeansSummary", "SphericalMixtureSummary", "numbered_
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 SPHERICAL = 1.3  # times the noise variance, up to which a component is spherical
 FEW_MISCLASSIFIED = 0.1  # expected misclassification rate that supports a fit
+# codes of notes that say the same, or explain it
+AT_NOISE_FLOOR = {"directions_at_noise_floor", "directions_near_noise_floor"}
+MORE_EIGENVALUES = {
+    "more_components_likely",
+    "columns_differ_in_spread",
+    "component_not_spherical",
+}
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 DENSITY_AXIS = "log density under the model (nats)"
 OVERLAP = " Components that overlap here may be separated along other directions."
@@ -134,11 +141,13 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: list[str]) -> list[F
     values, floor = stats["spectra"][0], float(stats["noise_floor"][0])
     weakest, following = float(values[k - 1]), float(values[k]) if len(values) > k else 0.0
     if weakest <= CLEAR * floor:
+        if not AT_NOISE_FLOOR.isdisjoint(codes):
+            return []
         ratio = max(weakest, 0.0) / floor if floor > 0 else 0.0
         return [Fact(False, Note("moments_do_not_resolve", {"k": k, "ratio": ratio}))]
     if following > CLEAR * floor > 0:
-        if "columns_differ_in_spread" in codes or "component_not_spherical" in codes:
-            return []  # they raise eigenvalues too
+        if not MORE_EIGENVALUES.isdisjoint(codes):
+            return []
         return [Fact(False, Note("moments_show_more", {"k": k, "ratio": following / floor}))]
     if stats.get("resolved", k) < k:
         return []
