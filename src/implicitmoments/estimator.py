@@ -18,6 +18,7 @@ from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 
 __all__ = [
+    "LEVEL",
     "Fact",
     "FittedEstimator",
     "Table",
