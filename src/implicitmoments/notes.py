@@ -35,6 +35,33 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
+    # moments
+    "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
+    "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
+    "equal vectors, too many components, or too few rows; try fewer components or more rows",
+    "directions_near_noise_floor": "the last of {k} directions of the moment of order {order} is "
+    "{gap:.2g} times the noise floor (eigenvalue {eigenvalue:.3g}, floor {floor:.3g}, "
+    "{n_rows:count row}): equal vectors, too many components, or too few rows; try fewer "
+    "components or more rows",
+    "more_components_likely": "there are more than {k} components, or the model does not fit: "
+    "the next eigenvalue of the moment of order {order} is {ratio:.1f} times the noise floor; try "
+    "more components",
+    "too_many_components_to_decode": "{k} components are more than the moments can hold "
+    "(dimension {capacities} for r = {r}); use fewer components or more features",
+    "orders_missing": "the data carry no information about one of the orders {orders}",
+    "no_positive_eigenvalue": "the moment of order {order} has no positive eigenvalue: no "
+    "component stands out",
+    "weights_exceed_total": "the weights sum to {total:.3g} instead of {expected:.3g}: the "
+    "vectors are estimated too short, with a bias that both halves of the rows share; use more "
+    "rows",
+    "components_mixed": "components {which} are not powers of one vector: noise, or several "
+    "components in one",
+    "components_blurred": "components {which} have standard errors comparable to the distance to "
+    "their nearest neighbour",
+    "components_faint": "components {which} are below the noise floor",
+    "components_unsigned": "components {which} are known up to sign: the data show even orders "
+    "only",
+    "decompositions_differ": "random starts of the decomposition found different components",
     "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
     # report: measurements that support a fit or speak against it
     "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
