@@ -11,13 +11,7 @@ import numpy as np
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
 from implicitmoments.arrays import Array
-from implicitmoments.estimator import (
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-)
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import (

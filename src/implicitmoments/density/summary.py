@@ -11,15 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Array
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.regression_fit import RegressionDensity
-from implicitmoments.estimator import (
-    FOUND,
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-    notes_of,
-)
+from implicitmoments.estimator import FOUND, Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note
@@ -78,7 +70,7 @@ class DensitySummary(FittedEstimator):
     def _evidence(self) -> list[Fact]:
         if self.n_components == 1:  # a Gaussian, whatever the rows are
             return []
-        noted = "density_far_from_rows" in notes_of(self).codes
+        noted = "density_far_from_rows" in self._codes()
         return self._distance_facts(noted=noted) + self._degree_facts(noted=noted)
 
     def _distance_facts(self, *, noted: bool) -> list[Fact]:

@@ -9,15 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, to_numpy
-from implicitmoments.estimator import (
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    bic_facts,
-    column_names,
-    notes_of,
-)
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
@@ -108,7 +100,7 @@ class SphericalMixtureSummary(MeansSummary):
 
     def _evidence(self) -> list[Fact]:
         stats, k, facts = self.stats_, self._k(), []
-        codes = notes_of(self).codes
+        codes = self._codes()
         if k > 1 and stats.get("start") == "moments":
             # where BIC chose k, the moments may have resolved another number
             if stats.get("spectra") and stats.get("ranks") == [k]:
@@ -120,7 +112,7 @@ class SphericalMixtureSummary(MeansSummary):
             facts.append(Fact(True, Note("components_spherical", {"ratio": max(widths)})))
         if k > 1 and stats.get("doubt", 1.0) <= FEW_MISCLASSIFIED:
             facts.append(Fact(True, Note("few_misclassified", {"rate": stats["doubt"]})))
-        facts += bic_facts(stats.get("sample_bic", {}), k, self.max_components)
+        facts += self._bic_facts(stats.get("sample_bic", {}), self.max_components)
         if stats.get("groups", 1) > 1:
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
         return facts
@@ -136,7 +128,7 @@ class SphericalMixtureSummary(MeansSummary):
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
 
 
-def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: list[str]) -> list[Fact]:
+def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fact]:
     """Compare the k-th eigenvalue of the moment, and the next one, with the noise."""
     values, floor = stats["spectra"][0], float(stats["noise_floor"][0])
     weakest, following = float(values[k - 1]), float(values[k]) if len(values) > k else 0.0

@@ -10,16 +10,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from implicitmoments.arrays import Array, Floats, to_numpy
-from implicitmoments.estimator import (
-    LEVEL,
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    bic_facts,
-    column_names,
-    notes_of,
-)
+from implicitmoments.estimator import LEVEL, Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Lines, RowSample
@@ -111,7 +102,7 @@ class RegressionMixtureSummary(FittedEstimator):
             facts.append(Fact(True, Note("no_peak_left", {"height": height, "usual": usual})))
         if k > 1 and stats.get("n_peaks") == k:
             facts.append(Fact(True, Note("lines_clear_before_em", {"k": k})))
-        return facts + bic_facts(stats.get("bic_by_n_components", {}), k, self.max_components)
+        return facts + self._bic_facts(stats.get("bic_by_n_components", {}), self.max_components)
 
     def _row_evidence(self, rows: RowSample) -> list[Fact]:
         """Test whether labels are as probable as those of the model wherever the inputs are.
@@ -128,7 +119,7 @@ class RegressionMixtureSummary(FittedEstimator):
         values = {"statistic": statistic, "freedom": freedom}
         if chi2.sf(statistic, freedom) >= FALSE_ALARM:
             return [Fact(True, Note("labels_fit_everywhere", values))]
-        if not LINE_MISSING.isdisjoint(notes_of(self).codes):
+        if not LINE_MISSING.isdisjoint(self._codes()):
             return []
         return [Fact(False, Note("labels_depend_on_x", values))]
 
