@@ -23,6 +23,7 @@ __all__ = [
     "Note",
     "Notes",
     "Vocabulary",
+    "format_value",
     "render",
     "warn_of",
 ]
@@ -36,6 +37,103 @@ SENTENCES: dict[str, str] = {
     "`max_iter` or `tol`",
     "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
     "or remove them",
+    # moments
+    "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
+    "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
+    "equal vectors, too many components, or too few rows; try fewer components or more rows",
+    "directions_near_noise_floor": "the last of {k} directions of the moment of order {order} is "
+    "{gap:.2g} times the noise floor (eigenvalue {eigenvalue:.3g}, floor {floor:.3g}, "
+    "{n_rows:count row}): equal vectors, too many components, or too few rows; try fewer "
+    "components or more rows",
+    "more_components_likely": "there are more than {k} components, or the model does not fit: "
+    "the next eigenvalue of the moment of order {order} is {ratio:.1f} times the noise floor; try "
+    "more components",
+    "too_many_components_to_decode": "{k} components are more than the moments can hold "
+    "(dimension {capacities} for r = {r}); use fewer components or more features",
+    "orders_missing": "the data carry no information about one of the orders {orders}",
+    "no_positive_eigenvalue": "the moment of order {order} has no positive eigenvalue: no "
+    "component stands out",
+    "weights_exceed_total": "the weights sum to {total:.3g} instead of {expected:.3g}: the "
+    "vectors are estimated too short, with a bias that both halves of the rows share; use more "
+    "rows",
+    "components_mixed": "components {which} are not powers of one vector: noise, or several "
+    "components in one",
+    "components_blurred": "components {which} have standard errors comparable to the distance to "
+    "their nearest neighbour",
+    "components_faint": "components {which} are below the noise floor",
+    "components_unsigned": "components {which} are known up to sign: the data show even orders "
+    "only",
+    "decompositions_differ": "random starts of the decomposition found different components",
+    "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
+    # report: measurements that support a fit or speak against it
+    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
+    "{other}, is {difference:,.3g} higher",
+    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
+    "{difference:.2g})",
+    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
+    "increase `max_components`",
+    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
+    "all_checks_passed": "all checks passed",
+    "nothing_checked": "no check applies to this fit; look at the pictures",
+    "points_to_check": "{n:count point} to check:",
+    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
+    "(threshold {limit:.2g})",
+    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
+    "above the threshold {limit:.2g}; see the picture of the fit",
+    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
+    "its proposals",
+    "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
+    "{ratio:,.1f} times the noise",
+    "moments_do_not_resolve": "the moments alone do not resolve the {k} components: the weakest "
+    "eigenvalue is {ratio:.1f} times the noise",
+    "moments_show_more": "the moments show more than {k} components, or components that are not "
+    "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
+    "moments_started_em": "EM was initialised from the moments; a k-means++ start gave no higher "
+    "likelihood",
+    "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
+    "along one direction)",
+    "few_misclassified": "expected misclassification rate: {rate:percent}",
+    "groups_fitted_apart": "the rows form {groups} groups so far apart that each was fitted "
+    "separately",
+    "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
+    "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
+    "peak_left": "a peak of {height:.1f} standard errors is left beside the fitted lines, where "
+    "noise alone reaches {usual:.1f}: a line may be missing, or the noise is not Gaussian",
+    "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
+    "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
+    "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
+    "labels_depend_on_x": "the probability of labels, compared with labels drawn from the model, "
+    "depends on x (χ² {statistic:.0f}, {freedom} degrees of freedom): a line may be missing, or "
+    "the relation is not linear",
+    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
+    "one direction)",
+    "wide_cluster": "a cluster has {ratio:.1f} times the noise variance along one direction: it "
+    "may contain more than one",
+    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
+    "expected misclassification rate {rate:percent}",
+    "means_close": "the nearest means are only {separation:.1f} noise standard deviations apart: "
+    "expected misclassification rate {rate:percent}",
+    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
+    "cluster and {merge:percent} of pairs between clusters",
+    "pairwise_test_unreliable": "the pairwise test is unreliable: it errs on {split:percent} of "
+    "pairs within a cluster and {merge:percent} of pairs between clusters",
+    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
+    "chance alone explains (up to {chance:.2g})",
+    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
+    "below `epsilon={epsilon:g}`",
+    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
+    "chance alone gives up to {chance:.2g}",
+    "truncation_small": "degrees above {degree} contribute at most {bound:percent} in total "
+    "variation",
+    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
+    "that was tried; increase `max_degree`",
+    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
+    "network_error": "expected squared error of the network on new rows: {network:.3g} "
+    "(polynomial {polynomial:.3g})",
+    "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
+    "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
+    "outliers_dropped": "{n:count row} lie far from all others and were left out of the fit; "
+    "check or remove them",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
@@ -108,11 +206,24 @@ class _Formatter(string.Formatter):
         if format_spec.startswith("count "):
             noun = format_spec.removeprefix("count ")
             return f"{value:,} {noun if value == 1 else noun + 's'}"
+        if format_spec == "percent":
+            return "under 0.01%" if 0 < value < 1e-4 else f"{value:.2%}"
         if isinstance(value, list | tuple):
             shown = [self.format_field(entry, format_spec) for entry in value[:LISTED]]
             more = f", … ({len(value)} in all)" if len(value) > LISTED else ""
             return ", ".join(shown) + more
         return str(super().format_field(value, format_spec))
+
+
+def format_value(value: Any, format_spec: str) -> str:
+    """Format one value as a field of a template does.
+
+    Examples
+    --------
+    >>> format_value(0.0213, "percent"), format_value(1, "count row")
+    ('2.13%', '1 row')
+    """
+    return _Formatter().format_field(value, format_spec)
 
 
 def render(template: str, values: Mapping[str, Any], words: Vocabulary = PYTHON) -> str:

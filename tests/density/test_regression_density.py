@@ -233,7 +233,7 @@ def test_columns_that_are_constant_or_collinear_are_refused(spoil):
         X[:, 1] = 3.0
     else:
         X = np.column_stack([X, X[:, 0]])
-    with refuses("collinear_columns"):
+    with refuses("columns_collinear"):
         model_of().fit(X, y)
 
 

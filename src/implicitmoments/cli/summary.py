@@ -34,7 +34,7 @@ FOUND = (
     *("log_likelihood_", "converged_", "n_iter_"),
 )
 # told by the score, or in the table of components
-ELSEWHERE = ("weights", "components", "mean log-likelihood", "log-likelihood")
+ELSEWHERE = ("weights", "components", "mean log-likelihood per row")
 UNLIKE = re.compile("(divide each by its spread before the fit|scale the columns alike)")
 SCALE = " (--scale divides columns by their standard deviations)"
 SCALED = " (these columns were divided by their standard deviations in the file)"

@@ -34,7 +34,7 @@ from implicitmoments.clustering.pairwise_test import (
     random_differences,
     same_matrix,
 )
-from implicitmoments.estimator import FittedSummary
+from implicitmoments.clustering.summary import ClustererSummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.spectra import account_of_span, second_moment_floor
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
@@ -62,7 +62,11 @@ WIDE = 1.5  # variance in a cluster over that of the noise: it holds two compone
 
 
 class SphericalMixtureClusterer(
-    FittedSummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    ClustererSummary,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     r"""Clusters of a spherical Gaussian mixture, by a test of pairs of rows.
 

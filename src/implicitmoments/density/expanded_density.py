@@ -24,7 +24,7 @@ from implicitmoments.density.degree import (
     least_degree,
 )
 from implicitmoments.density.hermite_expansion import Expansion
-from implicitmoments.estimator import FittedSummary
+from implicitmoments.density.summary import DensitySummary
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.rows import RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
@@ -70,21 +70,17 @@ class RatioModel:
     stats: dict[str, Any] = field(default_factory=dict)
 
 
-class ExpandedDensity(FittedSummary, DensityMixin, BaseEstimator):
+class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
     """
 
-    n_components: int
     degree: int | str
-    epsilon: float
-    max_degree: int
     clip: float | str
     floor: float
     method: str
     n_draws: int
-    max_proposals: int
     random_state: RandomState
 
     @abstractmethod

@@ -35,7 +35,6 @@ from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.budget import DEFAULT_BUDGET
-from implicitmoments.rows.view_source import source_of
 
 __all__ = [
     "Constant",
@@ -226,7 +225,7 @@ def expand(
     if span.p == 0 or degree < 2:  # centred rows have no first order
         return Constant(degree)
     if method == "paper":
-        problem = HermiteProblem(source_of(rows.mapped(span.center, span.basis.T / span.sigma)))
+        problem = HermiteProblem(rows.mapped(span.center, span.basis.T / span.sigma))
         runs = (
             implicit_moments(problem, n_components=k, order=t, method="paper", random_state=seed)
             for t in range(2, degree + 1)
@@ -237,7 +236,7 @@ def expand(
 
 def _expand_jointly(rows: Rows, span: SphericalSpan, k: int, n: int) -> JointExpansion:
     """Find subspaces of powers of (h, μ_i), and the moment of order n on the last of them."""
-    problem = SphericalMixtureProblem(source_of(rows), variance=span.variance, center=span.center)
+    problem = SphericalMixtureProblem(rows, variance=span.variance, center=span.center)
     whole = whole_view(problem)
     like = whole.frame.basis  # in the library and on the device of the rows
     scale = math.sqrt(n + span.squared_radius)  # the length of the hidden vectors

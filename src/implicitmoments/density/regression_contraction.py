@@ -37,7 +37,6 @@ from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
 from implicitmoments.moments.result import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.rows import Rows
-from implicitmoments.rows.view_source import source_of
 
 __all__ = [
     "ContractedExpansion",
@@ -238,4 +237,4 @@ def expand_paper(
 
 def _problem(rows: Rows, basis: Floats, weights: str) -> RegressionMixtureProblem:
     """Return the rows on the span of the regressors."""
-    return RegressionMixtureProblem(source_of(rows.mapped(linear=basis.T)), None, weights=weights)
+    return RegressionMixtureProblem(rows.mapped(linear=basis.T), None, weights=weights)

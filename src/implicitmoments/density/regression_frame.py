@@ -173,7 +173,8 @@ def find_frame(
     moments = mean_and_covariance(rows, labelled=True)
     mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
     if whiten:
-        found = Whitening.from_moments(moments.mean[:d], moments.covariance[:d, :d])
+        points = replace(moments, mean=moments.mean[:d], covariance=moments.covariance[:d, :d])
+        found = Whitening.from_moments(points)
         mean, whitener, root = found.mean, found.inverse_root, found.root
     # the least-squares line in x'
     second = moments.second_moment if centred else moments.covariance

@@ -20,6 +20,7 @@ from implicitmoments.density.regression_frame import (
     find_frame,
     intercepts_differ,
 )
+from implicitmoments.density.summary import RegressionDensitySummary
 from implicitmoments.moments.spectra import account_of_span
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import Progress, RandomState, Rows, Source, Whitening
@@ -37,7 +38,7 @@ LOOSE = 5.0  # the tail bound is for components of one length; mixtures have abo
 SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
 
 
-class RegressionMixtureDensity(ExpandedDensity):
+class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
@@ -289,8 +290,8 @@ class RegressionMixtureDensity(ExpandedDensity):
 
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
-        whitening = Whitening.of(rows.source, reduce=True)
-        measured = measure_gaussianity(rows.source, whitening)
+        whitening = Whitening.of(rows, reduce=True)
+        measured = measure_gaussianity(rows, whitening)
         reason = measured.words(getattr(self, "feature_names_in_", None))
         notes = Notes()
         if reason is not None:

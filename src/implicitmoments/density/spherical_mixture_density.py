@@ -13,6 +13,7 @@ from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.degree import mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import expand
+from implicitmoments.density.summary import SphericalDensitySummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.spectra import account_of_span, second_moment_floor
 from implicitmoments.notes import Note, Notes
@@ -27,7 +28,7 @@ HIGHEST_DEGREE = 40
 METHODS = ("closed_form", "paper")
 
 
-class SphericalMixtureDensity(ExpandedDensity):
+class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few

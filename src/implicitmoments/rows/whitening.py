@@ -8,9 +8,9 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.notes import InputError
-from implicitmoments.rows.covariance import mean_and_covariance
+from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
 from implicitmoments.rows.fold import Block
-from implicitmoments.rows.sources import CountedSource, Source
+from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
 
 __all__ = ["Whitening"]
@@ -48,52 +48,59 @@ class Whitening:
 
     @classmethod
     def of(
-        cls, source: Source, sample_weight: Array | None = None, *, reduce: bool = False
+        cls, rows: Rows | Source, sample_weight: Array | None = None, *, reduce: bool = False
     ) -> Whitening:
-        """Estimate mean and covariance in one pass over the rows of a source.
-
-        Sums are taken about the first row, so that points far from the origin lose no digits.
+        """Estimate mean and covariance in one pass.
 
         Parameters
         ----------
-        source : Source
+        rows : Rows or Source
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts; rows of weight 0 are not looked at.
+            Multiplies the weights of the rows.
         reduce : bool
-            Leave directions out in which the points do not vary, rather than refuse them.
+            Leave out directions in which the points do not vary, rather than refuse them.
+
+        Returns
+        -------
+        Whitening
         """
-        n = source.n_rows
-        if n is None or n < 2:
-            raise InputError(
-                "too_few_rows", "whitening needs at least 2 rows, got {n}", n=n or 0, least=2
-            )
+        rows = Rows.of(rows)
         if sample_weight is not None:
-            source = CountedSource(source, sample_weight)
-        found = mean_and_covariance(Rows.of(source))
-        return cls.from_moments(found.mean, found.covariance, reduce=reduce)
+            rows = rows.weighted(sample_weight)
+        if rows.kept < 2:
+            raise InputError(
+                "whitening_needs_two_rows",
+                "whitening needs two rows or more, and {n} are given",
+                n=rows.kept,
+            )
+        return cls.from_moments(mean_and_covariance(rows), reduce=reduce)
 
     @classmethod
-    def from_moments(cls, mean: Floats, covariance: Floats, *, reduce: bool = False) -> Whitening:
-        """Return the map for a mean (d,) and a covariance (d, d)."""
-        values, vectors = np.linalg.eigh(covariance)
+    def from_moments(cls, moments: SecondMoments, *, reduce: bool = False) -> Whitening:
+        """Take mean and covariance as they were estimated; see :meth:`of`."""
+        values, vectors = np.linalg.eigh(moments.covariance)
         varying = values > SMALLEST_VARIANCE * values[-1]
         if reduce and varying.any() and not varying.all():
             V, spread = vectors[:, varying], np.sqrt(values[varying])
-            return cls(mean, (V * spread) @ V.T, V / spread)
+            return cls(moments.mean, (V * spread) @ V.T, V / spread)
         if not varying.all():
             raise InputError(
-                "collinear_columns",
-                "the columns of X are collinear or constant (around column {column}), so their "
-                "covariance cannot be inverted; drop that column, or reduce by PCA first",
+                "columns_collinear",
+                "the features are collinear or constant (around column {column}), so their "
+                "covariance cannot be inverted; drop that column or reduce by PCA first",
                 column=int(np.argmax(np.abs(vectors[:, 0]))),
             )
         root = (vectors * np.sqrt(values)) @ vectors.T
-        return cls(mean, root, (vectors / np.sqrt(values)) @ vectors.T)
+        return cls(moments.mean, root, (vectors / np.sqrt(values)) @ vectors.T)
 
     @property
     def n_features(self) -> int:
         """Coordinates of a standardised point."""
         return int(self.inverse_root.shape[1])
+
+    def map(self, rows: Rows) -> Rows:
+        """Return the rows with their points standardised."""
+        return rows.mapped(self.mean, self.inverse_root)
 
     def apply(self, block: Block) -> Block:
         """Standardise the points of a block."""
