@@ -12,9 +12,8 @@ from implicitmoments.arrays import namespace_of
 from implicitmoments.estimator import FittedEstimator, as_floats, counted, fit_columns
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
-from implicitmoments.rows import Rows
+from implicitmoments.rows import Rows, draw_numbers
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.view import draw_numbers
 from implicitmoments.validation import check_whole
 
 __all__ = ["count_note", "frozen_copy", "sample_rows", "target_name"]
@@ -46,14 +45,12 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         raise InputError(
             "labels_missing", "{name} has labels; give the picture `y` too", name=name
         )
-    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (source, _):
-        rows = Rows.of(source)
-        block = rows.pick(draw_numbers(rows.n, max_rows, 0), what="rows of a picture")
+    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (given, _):
+        rows = Rows.of(given)
+        n, block = rows.n, rows.sample(max_rows, 0).block
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     names = getattr(model, "feature_names_in_", None)
-    return RowSample(
-        block["x"], as_floats(block["x"]), labels, rows.n, names, target_name(model, y)
-    )
+    return RowSample(block["x"], as_floats(block["x"]), labels, n, names, target_name(model, y))
 
 
 def _subsample(rows: RowSample, most: int) -> RowSample:
