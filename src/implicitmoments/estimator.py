@@ -181,6 +181,8 @@ class FittedEstimator:
         other = min(others, key=others.__getitem__)
         values = {"k": k, "other": other, "difference": others[other]}
         if k == max(scores) == most:
+            if "stopped_at_max_components" in self._codes():
+                return []
             return [Fact(False, Note("bic_at_limit", values))]
         if others[other] < SMALL_BIC:
             return [Fact(False, Note("bic_close", values))]

@@ -19,7 +19,11 @@ CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 SPHERICAL = 1.3  # times the noise variance, up to which a component is spherical
 FEW_MISCLASSIFIED = 0.1  # expected misclassification rate that supports a fit
 # codes of notes that say the same, or explain it
-AT_NOISE_FLOOR = {"directions_at_noise_floor", "directions_near_noise_floor"}
+AT_NOISE_FLOOR = {
+    "directions_at_noise_floor",
+    "directions_near_noise_floor",
+    "components_unresolved",
+}
 MORE_EIGENVALUES = {
     "more_components_likely",
     "columns_differ_in_spread",
