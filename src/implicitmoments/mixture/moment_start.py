@@ -98,7 +98,7 @@ def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed:
     try:
         # rows of rank zero and the like divide by nothing; what comes of it is not finite
         with np.errstate(all="ignore"):
-            view = whole_view(problem, block_rows=kept.block_rows)
+            view = whole_view(problem, rows_per_block=kept.block_rows)
             found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as reason:
         return Reading(None, None, (f"the moments cannot be used: {reason}",), numbers)
