@@ -10,7 +10,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.density.clipped_density import ClippedDensity
-from implicitmoments.density.regression_fit import RegressionDensity
+from implicitmoments.density.regression_density import RegressionDensity
 from implicitmoments.estimator import (
     FOUND,
     Fact,
@@ -38,6 +38,7 @@ MEASURED_ROWS = 262_144  # rows at which the distance is measured, at most
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture
 FEWEST_DRAWN = 200
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+FAR_CODES = frozenset({"density_far_from_rows", "regression_density_far_from_rows"})
 ASSUMED_NOISE = "noise assumed by the expansion"
 PARAMETERS = {
     "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
@@ -78,7 +79,7 @@ class DensitySummary(FittedEstimator):
     def _evidence(self) -> list[Fact]:
         if self.n_components == 1:  # a Gaussian, whatever the rows are
             return []
-        noted = "density_far_from_rows" in notes_of(self).codes
+        noted = not FAR_CODES.isdisjoint(notes_of(self).codes)
         return self._distance_facts(noted=noted) + self._degree_facts(noted=noted)
 
     def _distance_facts(self, *, noted: bool) -> list[Fact]:

@@ -28,8 +28,8 @@ from implicitmoments.density.regression_contraction import (
     ContractedExpansion,
     PaperExpansion,
 )
+from implicitmoments.density.regression_density import RegressionDensity
 from implicitmoments.density.regression_expansion import GradedExpansion, LabelConstant
-from implicitmoments.density.regression_fit import RegressionDensity
 from implicitmoments.density.regression_frame import RegressionFrame
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.mixture.held_rows import Sample
