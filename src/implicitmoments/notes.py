@@ -37,6 +37,16 @@ SENTENCES: dict[str, str] = {
     "`max_iter` or `tol`",
     "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
     "or remove them",
+    # regression
+    "constant_labels": "y is constant, so all lines coincide",
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}. The likelihood does "
+    "not assume Gaussian inputs, but the initialisation does: compare `lower_bound_` for several "
+    "values of `random_state`",
+    "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
+    "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
+    "not linear in x, or the noise depends on x; try more components",
+    "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
+    "at most {noise_maximum:.1f}: a line may be missing; try more components",
     # moments
     "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
     "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
