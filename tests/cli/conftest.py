@@ -1,5 +1,8 @@
 """Files of rows and of fitted models that the commands are tried on."""
 
+import signal
+import sys
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -50,6 +53,32 @@ def models(data):
         assert result.exit_code == 0, result.stderr
         assert f"wrote {paths[word]}" in result.stdout
     return paths
+
+
+# Starts a command with the dispositions of signals that a terminal gives: a runner of tests may
+# itself have been started with some of them ignored, as by nohup or in the background of a shell.
+TERMINAL = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="session")
+def from_terminal():
+    """What goes before a command, for it to be started as from a terminal."""
+    return [sys.executable, "-c", TERMINAL]
+
+
+@pytest.fixture
+def as_from_a_terminal():
+    """Handle signals in this process as Python does when it is started from a terminal."""
+    given = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in given.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def call(*arguments, **how):
