@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
+from implicitmoments.registry import ESTIMATORS, class_names, estimator_class
 
 __all__ = [
     "ESTIMATORS",
@@ -33,16 +33,6 @@ __all__ = [
     "notes_of",
     "sentences_of",
 ]
-
-# The word of the command line, and where the class is.
-ESTIMATORS: dict[str, str] = {
-    "mixture": "implicitmoments.mixture:SphericalMixture",
-    "density": "implicitmoments.density:SphericalMixtureDensity",
-    "clusters": "implicitmoments.clustering:SphericalMixtureClusterer",
-    "regressions": "implicitmoments.regression:RegressionMixture",
-    "regression-density": "implicitmoments.density:RegressionMixtureDensity",
-    "activations": "implicitmoments.activation:ActivationSumRegressor",
-}
 
 LEVEL = "mean log-likelihood per row"
 # fitted attributes and statistics that have one name in all estimators
@@ -242,39 +232,6 @@ class FittedEstimator:
         ]
         caption = f"Fitted {escape(type(self).__name__)}"
         return TABLE.format(caption=caption, rows="".join(rows))
-
-
-def class_names() -> dict[str, str]:
-    """Return the class names of all estimators by kind, without importing them."""
-    return {kind: place.split(":")[1] for kind, place in ESTIMATORS.items()}
-
-
-def estimator_class(name: str) -> type[Any]:
-    """Return an estimator by its kind or the name of its class.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    class
-        Imported when it is asked for.
-
-    Raises
-    ------
-    KeyError
-        If there is none.
-
-    Examples
-    --------
-    >>> estimator_class("mixture") is estimator_class("SphericalMixture")
-    True
-    """
-    kinds = {own: kind for kind, own in class_names().items()}
-    module, own = ESTIMATORS[kinds.get(name, name)].split(":")
-    found: type[Any] = getattr(import_module(module), own)
-    return found
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:
