@@ -183,7 +183,7 @@ class FittedEstimator:
         """Say whether rows had weights in the fit, as far as the model knows."""
         used = float(self.stats_.get("rows_used", 1))
         return bool(
-            "weight" in getattr(self, "columns_", {})
+            "weight" in getattr(self, "columns_in_", {})
             or not np.isclose(float(self.stats_.get("rows_counted", used)), used, rtol=1e-9)
         )
 

@@ -98,6 +98,21 @@ SENTENCES: dict[str, str] = {
     "(polynomial {polynomial:.3g})",
     "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
     "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
+    # command line
+    "few_rows_per_component": "-k {k:,} leaves {n:.1f} rows per component, too few for a reliable "
+    "fit; try a smaller -k",
+    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and looks "
+    "like a row number; leave it out with {option}",
+    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
+    "with {option}",
+    "columns_by_position": "--columns has other names than the model and is matched by position: "
+    "{pairs}",
+    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
+    "no_browser": "there is no browser; open {path} in one yourself",
+    "scale_columns": "--scale divides columns by their standard deviations",
+    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
+    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
+    "them for the columns of the file, to which scores refer as well",
 }
 
 

@@ -219,7 +219,7 @@ def test_labels_have_their_name(fitted, name):
     model, X, y = fitted[name]
     named = pd.Series(y, name="cost in $")
     told = copy.copy(model)
-    told.columns_ = {"target": "cost in $"}
+    told.columns_in_ = {"target": "cost in $"}
     shown = []
     for given, labels in ((model, named), (told, y)):
         drawn = [f(given, X, labels, ax=new_axes()) for f in (im.plot.components, im.plot.fit)]
@@ -229,7 +229,7 @@ def test_labels_have_their_name(fitted, name):
         drawn[0].figure.canvas.draw()
     assert all(r"cost in \$" in words for words in shown)
     assert target_of(model, named.to_frame()) == "cost in $"
-    told.columns_ = {"target": "3"}
+    told.columns_in_ = {"target": "3"}
     assert target_of(told) == "column 3"
     assert target_of(model) == "y"
 

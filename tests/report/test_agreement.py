@@ -122,7 +122,7 @@ def test_where_nothing_is_compared(fitted):
         assert told(copy.copy(model), X, y) == []
     model, X, _ = fitted["SphericalMixture"]
     weighted = copy.copy(model)
-    weighted.columns_ = {"weight": "count"}
+    weighted.columns_in_ = {"weight": "count"}
     assert told(weighted, X) == []
     for name in ("SphericalMixtureDensity", "RegressionMixture", "RegressionMixtureDensity"):
         _, X, y = fitted[name]

@@ -52,7 +52,7 @@ class ActivationSumSummary(FittedEstimator):
         "whitening_": Whitening | None,
         "_hypothesis": FittedPolynomial | Network,
     }
-    slopes = ("directions_", "direction_errors_")
+    slopes = ("directions_",)
     density_of_labels = True
     score_name = "R²"
     captions: ClassVar[Mapping[str, str]] = {

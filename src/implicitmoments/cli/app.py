@@ -132,9 +132,7 @@ def fit(  # noqa: PLR0913 (options, each described)
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")] = 0,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any other parameter; may be repeated."
-        ),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; may be repeated."),
     ] = None,
     checkpoint: Annotated[
         Path | None,

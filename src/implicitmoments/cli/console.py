@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from implicitmoments.cli.errors import bad_input
 from implicitmoments.cli.signals import Stopped, stopping
 from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.notes import CodedError, InputError, Note
@@ -106,12 +107,7 @@ class CommandGroup(TyperGroup):
 
 def kind_missing(word: str) -> InputError:
     """Return the error for a file in the place of the kind of a model."""
-    return InputError(
-        "kind_missing",
-        "{word} is not a KIND; did you forget mixture? The kinds are {kinds}",
-        word=word,
-        kinds=", ".join(class_names()),
-    )
+    return bad_input("kind_missing", word=word, kinds=", ".join(class_names()))
 
 
 def _end_usage(reason: Any) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from implicitmoments.notes import InputError
+from implicitmoments.cli.errors import bad_input
 
 __all__ = [
     "AsJson",
@@ -131,12 +131,7 @@ class Columns:
 def _names(text: str, option: str) -> tuple[str, ...]:
     names = next(csv.reader([text], skipinitialspace=True), [])
     if not names:
-        raise InputError(
-            "no_names",
-            "{option} takes names separated by commas, got {text!r}",
-            option=option,
-            text=text,
-        )
+        raise bad_input("no_names", option=option, text=text)
     return tuple(names)
 
 
@@ -160,38 +155,16 @@ def check_output(
         instead = (
             "omit -o for standard output" if kinds == TABLE_KINDS else f"give {option} a file"
         )
-        raise InputError(
-            "output_not_a_file", "{path} is not a plain file; {instead}", path=path, instead=instead
-        )
+        raise bad_input("output_not_a_file", path=path, instead=instead)
     target = Path(os.path.realpath(path))
     if kinds and target.suffix.lower() not in kinds:
-        raise InputError(
-            "output_kind",
-            "{path} has the suffix {suffix!r}, expected one of {kinds}",
-            path=path,
-            suffix=target.suffix,
-            kinds=", ".join(kinds),
-        )
+        raise bad_input("output_kind", path=path, suffix=target.suffix, kinds=", ".join(kinds))
     if target.is_dir():
-        raise InputError(
-            "output_is_folder", "{path} is a folder, expected a file to write to", path=path
-        )
+        raise bad_input("output_is_folder", path=path)
     if not target.parent.is_dir():
-        raise InputError(
-            "output_without_folder",
-            "{path} cannot be written: there is no folder {folder}",
-            path=path,
-            folder=target.parent,
-        )
+        raise bad_input("output_without_folder", path=path, folder=target.parent)
     places = (target.parent, *([target] if target.exists() else []))
     if not all(os.access(place, os.W_OK) for place in places):
-        raise InputError(
-            "output_not_permitted", "{path} cannot be written: permission denied", path=path
-        )
+        raise bad_input("output_not_permitted", path=path)
     if any(str(each) != "-" and Path(os.path.realpath(each)) == target for each in read):
-        raise InputError(
-            "output_is_input",
-            "{path} is an input file; give {option} another name",
-            path=path,
-            option=option,
-        )
+        raise bad_input("output_is_input", path=path, option=option)

@@ -115,7 +115,7 @@ def target_of(model: Any, y: Any = None) -> str:
     name = getattr(y, "name", None) if columns is None else columns[0]
     if isinstance(name, str) and name:
         return name
-    kept = getattr(model, "columns_", {}).get("target", "y")
+    kept = getattr(model, "columns_in_", {}).get("target", "y")
     return f"column {kept}" if kept.isdecimal() else str(kept)
 
 

@@ -63,7 +63,7 @@ def _weighted(model: Any) -> bool:
     if isinstance(model, RegressionMixture):
         return not math.isclose(model._standard.mass, stats["n_rows"])
     counted = stats.get("rows_counted", 1), stats.get("rows_used", 1)
-    return "weight" in getattr(model, "columns_", {}) or not math.isclose(*counted)
+    return "weight" in getattr(model, "columns_in_", {}) or not math.isclose(*counted)
 
 
 def _exact(model: Any, some: Some) -> bool:
