@@ -8,6 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from implicitmoments.cli.app import app
+from implicitmoments.cli.vocabulary import COMMAND_LINE
+from implicitmoments.notes import CodedError, Note
 
 MEANS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 2.0], [0.0, 7.0, -3.0]])
 
@@ -51,7 +53,7 @@ def models(data):
         paths[word] = folder / f"{word}.im"
         result = call("fit", word, *arguments, "-o", paths[word])
         assert result.exit_code == 0, result.stderr
-        assert f"wrote {paths[word]}" in result.stdout
+        assert str(paths[word]) in result.stdout
     return paths
 
 
@@ -93,15 +95,33 @@ def _call():
 
 @pytest.fixture
 def refused(call):
-    """Run a command that must end with one line on standard error; return the line."""
+    """Run a command that must end with one line on standard error; return its error.
 
-    def run(*arguments, code=2, **how):
-        result = call(*arguments, **how)
-        assert result.exit_code == code, (result.output, result.exception)
+    The code is that of a CodedError, or the class of an error of usage.
+    """
+
+    def run(code, *arguments, status=2, piped=None, **values):
+        result = call(*arguments, input=piped)
+        assert result.exit_code == status, (result.output, result.exception)
         lines = result.stderr.splitlines()
         assert len(lines) == 1, result.stderr
         assert lines[0].startswith("implicitmoments: error: ")
-        assert "Traceback" not in result.output
-        return lines[0].removeprefix("implicitmoments: error: ")
+        error = result.exception.__cause__
+        if isinstance(error, CodedError):
+            assert lines[0].endswith(" ".join(error.sentence(COMMAND_LINE).split()))
+        assert getattr(error, "code", type(error).__name__) == code, repr(error)
+        assert {name: error.values.get(name) for name in values} == values
+        return error
 
     return run
+
+
+@pytest.fixture(scope="session")
+def noted():
+    """What standard error holds for notes, given as pairs of code and values."""
+
+    def lines(*notes):
+        sentences = [Note(code, values).sentence(COMMAND_LINE) for code, values in notes]
+        return "".join(f"implicitmoments: note: {sentence}\n" for sentence in sentences)
+
+    return lines

@@ -125,7 +125,9 @@ def _types(hint: Any) -> set[Any]:
         return {int, float, bool, str, types.NoneType}
     if typing.get_origin(hint) is typing.Literal:
         return set(map(type, typing.get_args(hint)))
-    return set().union(*map(_types, typing.get_args(hint))) or {hint}
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return set().union(*map(_types, typing.get_args(hint)))
+    return {hint}
 
 
 def _option(name: str) -> str:

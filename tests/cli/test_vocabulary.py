@@ -1,0 +1,67 @@
+"""Sentences of the library name options of the command line."""
+
+import numpy as np
+import pytest
+
+from implicitmoments.cli.vocabulary import COMMAND_LINE
+from implicitmoments.notes import InputError
+from implicitmoments.registry import class_names, estimator_class
+
+
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        ("n_components=3", "-k 3"),
+        ("n_components", "-k"),
+        ("random_state", "--seed"),
+        ("degree='cv'", "--degree cv"),
+        ("degree=4, method='paper'", "--degree 4 --set method=paper"),
+        ("max_iter=7", "--set max_iter=7"),
+        ("max_iter", "--set max_iter=…"),
+        ("tol=1e-06", "--set tol=1e-06"),
+        ("refine=True", "--set refine=true"),
+        ("variance=None", "--set variance=none"),
+        ("variance=...", "--set variance=…"),
+        ("columns=['a', 'b c', 'd, e']", '--columns a,b c,"d, e"'),
+        ("columns=[0, 2]", "--columns 0,2"),
+        ("columns=...", "--columns …"),
+        ("y='price'", "--target price"),
+        ("y", "--target"),
+        ("sample_weight", "--weight"),
+        ("drop_missing=True", "--drop-missing"),
+        ("lower_bound_", "the mean log-likelihood"),
+        ("means_", "means"),
+        ("SphericalMixture", "mixture"),
+        ("RegressionMixtureDensity", "regression-density"),
+        # what is neither a parameter nor a class stays
+        ("X", "X"),
+        ("--keep", "--keep"),
+        ("open_file(path)", "open_file(path)"),
+        ("SphericalMixtureProblem", "SphericalMixtureProblem"),
+        ("not an expression", "not an expression"),
+        ("", ""),
+    ],
+)
+def test_options_stand_for_parameters(python, typed):
+    assert COMMAND_LINE.expression(python) == typed
+
+
+def test_every_parameter_has_an_option():
+    for kind in class_names():
+        for name in estimator_class(kind)().get_params():
+            option = COMMAND_LINE.expression(f"{name}=1")
+            assert option.startswith(("-k", "--"))
+
+
+def test_errors_are_printed_with_options():
+    error = InputError("out_of_range", "`{name}={k}` is too large", name="n_components", k=7)
+    assert "-k 7" in error.sentence(COMMAND_LINE)
+
+
+def test_notes_of_a_fit_advise_to_scale_columns(call, data, tmp_path):
+    X = np.load(data / "rows.npy") * [1.0, 1.0, 12.0]
+    np.save(tmp_path / "wide.npy", X)
+    how = ("fit", "mixture", tmp_path / "wide.npy", "-k", "3", "-o", tmp_path / "m.im")
+    assert "--scale" in call(*how).stdout
+    assert "--scale" in call("describe", tmp_path / "m.im").stdout
+    assert "--scale" not in call(*how, "--scale").stdout
