@@ -1,7 +1,7 @@
 """What the report, the pictures, model files and the command line ask of an estimator.
 
 Each model answers in its own folder, in ``summary.py``. A new estimator brings a summary and one
-line of ``ESTIMATORS``; nothing else has to know of it.
+line of ``registry.py``; nothing else has to know of it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ import numpy as np
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
-from implicitmoments.registry import ESTIMATORS, class_names, estimator_class
 
 __all__ = [
-    "ESTIMATORS",
     "Fact",
     "FittedEstimator",
     "Table",
     "as_floats",
     "bic_facts",
-    "class_names",
     "column_names",
     "counted",
-    "estimator_class",
     "findings_of",
+    "fit_columns",
     "notes_of",
     "sentences_of",
 ]
@@ -183,7 +180,7 @@ class FittedEstimator:
         """Say whether rows had weights in the fit, as far as the model knows."""
         used = float(self.stats_.get("rows_used", 1))
         return bool(
-            "weight" in getattr(self, "columns_in_", {})
+            "weight" in fit_columns(self)
             or not np.isclose(float(self.stats_.get("rows_counted", used)), used, rtol=1e-9)
         )
 
@@ -261,6 +258,12 @@ def sentences_of(model: Any, words: Vocabulary = PYTHON) -> list[str]:
 def findings_of(model: Any) -> dict[str, str]:
     """Return what a fit found, by name, in few digits."""
     return {name: _shown(value) for name, value in model._findings().items()}
+
+
+def fit_columns(model: Any) -> Mapping[str, Any]:
+    """Return the columns of a file that a model was fitted to, by role."""
+    columns: Mapping[str, Any] = getattr(model, "columns_in_", getattr(model, "columns_", {}))
+    return columns
 
 
 def as_floats(array: Any) -> Floats:
