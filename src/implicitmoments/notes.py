@@ -130,21 +130,6 @@ SENTENCES: dict[str, str] = {
     "(polynomial {polynomial:.3g})",
     "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
     "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
-    # command line
-    "few_rows_per_component": "-k {k:,} leaves {n:.1f} rows per component, too few for a reliable "
-    "fit; try a smaller -k",
-    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and looks "
-    "like a row number; leave it out with {option}",
-    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
-    "with {option}",
-    "columns_by_position": "--columns has other names than the model and is matched by position: "
-    "{pairs}",
-    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
-    "no_browser": "there is no browser; open {path} in one yourself",
-    "scale_columns": "--scale divides columns by their standard deviations",
-    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
-    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
-    "them for the columns of the file, to which scores refer as well",
     "outliers_dropped": "{n:count row} lie far from all others and were left out of the fit; "
     "check or remove them",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
@@ -160,6 +145,21 @@ SENTENCES: dict[str, str] = {
     "along some direction: the cluster holds more than one component, some means are much "
     "farther apart than others, or the variance is larger than {variance:.3g}; use more "
     "components, `SphericalMixture`, or another `variance`",
+    # command line
+    "few_rows_per_component": "-k {k:,} leaves {n:.1f} rows per component, too few for a reliable "
+    "fit; try a smaller -k",
+    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and looks "
+    "like a row number; leave it out with {option}",
+    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
+    "with {option}",
+    "columns_by_position": "--columns has other names than the model and is matched by position: "
+    "{pairs}",
+    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
+    "no_browser": "there is no browser; open {path} in one yourself",
+    "scale_columns": "--scale divides columns by their standard deviations",
+    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
+    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
+    "them for the columns of the file, to which scores refer as well",
 }
 
 

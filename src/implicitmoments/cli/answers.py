@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,12 @@ import numpy as np
 from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.console import naming, print_line, show_progress
 from implicitmoments.cli.errors import MissingError, bad_input
-from implicitmoments.cli.model_columns import ModelColumns, ModelRows, load_model, open_for_model
+from implicitmoments.cli.model_columns import ModelColumns, load_model, open_for_model
 from implicitmoments.cli.options import PAGE_KINDS, TABLE_KINDS, Columns, check_output
 from implicitmoments.cli.output_table import Piece, open_output
 from implicitmoments.cli.summary import print_document
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, RowDraws
+from implicitmoments.rows import Block
 
 __all__ = ["predict_file", "report_file", "sample_file", "score_file"]
 
@@ -211,21 +211,15 @@ def _write_answers(
         show_progress(quiet or output is None) as progress,
         open_for_model(model, file, columns, labelled=labelled, quiet=quiet) as (source, carried),
     ):
-        n_rows, done = source.n_rows, 0
+        n_rows = source.n_rows
         with open_output(output, n_rows, as_json=as_json) as sink:
-            for block in _blocks(source):
-                n = len(block["x"])
-                sink.write(_beside({} if carried is None else carried.take(n), answer(block)))
-                done += n
+            for start in range(0, n_rows, READ_ROWS):
+                numbers = np.arange(start, min(start + READ_ROWS, n_rows))
+                beside = {} if carried is None else carried.take(len(numbers))
+                sink.write(_beside(beside, answer(source.pick(numbers))))
                 if progress is not None:
-                    progress("predicting", done, n_rows)
+                    progress("predicting", start + len(numbers), n_rows)
     _print_output(output, n_rows, as_json)
-
-
-def _blocks(source: ModelRows) -> Iterator[Block]:
-    for start in range(0, source.n_rows, READ_ROWS):
-        rows = range(start, min(start + READ_ROWS, source.n_rows))
-        yield source.read(rows, RowDraws(0, rows))
 
 
 def _beside(carried: Piece, found: Piece) -> Piece:

@@ -16,7 +16,7 @@ from implicitmoments.cli.model_columns import ModelColumns, ModelRows, column_sc
 from implicitmoments.cli.options import Columns, check_output
 from implicitmoments.cli.summary import model_document, model_tables, print_document, short_list
 from implicitmoments.cli.vocabulary import joined
-from implicitmoments.rows import ProgressSource, RowDraws, Source
+from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
 
@@ -49,8 +49,7 @@ def fit_file(
             _note_columns(source, columns)
         rows: Source = source
         if scale:
-            watched = source if progress is None else ProgressSource(source, progress)
-            scales = column_scales(watched)
+            scales = column_scales(source, progress)
             rows = ModelRows(
                 source,
                 scale=scales,
@@ -115,8 +114,8 @@ def _note_columns(source: FileSource, columns: Columns) -> None:
     if columns.features or source.n_features < 2 or source.n_rows < COUNTED:
         return
     names = source.feature_names or tuple(map(str, range(source.n_features)))
-    x = _read(source, range(min(source.n_rows, LOOKED_AT)))
-    last = _read(source, range(source.n_rows - 1, source.n_rows))[0]
+    x = source.pick(np.arange(min(source.n_rows, LOOKED_AT)))["x"]
+    last = source.pick(np.array([source.n_rows - 1]))["x"][0]
     doubtful: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, column, end in zip(names, x.T, last, strict=True):
         counts = column[0] == np.floor(column[0]) and np.all(np.diff(column) == 1)
@@ -128,11 +127,6 @@ def _note_columns(source: FileSource, columns: Columns) -> None:
     option = f"--columns {joined(others)}" if 0 < len(others) <= MOST_NAMED else "--columns"
     for name, (code, values) in doubtful.items():
         print_note(code, column=name, option=option, **values)
-
-
-def _read(source: FileSource, rows: range) -> np.ndarray[Any, Any]:
-    x: np.ndarray[Any, Any] = source.read(rows, RowDraws(0, rows))["x"]
-    return x
 
 
 def _save(model: Any, path: Path) -> None:

@@ -17,15 +17,13 @@ from implicitmoments.cli.console import print_note
 from implicitmoments.cli.errors import bad_input
 from implicitmoments.cli.input_table import CarriedColumns, is_array, is_number, open_table
 from implicitmoments.cli.options import Columns
-from implicitmoments.rows import Block, RowDraws, Source, Sums
+from implicitmoments.estimator import fit_columns
+from implicitmoments.rows import Block, Progress, RowDraws, Rows, Source, mean_and_covariance
 from implicitmoments.rows.files import FileSource
-from implicitmoments.rows.progress import WrappedSource
-from implicitmoments.rows.sources import Integers
 from implicitmoments.saving import load
 
 __all__ = ["ModelColumns", "ModelRows", "column_scales", "load_model", "open_for_model"]
 
-BLOCK_ROWS = 16_384
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative to a mean: a column that is constant
 
 
@@ -53,7 +51,7 @@ class ModelColumns:
     @classmethod
     def of(cls, model: Any) -> ModelColumns:
         """Return the columns of a fitted model; raise if they cannot be those of its file."""
-        stored = getattr(model, "columns_in_", {})
+        stored: Any = fit_columns(model)
         named = isinstance(stored, dict) and all(
             isinstance(words, str) for name, words in stored.items() if name != "scale"
         )
@@ -176,7 +174,7 @@ class ModelColumns:
         return twin
 
 
-class ModelRows(WrappedSource):
+class ModelRows(Source):
     """Rows of a file as a model takes them: columns in its order, divided by its scale.
 
     Parameters
@@ -203,19 +201,19 @@ class ModelRows(WrappedSource):
         feature_names: tuple[str, ...] | None = None,
         columns: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source)
-        self._order, self._scale, self.feature_names = order, scale, feature_names
-        self.columns = dict(columns or {})
+        self.n_rows, self.n_features = source.n, source.n_features
+        self.feature_names, self.columns = feature_names, dict(columns or {})
+        self._source, self._order, self._scale = source, order, scale
 
     def read(self, rows: range, rng: RowDraws) -> Block:
-        """Read rows there, and lay them out for the model."""
-        return self._laid_out(self._source.read(rows, rng))
+        """Read rows of the file, and lay them out for the model."""
+        return self._lay_out(self._source.read(rows, rng))
 
-    def pick(self, rows: Integers, *, what: str = "") -> Block:
-        """Let the other source pick its rows."""
-        return self._laid_out(self._source.pick(rows, what=what))
+    def pick(self, rows: Any, *, what: str = "") -> Block:
+        """Return some rows by their numbers."""
+        return self._lay_out(self._source.pick(rows, what=what))
 
-    def _laid_out(self, block: Block) -> Block:
+    def _lay_out(self, block: Block) -> Block:
         x = block["x"]
         if self._order is not None:
             x = np.ascontiguousarray(x[:, self._order])
@@ -224,33 +222,12 @@ class ModelRows(WrappedSource):
         return {**block, "x": x}
 
 
-def column_scales(source: Source) -> Floats:
-    """Return the standard deviation of each column in one pass; 1 for one that is constant.
-
-    Sums are taken about the first row, so that columns far from 0 lose no digits.
-    """
-    begin = range(1)
-    first = to_numpy(source.read(begin, RowDraws(0, begin))["x"])[0].astype(np.float64)
-    n = source.n_rows or 0
-    sums = source.fold(_Moments(first), range(n), BLOCK_ROWS, what="spread of the columns")
-    mean = sums["total"] / sums["mass"]
-    found = np.sqrt(np.maximum(sums["square"] / sums["mass"] - mean**2, 0.0))
-    varies = found > ROUNDING * np.abs(first + mean)
-    scales: Floats = np.where(varies & np.isfinite(found), found, 1.0)
-    return scales
-
-
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """Sums of columns and of their squares, about a point; in float64."""
-
-    about: Floats
-
-    def __call__(self, block: Block, rows: range) -> Sums:
-        x = to_numpy(block["x"]).astype(np.float64) - self.about
-        counts = block.get("counts", np.ones(len(rows)))
-        w = to_numpy(counts).astype(np.float64)
-        return {"mass": w.sum(), "total": w @ x, "square": w @ x**2}
+def column_scales(source: Source, progress: Progress | None = None) -> Floats:
+    """Return the standard deviation of each column in one pass; 1 for one that is constant."""
+    found = mean_and_covariance(Rows(source, progress=progress))
+    deviations = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
+    varies = deviations > ROUNDING * np.abs(found.mean)
+    return np.where(varies, deviations, 1.0)
 
 
 def load_model(path: Path) -> tuple[Any, ModelColumns]:

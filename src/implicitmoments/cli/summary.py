@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MOST_COMPONENTS, MOST_FEATURES = 12, 6
-UNLIKE_COLUMNS = ("columns_differ_in_spread", "covariance_singular")
+UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 
 
 def describe_file(path: Path, *, as_json: bool) -> None:
