@@ -42,11 +42,7 @@ BAD_FITS = {
     "no target": (["regressions", "DATA/lines.csv"], "target_required", {}),
     "a target too many": (["mixture", ROWS, "--target", "depth"], "target_not_used", {}),
     "a number too large": (["mixture", ROWS, "-k", "3000"], "too_few_rows", {"k": 3000}),
-    "more clusters than features": (
-        ["clusters", ROWS, "-k", "5"],
-        "too_few_features",
-        {},
-    ),
+    "more clusters than features": (["clusters", ROWS, "-k", "5"], "too_few_features", {}),
     "no number": (["density", ROWS], "number_required", {"kind": "density"}),
     "a number that is none": (["mixture", ROWS, "-k", "many"], "unknown_option", {}),
     "an option of another model": (
@@ -94,11 +90,7 @@ BAD_FITS = {
     ),
     "no columns": (["mixture", ROWS, "--columns", ""], "no_names", {"option": "--columns"}),
     "a weight below zero": (["mixture", ROWS, "--weight", "height"], "negative_weight", {}),
-    "a model mistyped": (
-        ["Mixtur", ROWS],
-        "unknown_model",
-        {"near": "; did you mean mixture?"},
-    ),
+    "a model mistyped": (["Mixtur", ROWS], "unknown_model", {"near": "; did you mean mixture?"}),
     "a parameter mistyped": (
         ["mixture", ROWS, "--set", "max_itr=3"],
         "unknown_parameter",

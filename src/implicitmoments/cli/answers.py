@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import to_numpy
-from implicitmoments.cli.console import naming, print_line, show_progress
+from implicitmoments.cli.console import naming, print_line
 from implicitmoments.cli.errors import MissingError, bad_input
+from implicitmoments.cli.input_table import CarriedColumns
 from implicitmoments.cli.model_columns import ModelColumns, load_model, open_for_model
 from implicitmoments.cli.options import PAGE_KINDS, TABLE_KINDS, Columns, check_output
-from implicitmoments.cli.output_table import Piece, open_output
+from implicitmoments.cli.output_table import Piece, write_table
 from implicitmoments.cli.summary import print_document
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
@@ -57,16 +58,8 @@ def predict_file(
     answer = _probabilities(fitted) if proba else _predictions(fitted)
     if component:
         answer = _with_component(fitted, answer)
-    _write_answers(
-        fitted,
-        file,
-        columns,
-        answer,
-        output,
-        labelled=proba or component,
-        as_json=as_json,
-        quiet=quiet,
-    )
+    how = {"labelled": proba or component, "as_json": as_json, "quiet": quiet}
+    _write_answers(fitted, file, columns, answer, output, **how)
 
 
 def score_file(
@@ -107,17 +100,10 @@ def sample_file(
     _check_table(output, model)
     fitted, own = load_model(model)
     draw = _method(fitted, "samples")
-    pieces = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
-    seeds = np.random.SeedSequence(seed).generate_state(len(pieces))
-    with (
-        show_progress(quiet or output is None) as progress,
-        open_output(output, number, as_json=as_json) as sink,
-    ):
-        for i, (n, state) in enumerate(zip(pieces, seeds, strict=True)):
-            sink.write(_named(own, draw(n, random_state=int(state))))
-            if progress is not None:
-                progress("drawing", i * DRAWN_ROWS + n, number)
-    _print_output(output, number, as_json)
+    sizes = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
+    seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
+    pieces = (_named(own, draw(n, random_state=s)) for n, s in zip(sizes, seeds, strict=True))
+    write_table(output, pieces, number, what="drawing", as_json=as_json, quiet=quiet)
 
 
 def report_file(
@@ -207,24 +193,20 @@ def _write_answers(
     quiet: bool,
 ) -> None:
     """Ask about a file block by block, and write as answers come."""
-    with (
-        show_progress(quiet or output is None) as progress,
-        open_for_model(model, file, columns, labelled=labelled, quiet=quiet) as (source, carried),
-    ):
-        n_rows = source.n_rows
-        with open_output(output, n_rows, as_json=as_json) as sink:
-            for start in range(0, n_rows, READ_ROWS):
-                numbers = np.arange(start, min(start + READ_ROWS, n_rows))
-                beside = {} if carried is None else carried.take(len(numbers))
-                sink.write(_beside(beside, answer(source.pick(numbers))))
-                if progress is not None:
-                    progress("predicting", start + len(numbers), n_rows)
-    _print_output(output, n_rows, as_json)
+    opened = open_for_model(model, file, columns, labelled=labelled, quiet=quiet)
+    with opened as (source, carried):
+        n = source.n_rows
+        blocks = (np.arange(i, min(i + READ_ROWS, n)) for i in range(0, n, READ_ROWS))
+        pieces = (_beside(carried, answer(source.pick(numbers))) for numbers in blocks)
+        write_table(output, pieces, n, what="predicting", as_json=as_json, quiet=quiet)
 
 
-def _beside(carried: Piece, found: Piece) -> Piece:
-    """Put answers beside columns of the file, under another name where theirs is taken."""
-    return {**carried, **{n if n not in carried else f"{n}_found": v for n, v in found.items()}}
+def _beside(carried: CarriedColumns | None, found: Piece) -> Piece:
+    """Put answers beside columns of the file, under another name if theirs is taken."""
+    if carried is None:
+        return found
+    beside = carried.take(len(next(iter(found.values()))))
+    return {**beside, **{n if n not in beside else f"{n}_found": v for n, v in found.items()}}
 
 
 def _named(own: ModelColumns, drawn: Any) -> Piece:
@@ -243,8 +225,3 @@ def _named(own: ModelColumns, drawn: Any) -> Piece:
 def _check_table(output: Path | None, *read: str | Path) -> None:
     if output is not None:
         check_output(output, *read, kinds=TABLE_KINDS)
-
-
-def _print_output(output: Path | None, n_rows: int, as_json: bool) -> None:
-    if output is not None and as_json:
-        print_document({"rows": n_rows, "output": str(output)}, indent=None)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 import implicitmoments
 from implicitmoments.cli.console import Command, CommandGroup, print_line, print_note
@@ -23,7 +24,7 @@ from implicitmoments.cli.options import (
     FeatureNames,
     ModelFile,
     Quiet,
-    Rows,
+    RowsFile,
     Target,
     Weight,
     WriteTo,
@@ -41,6 +42,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help that a pipe and a narrow window can show
     context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+KINDS = f"{', '.join(class_names())}; or the name of its class."
+SCALE = (
+    "Divide each feature by its standard deviation in the file; the model stores it, and its "
+    "answers are in the units of the file."
 )
 
 
@@ -63,10 +71,7 @@ Exit codes: 0 success, 1 failure during the work, 2 bad usage or bad input, 130 
 )
 def entry(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Print the version."
-        ),
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Learn latent-variable models from implicit high-order moment tensors."""
@@ -87,56 +92,36 @@ Examples:
 """,
 )
 def fit(  # noqa: PLR0913 (options, each described)
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND",
-            help=f"{', '.join(class_names())}; or the name of its class.",
-            show_default=False,
-        ),
-    ],
-    file: Rows,
+    kind: Annotated[str, Argument(metavar="KIND", help=KINDS, show_default=False)],
+    file: RowsFile,
     *,
     components: Annotated[
         str | None,
-        typer.Option(
-            "--components",
-            "-k",
-            metavar="N|auto",
-            help="The number of components; auto if the model can choose it.",
-        ),
+        Option("--components", "-k", metavar="N|auto", help="Number of components, or auto."),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The model file to write; replaced if present.")
+        Path, Option("--output", "-o", help="The model file to write; replaced if present.")
     ] = Path("model.im"),
     columns: FeatureNames = None,
     target: Target = None,
     weight: Weight = None,
-    scale: Annotated[
-        bool,
-        typer.Option(
-            "--scale",
-            help="Divide each feature by its standard deviation in the file; the model stores "
-            "it, and its answers are in the units of the file.",
-        ),
-    ] = False,
+    scale: Annotated[bool, Option("--scale", help=SCALE)] = False,
     drop_missing: DropMissing = False,
     activation: Annotated[
         str | None,
-        typer.Option("--activation", metavar="NAME", help="relu, softplus, gelu, abs, cos, …"),
+        Option("--activation", metavar="NAME", help="relu, softplus, gelu, abs, cos, …"),
     ] = None,
     degree: Annotated[
-        str | None,
-        typer.Option("--degree", metavar="N|cv", help="The degree of the polynomial, if any."),
+        str | None, Option("--degree", metavar="N|cv", help="Degree of the polynomial, if any.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")] = 0,
+    seed: Annotated[int, Option("--seed", min=0, help="Seed of all random numbers.")] = 0,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; may be repeated."),
+        Option("--set", metavar="NAME=VALUE", help="Any other parameter; may be repeated."),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--checkpoint",
             help="Stores intermediate results, so that an interrupted fit can resume.",
         ),
@@ -150,16 +135,10 @@ def fit(  # noqa: PLR0913 (options, each described)
     from implicitmoments.cli.parameters import build_model  # noqa: PLC0415
 
     texts = {"n_components": components, "activation": activation, "degree": degree}
-    fit_file(
-        build_model(kind, texts, settings or [], seed),
-        file,
-        Columns.typed(columns, target, weight, drop_missing=drop_missing),
-        output,
-        checkpoint,
-        scale=scale,
-        as_json=as_json,
-        quiet=quiet,
-    )
+    model = build_model(kind, texts, settings or [], seed)
+    chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
+    how = {"scale": scale, "as_json": as_json, "quiet": quiet}
+    fit_file(model, file, chosen, output, checkpoint, **how)
 
 
 @app.command(
@@ -175,21 +154,17 @@ Examples:
 )
 def predict(  # noqa: PLR0913 (options, each described)
     model: ModelFile,
-    file: Rows,
+    file: RowsFile,
     *,
     output: WriteTo = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="The probability of each component instead.")
+        bool, Option("--proba", help="The probability of each component instead.")
     ] = False,
     component: Annotated[
-        bool,
-        typer.Option("--component", help="For regressions also the most probable line per row."),
+        bool, Option("--component", help="For regressions also the most probable line per row.")
     ] = False,
     keep: Annotated[
-        str | None,
-        typer.Option(
-            "--keep", metavar="A,B", help="Columns of the file to copy, text or numbers."
-        ),
+        str | None, Option("--keep", metavar="A,B", help="Columns of the file to copy.")
     ] = None,
     columns: FeatureNames = None,
     target: Target = None,
@@ -205,16 +180,8 @@ def predict(  # noqa: PLR0913 (options, each described)
     """
     from implicitmoments.cli.answers import predict_file  # noqa: PLC0415
 
-    predict_file(
-        model,
-        file,
-        Columns.typed(columns, target, carried=keep),
-        output,
-        proba=proba,
-        component=component,
-        as_json=as_json,
-        quiet=quiet,
-    )
+    how = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
+    predict_file(model, file, Columns.typed(columns, target, carried=keep), output, **how)
 
 
 @app.command(
@@ -228,11 +195,11 @@ Examples:
 )
 def score(  # noqa: PLR0913 (options, each described)
     model: ModelFile,
-    file: Rows,
+    file: RowsFile,
     *,
     output: WriteTo = None,
     rows: Annotated[
-        bool, typer.Option("--rows", help="The log density of each row, as a table.")
+        bool, Option("--rows", help="The log density of each row, as a table.")
     ] = False,
     columns: FeatureNames = None,
     target: Target = None,
@@ -265,10 +232,10 @@ Examples:
 def sample(
     model: ModelFile,
     *,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Rows to draw.")] = 1_000,
+    number: Annotated[int, Option("--number", "-n", min=1, help="Rows to draw.")] = 1_000,
     output: WriteTo = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Default: every call draws new rows.")
+        int | None, Option("--seed", min=0, help="Default: every call draws new rows.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -290,17 +257,17 @@ Examples:
 )
 def report(  # noqa: PLR0913 (options, each described)
     model: ModelFile,
-    file: Rows,
+    file: RowsFile,
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The page to write; replaced if present.")
+        Path, Option("--output", "-o", help="The page to write; replaced if present.")
     ] = Path("report.html"),
-    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
+    title: Annotated[str | None, Option("--title", help="Title of the page.")] = None,
     columns: FeatureNames = None,
     target: Target = None,
     drop_missing: DropMissing = False,
     open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in a browser afterwards.")
+        bool, Option("--open", help="Open the page in a browser afterwards.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -344,10 +311,10 @@ Examples:
 )
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to write to; created if missing.")
+        Path, Option("--output", "-o", help="Folder to write to; created if missing.")
     ] = Path("implicitmoments-demo"),
     *,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the data.")] = 0,
+    seed: Annotated[int, Option("--seed", min=0, help="Seed of the data.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001

@@ -64,17 +64,5 @@ class UnwritableError(CodedError, RuntimeError):
 
 
 def bad_input(code: str, **values: Any) -> InputError:
-    """Return the error for what a user typed.
-
-    Parameters
-    ----------
-    code : str
-        A key of ``SENTENCES``.
-    **values : object
-        What the sentence mentions.
-
-    Returns
-    -------
-    InputError
-    """
+    """Return the error of a code for what a user typed."""
     return InputError(code, SENTENCES[code], **values)

@@ -67,11 +67,7 @@ def open_table(path: str, columns: Columns) -> Iterator[tuple[FileSource, Carrie
 class CarriedColumns:
     """Columns of a file, text or numbers, that are copied beside the answers.
 
-    Parameters
-    ----------
-    names : sequence of str
-    batches : iterable of record batches of Arrow
-        With those columns, in the order of the rows.
+    They come in record batches of Arrow, in the order of the rows.
     """
 
     def __init__(self, names: Sequence[str], batches: Iterable[Any]) -> None:

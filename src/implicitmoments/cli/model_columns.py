@@ -80,23 +80,13 @@ class ModelColumns:
         if "features" in self.given:
             return self.given["features"].split(",")
         taken = [self.given.get(name) for name in ("target", "weight")]
-        free = (str(j) for j in range(self.n_features + len(taken)) if str(j) not in taken)
-        return [number for number, _ in zip(free, range(self.n_features), strict=False)]
+        free = [str(j) for j in range(self.n_features + len(taken)) if str(j) not in taken]
+        return free[: self.n_features]
 
     def choose(self, model: Any, path: str, columns: Columns, *, labelled: bool) -> Columns:
-        """Complete what was typed by the columns of the fit.
+        """Complete what was typed by the columns of the fit; labels only if they are needed.
 
         Columns of arrays have no names; without numbers all of them are features.
-
-        Parameters
-        ----------
-        model : fitted estimator
-        path : str
-            Of the rows.
-        columns : Columns
-            As they were typed.
-        labelled : bool
-            Whether labels are needed.
         """
         names, given = self.names, self.given
         if is_array(path):
@@ -177,17 +167,8 @@ class ModelColumns:
 class ModelRows(Source):
     """Rows of a file as a model takes them: columns in its order, divided by its scale.
 
-    Parameters
-    ----------
-    source : Source
-    order : sequence of int, optional
-        Columns of the source, in the order of the model.
-    scale : array of shape (n_features,), optional
-        In the order of the model.
-    feature_names : tuple of str, optional
-        For a fit to store; a fitted model would compare them with its own.
-    columns : mapping, optional
-        Of the source, for a fit to store.
+    ``order`` holds the columns of the source in the order of the model. ``feature_names`` and
+    ``columns`` are for a fit to store; a fitted model would compare names with its own.
     """
 
     n_rows: int

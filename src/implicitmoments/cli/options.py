@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from implicitmoments.cli.errors import bad_input
 
@@ -20,7 +20,7 @@ __all__ = [
     "FeatureNames",
     "ModelFile",
     "Quiet",
-    "Rows",
+    "RowsFile",
     "Target",
     "Weight",
     "WriteTo",
@@ -31,53 +31,40 @@ TABLE_KINDS = (".csv", ".tsv", ".json", ".npy", ".parquet", ".arrow")
 PAGE_KINDS = (".html", ".htm")
 
 ModelFile: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model file written by fit.", show_default=False)
+    Path, Argument(metavar="MODEL", help="A model file written by fit.", show_default=False)
 ]
-Rows: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE",
-        help="Rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from "
-        "standard input; .txt and names without a suffix are read as CSV.",
-        show_default=False,
-    ),
-]
+ROWS = (
+    "Rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard input; "
+    ".txt and names without a suffix are read as CSV."
+)
+RowsFile: TypeAlias = Annotated[str, Argument(metavar="FILE", help=ROWS, show_default=False)]
+FEATURES = (
+    "The features, by name or number. Default: those the model was fitted to; in fit all columns "
+    "except those of --target and --weight."
+)
 FeatureNames: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="A,B,C",
-        help="The features, by name or number. Default: those the model was fitted to; in fit "
-        "all columns except those of --target and --weight.",
-    ),
+    str | None, Option("--columns", metavar="A,B,C", help=FEATURES)
 ]
 Target: TypeAlias = Annotated[
-    str | None, typer.Option("--target", metavar="NAME", help="The column of labels.")
+    str | None, Option("--target", metavar="NAME", help="The column of labels.")
 ]
 Weight: TypeAlias = Annotated[
-    str | None, typer.Option("--weight", metavar="NAME", help="The column of sample weights.")
+    str | None, Option("--weight", metavar="NAME", help="The column of sample weights.")
 ]
 DropMissing: TypeAlias = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows with missing numbers.")
+    bool, Option("--drop-missing", help="Leave out rows with missing numbers.")
 ]
-WriteTo: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="Output file: .csv, .tsv, .json, .npy, .parquet or .arrow. Default: CSV on standard "
-        "output.",
-    ),
-]
+TABLE = (
+    "Output file: .csv, .tsv, .json, .npy, .parquet or .arrow. Default: CSV on standard output."
+)
+WriteTo: TypeAlias = Annotated[Path | None, Option("--output", "-o", help=TABLE)]
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON on standard output.")
+    bool, Option("--json", help="Print the result as JSON on standard output.")
 ]
 Quiet: TypeAlias = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only errors and the requested output.")
+    bool, Option("--quiet", "-q", help="Print only errors and the requested output.")
 ]
-Debug: TypeAlias = Annotated[
-    bool, typer.Option("--debug", help="Print a traceback if an error occurs.")
-]
+Debug: TypeAlias = Annotated[bool, Option("--debug", help="Print a traceback if an error occurs.")]
 
 
 @dataclass(frozen=True)
@@ -138,17 +125,9 @@ def _names(text: str, option: str) -> tuple[str, ...]:
 def check_output(
     path: Path, *read: str | Path, kinds: tuple[str, ...] = (), option: str = "-o"
 ) -> None:
-    """Raise before any work if a file cannot be written.
+    """Raise before any work if a file cannot be written, or is one of those that are read.
 
-    Parameters
-    ----------
-    path : path
-    *read : str or path
-        Files that are read.
-    kinds : tuple of str
-        Allowed suffixes; any by default.
-    option : str
-        The option that gave the path.
+    It must have a suffix of ``kinds``, if there are any. The path was given by ``option``.
     """
     device = path.absolute().is_relative_to("/dev")  # /dev/stdout may be a file by another name
     if str(path) == "-" or device or (path.exists() and not path.is_file() and not path.is_dir()):

@@ -2,167 +2,131 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.cli.console import naming
-from implicitmoments.cli.summary import as_json_values
+from implicitmoments.cli.console import naming, show_progress
+from implicitmoments.cli.summary import as_json_values, print_document
 from implicitmoments.rows.files import require
 from implicitmoments.saving.atomic_file import whole_file
 
-__all__ = ["Piece", "Sink", "open_output"]
+if TYPE_CHECKING:
+    from implicitmoments.cli.progress import PassProgress
 
-Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
+__all__ = ["Piece", "write_table"]
 
-
-class Sink(Protocol):
-    """Receives a table, some rows at a time."""
-
-    def write(self, piece: Piece) -> None:
-        """Append rows."""
-
-    def close(self) -> None:
-        """Write the end of the table."""
+Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]  # columns of some rows
 
 
-@contextlib.contextmanager
-def open_output(path: Path | None, n_rows: int, *, as_json: bool = False) -> Iterator[Sink]:
-    """Open what a table is written to, by its suffix.
+def write_table(
+    path: Path | None,
+    pieces: Iterable[Piece],
+    n_rows: int,
+    *,
+    what: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a table as its rows come, by its suffix; without a path to standard output.
 
-    Parameters
-    ----------
-    path : path, optional
-        Standard output by default, as CSV or JSON.
-    n_rows : int
-        The number of rows that will be written.
-    as_json : bool
+    Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows and
+    the path. ``what`` names the progress.
     """
     if path is None:
-        text = JsonSink(sys.stdout) if as_json else CsvSink(sys.stdout, ",")
         with naming("standard output"):
-            yield text
-            text.close()
+            _write_text(pieces, sys.stdout, ".json" if as_json else ".csv")
         return
+    kind = path.suffix.lower()
     with (
+        show_progress(quiet) as progress,
         naming(str(path)),
         whole_file(path) as file,
-        # an unfinished file is closed as well, and deleted
-        contextlib.closing(_sink_of(path, file, n_rows)) as sink,
     ):
-        yield sink
+        pieces = _watch(pieces, progress, what, n_rows)
+        if kind == ".npy":
+            _write_npy(pieces, file, n_rows)
+        elif kind in (".parquet", ".arrow"):
+            _write_arrow(pieces, file, kind)
+        else:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+            _write_text(pieces, text, kind)
+            text.detach()
+    if as_json:
+        print_document({"rows": n_rows, "output": str(path)}, indent=None)
 
 
-def _sink_of(path: Path, file: IO[bytes], n_rows: int) -> Sink:
-    kind = path.suffix.lower()
-    if kind == ".npy":
-        return NpySink(file, n_rows)
-    if kind in (".parquet", ".arrow"):
-        return ArrowSink(file, kind)
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    return JsonSink(text) if kind == ".json" else CsvSink(text, "\t" if kind == ".tsv" else ",")
+def _watch(
+    pieces: Iterable[Piece], progress: PassProgress | None, what: str, n_rows: int
+) -> Iterator[Piece]:
+    """Show the progress of pieces as they are written."""
+    done = 0
+    for piece in pieces:
+        yield piece
+        done += len(next(iter(piece.values())))
+        if progress is not None:
+            progress(what, done, n_rows)
 
 
-class CsvSink:
-    """A line of names, then a line per row; numbers in the digits that restore them."""
-
-    def __init__(self, file: IO[str], delimiter: str) -> None:
-        self._file = file
-        self._csv = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        self._begun = False
-
-    def write(self, piece: Piece) -> None:
-        """Append rows."""
-        if not self._begun:
-            self._csv.writerow(piece)
-            self._begun = True
-        self._csv.writerows(zip(*(_listed(column) for column in piece.values()), strict=True))
-
-    def close(self) -> None:
-        """Flush the file."""
-        self._file.flush()
-
-
-class JsonSink:
-    """A list with one object per row."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file, self._before = file, "[\n"
-
-    def write(self, piece: Piece) -> None:
-        """Append rows."""
-        for row in zip(*(_listed(column) for column in piece.values()), strict=True):
-            record = json.dumps(
-                as_json_values(dict(zip(piece, row, strict=True))), ensure_ascii=False
-            )
-            self._file.write(f"{self._before}{record}")
-            self._before = ",\n"
-
-    def close(self) -> None:
-        """End the list."""
-        self._file.write("\n]\n" if self._before != "[\n" else "[]\n")
-        self._file.flush()
+def _write_text(pieces: Iterable[Piece], file: IO[str], kind: str) -> None:
+    """Write CSV, TSV, or a JSON list with one object per row."""
+    if kind == ".json":
+        before = "[\n"
+        for piece in pieces:
+            for row in _rows(piece):
+                record = as_json_values(dict(zip(piece, row, strict=True)))
+                file.write(before + json.dumps(record, ensure_ascii=False))
+                before = ",\n"
+        file.write("[]\n" if before == "[\n" else "\n]\n")
+    else:
+        out = csv.writer(file, delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
+        for i, piece in enumerate(pieces):
+            if i == 0:
+                out.writerow(piece)
+            out.writerows(_rows(piece))
+    file.flush()
 
 
-class NpySink:
-    """An array, with one axis if there is one column."""
-
-    def __init__(self, file: IO[bytes], n_rows: int) -> None:
-        self._file, self._n_rows, self._begun = file, n_rows, False
-
-    def write(self, piece: Piece) -> None:
-        """Append rows."""
-        only = len(piece) == 1
-        rows = next(iter(piece.values())) if only else np.column_stack([*piece.values()])
-        rows = np.ascontiguousarray(rows)
-        if not self._begun:
-            self._begun = True
-            header = {
-                "descr": np.lib.format.dtype_to_descr(rows.dtype),
-                "fortran_order": False,
-                "shape": (self._n_rows, *rows.shape[1:]),
-            }
-            np.lib.format.write_array_header_1_0(self._file, header)
-        self._file.write(rows.tobytes())
-
-    def close(self) -> None:
-        """Do nothing: all rows are written."""
+def _write_npy(pieces: Iterable[Piece], file: IO[bytes], n_rows: int) -> None:
+    """Write an array, with one axis if there is one column."""
+    for i, piece in enumerate(pieces):
+        columns = [*piece.values()]
+        rows = np.ascontiguousarray(columns[0] if len(columns) == 1 else np.column_stack(columns))
+        if i == 0:
+            shape, descr = (n_rows, *rows.shape[1:]), np.lib.format.dtype_to_descr(rows.dtype)
+            header = {"descr": descr, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+        file.write(rows.tobytes())
 
 
-class ArrowSink:
-    """A Parquet or Arrow file, one batch per block of rows."""
-
-    def __init__(self, file: IO[bytes], kind: str) -> None:
-        self._file, self._kind = file, kind
-        self._arrow: Any = require("pyarrow", kind[1:].capitalize())
-        self._writer: Any = None
-
-    def write(self, piece: Piece) -> None:
-        """Append rows."""
-        table = self._arrow.table(dict(piece))
-        if self._writer is None:
-            self._writer = self._open(table.schema)
-        self._writer.write_table(table)
-
-    def close(self) -> None:
-        """Write the footer of the file."""
-        if self._writer is not None:
-            self._writer.close()
-
-    def _open(self, schema: Any) -> Any:
-        if self._kind == ".parquet":
-            return require("pyarrow.parquet", "Parquet").ParquetWriter(self._file, schema)
-        return require("pyarrow.ipc", "Arrow").new_file(self._file, schema)
+def _write_arrow(pieces: Iterable[Piece], file: IO[bytes], kind: str) -> None:
+    """Write a Parquet or Arrow file, one batch per piece."""
+    name = kind[1:].capitalize()
+    arrow, writer = require("pyarrow", name), None
+    try:
+        for piece in pieces:
+            table = arrow.table(dict(piece))
+            if writer is None and kind == ".parquet":
+                writer = require("pyarrow.parquet", name).ParquetWriter(file, table.schema)
+            elif writer is None:
+                writer = require("pyarrow.ipc", name).new_file(file, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
 
 
-def _listed(column: np.ndarray[Any, Any]) -> list[Any]:
+def _rows(piece: Piece) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(_numbers, piece.values()), strict=True)
+
+
+def _numbers(column: np.ndarray[Any, Any]) -> list[Any]:
     """Return numbers of Python; float32 in its own few digits."""
     if column.dtype == np.float32:
         return [float(str(number)) for number in column]

@@ -28,21 +28,10 @@ EXPECTED = {
 def build_model(
     kind: str, options: Mapping[str, str | None], settings: Sequence[str], seed: int
 ) -> Any:
-    """Build an estimator from text.
+    """Build an estimator of a kind, or a class name, from text.
 
-    Parameters
-    ----------
-    kind : str
-        A word of the command line, or the name of a class.
-    options : mapping of str to str or None
-        Parameters that have options of their own; None where they were not given.
-    settings : sequence of str
-        ``name=value`` for any other.
-    seed : int
-
-    Returns
-    -------
-    estimator
+    ``options`` are parameters that have options of their own, None if not given, and
+    ``settings`` are ``name=value`` for any other.
     """
     estimator = _find_class(kind)
     texts = _given_once(options, settings)

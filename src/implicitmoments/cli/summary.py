@@ -116,14 +116,7 @@ def model_tables(
 ) -> list[Any]:
     """Return what is printed about a fitted model: components, findings, notes.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    columns : ModelColumns
-    rows : sequence of (name, value)
-        Shown before the findings.
-    between : sequence of str
-        Printed between findings and notes.
+    ``rows`` of names and values come before the findings, ``between`` after them.
     """
     findings = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     hidden = {"weights", model.score_name}  # in the table of components, and among the rows

@@ -63,16 +63,6 @@ COMMAND_LINE = CommandLineVocabulary()
 def option_of(name: str, value: str = "…") -> str:
     """Return how the command line gives a parameter a value.
 
-    Parameters
-    ----------
-    name : str
-        A parameter of an estimator, or an argument of ``fit`` or of a file.
-    value : str
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> option_of("degree", "cv"), option_of("tol", "0.1"), option_of("tol")
