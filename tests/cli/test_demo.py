@@ -60,7 +60,7 @@ def test_python_m_is_the_same_command():
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "implicitmoments.cli.app")
-    monkeypatch.setattr("implicitmoments.cli.handled", lambda *_: None)
+    monkeypatch.setattr("implicitmoments.cli.install", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         main()
     assert "pip install 'implicitmoments[cli]'" in ended.value.code

@@ -25,11 +25,11 @@ def test_describe(word, call, models):
     assert result.exit_code == 0, result.stderr
     assert class_names()[word] in result.stdout
     assert "random_state=0" in result.stdout
-    told = json.loads(call("describe", models[word], "--json").stdout)
-    assert told["model"] == word
-    assert told["parameters"]["random_state"] == 0
+    document = json.loads(call("describe", models[word], "--json").stdout)
+    assert document["model"] == word
+    assert document["parameters"]["random_state"] == 0
     labelled = word in ("regressions", "regression-density", "activations")
-    assert told["columns"] == ({"target": "price"} if labelled else {})
+    assert document["columns"] == ({"target": "price"} if labelled else {})
 
 
 @pytest.mark.parametrize("word", ["mixture", "regressions"])

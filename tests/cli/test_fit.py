@@ -25,14 +25,14 @@ def test_the_command_line_fits_what_the_library_fits(data, models):
 def test_json_has_what_was_found(call, data, tmp_path):
     out = tmp_path / "m.im"
     result = call("fit", "mixture", data / "rows.csv", "-k", "3", "--json", "-o", out)
-    told = json.loads(result.stdout)
-    assert told["model"] == "mixture"
-    assert told["features"] == ["height", "width", "depth"]
-    assert told["parameters"]["n_components"] == 3
-    assert np.shape(told["found"]["means"]) == (3, 3)
-    assert told["rows"] == 2_000
-    assert told["score"] == pytest.approx(told["found"]["lower_bound"])
-    assert told["output"] == str(out)
+    document = json.loads(result.stdout)
+    assert document["model"] == "mixture"
+    assert document["features"] == ["height", "width", "depth"]
+    assert document["parameters"]["n_components"] == 3
+    assert np.shape(document["found"]["means"]) == (3, 3)
+    assert document["rows"] == 2_000
+    assert document["score"] == pytest.approx(document["found"]["lower_bound"])
+    assert document["output"] == str(out)
 
 
 def test_quiet_prints_nothing(call, data, tmp_path):

@@ -50,8 +50,8 @@ def test_incomplete_rows_are_dropped_when_asked(kind, holes, call, noted, refuse
 
 def test_the_number_of_dropped_rows_is_in_json(holes, call):
     how = ("-k", "3", "--drop-missing", "--json", "-o", holes / "m.im")
-    told = json.loads(call("fit", "mixture", holes / "holes.csv", *how).stdout)
-    assert (told["rows"], told["dropped"]) == (1_998, 2)
+    document = json.loads(call("fit", "mixture", holes / "holes.csv", *how).stdout)
+    assert (document["rows"], document["dropped"]) == (1_998, 2)
 
 
 def test_answers_for_each_row_drop_none(holes, models, refused):

@@ -89,7 +89,7 @@ def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
         [*COMMAND, *how], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=shown
     ) as process:
         os.close(shown)
-        told = b""
+        shown = b""
         while True:
             try:
                 part = os.read(seen, 4096)
@@ -97,11 +97,11 @@ def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
                 break
             if not part:
                 break
-            told += part
+            shown += part
         assert process.wait() == 0
     os.close(seen)
-    assert b"pass 1" in told
-    assert b"rows" in told
+    assert b"pass 1" in shown
+    assert b"rows" in shown
     silent = run(*how, cwd=tmp_path)
     assert (silent.returncode, silent.stderr) == (0, "")
 

@@ -109,27 +109,29 @@ def test_the_density_is_one_of_the_columns_as_they_are(scaled, call):
     assert after == pytest.approx(before - np.log(100.0), abs=1e-6)
 
 
-def test_parameters_are_told_in_units_of_the_file(scaled, call):
+def test_parameters_are_given_in_units_of_the_file(scaled, call):
     folder = scaled["mixture"]
     model = im.load(folder / "mixture.im")
     scale = model.columns_in_["scale"]
-    told = json.loads(call("describe", folder / "mixture.im", "--json").stdout)
-    np.testing.assert_allclose(told["found"]["means"], model.means_)
-    np.testing.assert_allclose(told["in_file_units"]["means"], model.means_ * scale)
+    document = json.loads(call("describe", folder / "mixture.im", "--json").stdout)
+    np.testing.assert_allclose(document["found"]["means"], model.means_)
+    np.testing.assert_allclose(document["in_file_units"]["means"], model.means_ * scale)
     np.testing.assert_allclose(
-        told["in_file_units"]["standard_deviations"], np.sqrt(model.variance_) * scale
+        document["in_file_units"]["standard_deviations"], np.sqrt(model.variance_) * scale
     )
-    assert told["scale"] == pytest.approx(dict(zip(told["features"], scale, strict=True)))
-    assert "found_is_scaled" in [note["code"] for note in told["notes"]]
+    assert document["scale"] == pytest.approx(dict(zip(document["features"], scale, strict=True)))
+    assert "found_is_scaled" in [note["code"] for note in document["notes"]]
     shown = call("describe", folder / "mixture.im").stdout
     for number in (*(model.means_ * scale).ravel(), *scale):
         assert f"{number:.4g}" in shown
 
 
-def test_coefficients_are_told_in_units_of_the_file(scaled, call):
+def test_coefficients_are_given_in_units_of_the_file(scaled, call):
     model = im.load(scaled["regressions"] / "regressions.im")
-    told = json.loads(call("describe", scaled["regressions"] / "regressions.im", "--json").stdout)
-    coefficients = np.array(told["in_file_units"]["coef"])
+    document = json.loads(
+        call("describe", scaled["regressions"] / "regressions.im", "--json").stdout
+    )
+    coefficients = np.array(document["in_file_units"]["coef"])
     np.testing.assert_allclose(coefficients, model.coef_ / model.columns_in_["scale"])
     first = coefficients[np.argmax(coefficients[:, 0])]
     np.testing.assert_allclose(first, np.array([2.0, -1.0]) / UNITS[:2], rtol=0.05)
@@ -164,10 +166,10 @@ def test_arrays_weights_and_single_precision(call, data, tmp_path):
     model = im.load(tmp_path / "m.im")
     repeated = np.repeat(X, weights, axis=0)
     np.testing.assert_allclose(model.columns_in_["scale"], repeated.std(axis=0), rtol=1e-5)
-    told = call("predict", tmp_path / "m.im", tmp_path / "rows.npy", "--columns", "0,1,2")
-    assert told.exit_code == 0, told.stderr
+    result = call("predict", tmp_path / "m.im", tmp_path / "rows.npy", "--columns", "0,1,2")
+    assert result.exit_code == 0, result.stderr
     divided = X.astype(np.float32) / model.columns_in_["scale"].astype(np.float32)
-    np.testing.assert_array_equal(table(told.stdout)["component"], model.predict(divided))
+    np.testing.assert_array_equal(table(result.stdout)["component"], model.predict(divided))
 
 
 def test_constant_columns_are_divided_by_1():

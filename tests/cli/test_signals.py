@@ -10,7 +10,7 @@ import pytest
 
 from implicitmoments.cli.signals import Stopped, stopping
 
-# runs the command line, and tells when it has begun; sends a signal when a module is imported
+# runs the command line, and prints when it has begun; sends a signal when a module is imported
 BEGUN = """
 import os, signal, sys
 from implicitmoments.cli import main
