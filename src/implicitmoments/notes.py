@@ -34,6 +34,70 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
+    "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
+    # report: measurements that support a fit or speak against it
+    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
+    "{other}, is {difference:,.3g} higher",
+    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
+    "{difference:.2g})",
+    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
+    "increase `max_components`",
+    "samples_agree": "Kolmogorov–Smirnov distance between {what} of the data and of model "
+    "samples: {gap:.2g} (threshold {limit:.2g})",
+    "samples_differ": "Kolmogorov–Smirnov distance between {what} of the data and of model "
+    "samples: {gap:.2g}, above the threshold {limit:.2g}; see the picture of the fit",
+    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
+    "its proposals",
+    "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
+    "{ratio:,.1f} times the noise",
+    "moments_do_not_resolve": "the moments alone do not resolve the {k} components: the weakest "
+    "eigenvalue is {ratio:.1f} times the noise",
+    "moments_show_more": "the moments show more than {k} components, or components that are not "
+    "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
+    "moments_started_em": "EM was initialised from the moments; a k-means++ start gave no higher "
+    "likelihood",
+    "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
+    "along one direction)",
+    "few_misclassified": "expected misclassification rate: {rate:percent}",
+    "groups_fitted_apart": "the rows form {groups} groups so far apart that each was fitted "
+    "separately",
+    "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
+    "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
+    "peak_left": "a peak of {height:.1f} standard errors is left beside the fitted lines, where "
+    "noise alone reaches {usual:.1f}: a line may be missing, or the noise is not Gaussian",
+    "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
+    "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
+    "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
+    "labels_depend_on_x": "the probability of labels, compared with labels drawn from the model, "
+    "depends on x (χ² {statistic:.0f}, {freedom} degrees of freedom): a line may be missing, or "
+    "the relation is not linear",
+    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
+    "one direction)",
+    "wide_cluster": "a cluster has {ratio:.1f} times the noise variance along one direction: it "
+    "may contain more than one",
+    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
+    "expected misclassification rate {rate:percent}",
+    "means_close": "the nearest means are only {separation:.1f} noise standard deviations apart: "
+    "expected misclassification rate {rate:percent}",
+    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
+    "cluster and {merge:percent} of pairs between clusters",
+    "pairwise_test_unreliable": "the pairwise test is unreliable: it errs on {split:percent} of "
+    "pairs within a cluster and {merge:percent} of pairs between clusters",
+    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
+    "chance alone explains (up to {chance:.2g})",
+    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
+    "below `epsilon={epsilon:g}`",
+    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
+    "chance alone gives up to {chance:.2g}",
+    "truncation_small": "degrees above {degree} contribute at most {bound:percent} in total "
+    "variation",
+    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
+    "that was tried; increase `max_degree`",
+    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
+    "network_error": "expected squared error of the network on new rows: {network:.3g} "
+    "(polynomial {polynomial:.3g})",
+    "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
+    "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
 }
 
 
@@ -60,6 +124,8 @@ class _Formatter(string.Formatter):
         if format_spec.startswith("count "):
             noun = format_spec.removeprefix("count ")
             return f"{value:,} {noun if value == 1 else noun + 's'}"
+        if format_spec == "percent":
+            return "under 0.01%" if 0 < value < 1e-4 else f"{value:.2%}"
         if isinstance(value, list | tuple):
             shown = [self.format_field(entry, format_spec) for entry in value[:LISTED]]
             more = f", … ({len(value)} in all)" if len(value) > LISTED else ""

@@ -24,9 +24,9 @@ from implicitmoments.activation.hypothesis import (
 from implicitmoments.activation.network import Network
 from implicitmoments.activation.prediction import Predictor, explained
 from implicitmoments.activation.refine import Refined, refine
+from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.activation.validation import check_parameters
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.estimator import FittedSummary
 from implicitmoments.moments.spectra import account_of_steps
 from implicitmoments.notes import AssumptionWarning, tell_unfinished
 from implicitmoments.problems import Activation, ActivationSumProblem
@@ -42,7 +42,7 @@ MOST_COMPONENTS = 30  # counted by n_components="auto"
 HELD_NUMBERS = 2**20  # of points that are held in memory, wherever they come from: 8 MB
 
 
-class ActivationSumRegressor(FittedSummary, RegressorMixin, BaseEstimator):
+class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation

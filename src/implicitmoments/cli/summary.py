@@ -15,7 +15,7 @@ from implicitmoments.cli.build_model import word_of
 from implicitmoments.cli.scale import OF_COLUMNS, in_file_units, names_kept, scale_of, spreads_of
 from implicitmoments.cli.wording import spoken
 from implicitmoments.cli.write_table import plain
-from implicitmoments.estimator import findings_of
+from implicitmoments.estimator import findings_of, sentences_of
 
 __all__ = [
     "component_table",
@@ -34,7 +34,7 @@ FOUND = (
     *("log_likelihood_", "converged_", "n_iter_"),
 )
 # told by the score, or in the table of components
-ELSEWHERE = ("weights", "components", "mean log-likelihood", "log-likelihood")
+ELSEWHERE = ("weights", "components", "mean log-likelihood per row")
 UNLIKE = re.compile("(divide each by its spread before the fit|scale the columns alike)")
 SCALE = " (--scale divides columns by their standard deviations)"
 SCALED = " (these columns were divided by their standard deviations in the file)"
@@ -168,7 +168,7 @@ def notes_of(model: Any) -> list[str]:
 
 def _notes(model: Any) -> list[str]:
     advice = r"\1" + (SCALE if scale_of(model) is None else SCALED)
-    return [UNLIKE.sub(advice, spoken(words)) for words in model.stats_["notes"]]
+    return [UNLIKE.sub(advice, spoken(words)) for words in sentences_of(model)]
 
 
 def _number(value: Any) -> str:

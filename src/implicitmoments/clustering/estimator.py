@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import Array, move_like, to_numpy
 from implicitmoments.clustering.fit import ClusterOptions, fit_clusters
 from implicitmoments.clustering.nearest_mean import Components
-from implicitmoments.estimator import FittedSummary
+from implicitmoments.clustering.summary import ClustererSummary
 from implicitmoments.notes import tell
 from implicitmoments.rows import Progress, RandomState
 from implicitmoments.rows.answers import answer
@@ -33,7 +33,11 @@ FEWEST_ROWS = 4  # two differences, one in each half
 
 
 class SphericalMixtureClusterer(
-    FittedSummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    ClustererSummary,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
     r"""Means, weights and labels of a spherical mixture, by a test of pairs of rows.
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats
 from implicitmoments.density.clipped_density import ClippedDensity
-from implicitmoments.estimator import FittedSummary
+from implicitmoments.density.summary import DensitySummary
 from implicitmoments.notes import tell
 from implicitmoments.rows import RandomState, as_seed
 from implicitmoments.validation import check_method, check_number, check_whole
@@ -17,7 +17,7 @@ from implicitmoments.validation import check_method, check_number, check_whole
 __all__ = ["ExpandedDensity"]
 
 
-class ExpandedDensity(FittedSummary, DensityMixin, BaseEstimator):
+class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.

@@ -15,6 +15,7 @@ from implicitmoments.density.regression_fit import (
     fit_regression_density,
 )
 from implicitmoments.density.regression_regime import describe_design
+from implicitmoments.density.summary import RegressionDensitySummary
 from implicitmoments.rows import Progress, RandomState, RowDraws, Source, Stream
 from implicitmoments.rows.answers import answer, mean_answer
 from implicitmoments.rows.inputs import Checkpoint, open_rows, probe_of
@@ -26,7 +27,7 @@ HIGHEST_DEGREE = 24
 METHODS = ("closed_form", "contracted", "paper")
 
 
-class RegressionMixtureDensity(ExpandedDensity):
+class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise

@@ -11,6 +11,7 @@ from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.base import ExpandedDensity
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.mixture_fit import DensityOptions, fit_density
+from implicitmoments.density.summary import SphericalDensitySummary
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.rows import Progress, RandomState
 from implicitmoments.rows.answers import answer, mean_answer
@@ -23,7 +24,7 @@ HIGHEST_DEGREE = 40
 METHODS = ("closed_form", "paper")
 
 
-class SphericalMixtureDensity(ExpandedDensity):
+class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few

@@ -22,9 +22,9 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.estimator import FittedSummary
 from implicitmoments.mixture.held_rows import rows_a_block
 from implicitmoments.mixture.likelihood import Mixture, log_densities, log_joint
+from implicitmoments.mixture.summary import SphericalMixtureSummary
 from implicitmoments.rows import Block, RandomState, Sums, as_seed
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.inputs import open_rows, probe_of
@@ -35,7 +35,7 @@ __all__ = ["SphericalAnswers"]
 Asked = Callable[[Array, Mixture], Array]
 
 
-class SphericalAnswers(FittedSummary, DensityMixin, BaseEstimator):
+class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
     """Methods that read ``weights_``, ``means_`` and ``variance_`` of a fitted mixture.
 
     Answers are arrays of the library of the rows that are asked about, on their device.

@@ -17,7 +17,6 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.estimator import FittedSummary
 from implicitmoments.moments.spectra import account_of_components
 from implicitmoments.notes import tell, tell_unfinished
 from implicitmoments.regression.characteristic_function import noise_maximum
@@ -32,6 +31,7 @@ from implicitmoments.regression.likelihood import (
 from implicitmoments.regression.splits import doubleness
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.standardise import Standard, standardise
+from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.regression.validation import (
     check_parameters,
     missing_line,
@@ -56,7 +56,7 @@ SCORED_ROWS = 16_384
 ABOUT = 12  # lines that n_components="auto" lays rows out for
 
 
-class RegressionMixture(FittedSummary, BaseEstimator):
+class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), i with probability

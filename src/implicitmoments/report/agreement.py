@@ -10,6 +10,7 @@ from scipy.stats import chi2, ks_2samp
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
+from implicitmoments.estimator import sentences_of
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.plot.canvas import NoPictureError
 from implicitmoments.plot.data_comparison import compared
@@ -106,7 +107,7 @@ def _everywhere(model: RegressionMixture, some: Some) -> tuple[bool, str] | None
     if chi2.sf(statistic, freedom) >= RARE:
         words = "Labels are as likely as ones drawn from the model, wherever the inputs are"
         return True, f"{words} {by_chance}."
-    if any("a line may be missing" in note for note in model.stats_["notes"]):
+    if any("a line may be missing" in note for note in sentences_of(model)):
         return None
     words = f"How likely labels are, beside ones drawn from the model, depends on x {by_chance}"
     return False, f"{words}: a line may be missing, or the relation is not linear."

@@ -228,7 +228,7 @@ def _by_bic(bics: Mapping[int, float], k: int, what: str, most: int) -> list[tup
 
 def _said(stats: Mapping[str, Any], words: str) -> bool:
     """Say whether a note has it already."""
-    return any(words in note for note in stats["notes"])
+    return any(words in note for note in stats.get("notes", ()))
 
 
 def _percent(part: float) -> str:

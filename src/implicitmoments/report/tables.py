@@ -15,7 +15,7 @@ from implicitmoments.activation import ActivationSumRegressor
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.clustering import SphericalMixtureClusterer
 from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
-from implicitmoments.estimator import ASSUMED, counted
+from implicitmoments.estimator import counted
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.regression import RegressionMixture
 
@@ -126,7 +126,7 @@ DENSITY = {
     "acceptance_rate_": ("acceptance rate", "The part of proposals that sample() keeps."),
     "variance_": ("variance of the Gaussian", "That of the noise, along every direction."),
     "noise_": (
-        ASSUMED,
+        "noise assumed by the expansion",
         "A standard deviation, read off the moments unless it is given. It holds the spread of "
         "the intercepts too, and is not the scatter about each line.",
     ),

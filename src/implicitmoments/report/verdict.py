@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from implicitmoments.estimator import counted, shortened
+from implicitmoments.estimator import counted, sentences_of
 from implicitmoments.report.evidence import evidence_of
 from implicitmoments.report.model_names import name_of
 
@@ -58,7 +58,7 @@ def verdict_of(
     rows, columns = counted(n_rows, "row"), counted(model.n_features_in_, "column")
     found = f"The fit found {name_of(model, target)} in {rows} of {columns}."
     evidence = evidence_of(model).joined(agreement)
-    notes = tuple(_sentence(shortened(note)) for note in model.stats_["notes"])
+    notes = tuple(_sentence(note) for note in sentences_of(model))
     against = notes + evidence.con
     if len(against) == 1:
         judgement = "There is one thing to look at:"
