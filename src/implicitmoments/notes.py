@@ -34,7 +34,9 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
+    # of model files: sentences of an older version, and codes of a newer one
+    "stored_sentence": "{text}",
+    "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # report: measurements that support a fit or speak against it
     "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
     "{other}, is {difference:,.3g} higher",
