@@ -21,10 +21,10 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
-from implicitmoments.clustering.pairwise_test import (
+from implicitmoments.clustering import (
     choose_test,
     difference_moments,
-    hold_rows,
+    hold_coordinates,
     random_differences,
 )
 from implicitmoments.datasets import make_spherical_mixture
@@ -103,7 +103,7 @@ def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
     same = labels[i] == labels[j]
     span = find_span(X, k, None)
     left, right = span.coordinates(X[i]), span.coordinates(X[j])
-    held = hold_rows(X, span, seed)
+    held = hold_coordinates(X, span, seed)
     moments = {t: difference_moments(held, k, t, seed=seed) for t in ORDERS}
     test = choose_test(moments, random_differences(held, seed), seed=seed)
     told = test.same(left, right)

@@ -26,6 +26,7 @@ __all__ = [
     "column_names",
     "counted",
     "findings_of",
+    "fit_columns",
     "notes_of",
     "sentences_of",
 ]
@@ -183,7 +184,7 @@ class FittedEstimator:
         """Say whether rows had weights in the fit, as far as the model knows."""
         used = float(self.stats_.get("rows_used", 1))
         return bool(
-            "weight" in getattr(self, "columns_", {})
+            "weight" in fit_columns(self)
             or not np.isclose(float(self.stats_.get("rows_counted", used)), used, rtol=1e-9)
         )
 
@@ -261,6 +262,12 @@ def sentences_of(model: Any, words: Vocabulary = PYTHON) -> list[str]:
 def findings_of(model: Any) -> dict[str, str]:
     """Return what a fit found, by name, in few digits."""
     return {name: _shown(value) for name, value in model._findings().items()}
+
+
+def fit_columns(model: Any) -> Mapping[str, Any]:
+    """Return the columns of a file that a model was fitted to, by role."""
+    columns: Mapping[str, Any] = getattr(model, "columns_in_", getattr(model, "columns_", {}))
+    return columns
 
 
 def as_floats(array: Any) -> Floats:

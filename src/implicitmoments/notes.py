@@ -23,6 +23,7 @@ __all__ = [
     "Note",
     "Notes",
     "Vocabulary",
+    "format_value",
     "render",
     "warn_of",
 ]
@@ -37,6 +38,34 @@ SENTENCES: dict[str, str] = {
     # of model files: sentences of an older version, and codes of a newer one
     "stored_sentence": "{text}",
     "unknown_note": "a note that this version of the library does not know: {code} {values}",
+    # moments
+    "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
+    "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
+    "equal vectors, too many components, or too few rows; try fewer components or more rows",
+    "directions_near_noise_floor": "the last of {k} directions of the moment of order {order} is "
+    "{gap:.2g} times the noise floor (eigenvalue {eigenvalue:.3g}, floor {floor:.3g}, "
+    "{n_rows:count row}): equal vectors, too many components, or too few rows; try fewer "
+    "components or more rows",
+    "more_components_likely": "there are more than {k} components, or the model does not fit: "
+    "the next eigenvalue of the moment of order {order} is {ratio:.1f} times the noise floor; try "
+    "more components",
+    "too_many_components_to_decode": "{k} components are more than the moments can hold "
+    "(dimension {capacities} for r = {r}); use fewer components or more features",
+    "orders_missing": "the data carry no information about one of the orders {orders}",
+    "no_positive_eigenvalue": "the moment of order {order} has no positive eigenvalue: no "
+    "component stands out",
+    "weights_exceed_total": "the weights sum to {total:.3g} instead of {expected:.3g}: the "
+    "vectors are estimated too short, with a bias that both halves of the rows share; use more "
+    "rows",
+    "components_mixed": "components {which} are not powers of one vector: noise, or several "
+    "components in one",
+    "components_blurred": "components {which} have standard errors comparable to the distance to "
+    "their nearest neighbour",
+    "components_faint": "components {which} are below the noise floor",
+    "components_unsigned": "components {which} are known up to sign: the data show even orders "
+    "only",
+    "decompositions_differ": "random starts of the decomposition found different components",
+    "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
     # report: measurements that support a fit or speak against it
     "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
     "{other}, is {difference:,.3g} higher",
@@ -44,10 +73,14 @@ SENTENCES: dict[str, str] = {
     "{difference:.2g})",
     "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
     "increase `max_components`",
-    "samples_agree": "Kolmogorov–Smirnov distance between {what} of the data and of model "
-    "samples: {gap:.2g} (threshold {limit:.2g})",
-    "samples_differ": "Kolmogorov–Smirnov distance between {what} of the data and of model "
-    "samples: {gap:.2g}, above the threshold {limit:.2g}; see the picture of the fit",
+    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
+    "all_checks_passed": "all checks passed",
+    "nothing_checked": "no check applies to this fit; look at the pictures",
+    "points_to_check": "{n:count point} to check:",
+    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
+    "(threshold {limit:.2g})",
+    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
+    "above the threshold {limit:.2g}; see the picture of the fit",
     "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
     "its proposals",
     "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
@@ -100,6 +133,21 @@ SENTENCES: dict[str, str] = {
     "(polynomial {polynomial:.3g})",
     "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
     "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
+    "outliers_dropped": "{n:count row} lie far from all others and were left out of the fit; "
+    "check or remove them",
+    "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
+    "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
+    "alike, or set `variance`",
+    # clustering
+    "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
+    "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "
+    "are {separation:.1f} noise standard deviations apart, the pairwise test errs on "
+    "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
+    "and the expected misclassification rate is {doubt:.1%}; use `SphericalMixture`",
+    "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
+    "along some direction: the cluster holds more than one component, some means are much "
+    "farther apart than others, or the variance is larger than {variance:.3g}; use more "
+    "components, `SphericalMixture`, or another `variance`",
 }
 
 
@@ -133,6 +181,17 @@ class _Formatter(string.Formatter):
             more = f", … ({len(value)} in all)" if len(value) > LISTED else ""
             return ", ".join(shown) + more
         return str(super().format_field(value, format_spec))
+
+
+def format_value(value: Any, format_spec: str) -> str:
+    """Format one value as a field of a template does.
+
+    Examples
+    --------
+    >>> format_value(0.0213, "percent"), format_value(1, "count row")
+    ('2.13%', '1 row')
+    """
+    return _Formatter().format_field(value, format_spec)
 
 
 def render(template: str, values: Mapping[str, Any], words: Vocabulary = PYTHON) -> str:

@@ -1,6 +1,6 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
-from implicitmoments.arrays.hashing import share_rows
+from implicitmoments.arrays.hashing import key_shares, row_keys, share_rows
 from implicitmoments.arrays.kernels import (
     cross_sums,
     lift_rows,
@@ -55,6 +55,7 @@ __all__ = [
     "eye_like",
     "gram",
     "index_like",
+    "key_shares",
     "lift_rows",
     "linear_rows",
     "lower_to",
@@ -68,6 +69,7 @@ __all__ = [
     "pair_rows",
     "quiet_overflow",
     "refuse_large",
+    "row_keys",
     "share_rows",
     "softmax_rows",
     "to_numpy",

@@ -16,6 +16,7 @@ from implicitmoments.arrays import (
     quiet_overflow,
     to_numpy,
 )
+from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     Block,
     MappedSource,
@@ -166,18 +167,25 @@ def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
     """
     d = len(values)
     if p == d:
-        raise ValueError(
-            f"variance=None is estimated from directions without means, and n_components={k} may "
-            f"take up all of n_features={d}; give variance=..., or n_components of at most {d}"
+        raise InputError(
+            "variance_not_estimable",
+            "the noise variance is estimated from directions orthogonal to the means, and "
+            "`n_components={k}` may span all {d:count feature}; set `variance`, or use "
+            "`n_components={d}` or fewer",
+            k=k,
+            d=d,
         )
     least = SMALLEST_VARIANCE * max(float(values[0]), np.finfo(np.float64).tiny)
     off = values[p:]
     varying = off[off > least] if n > d else off
     estimate = float(np.mean(varying)) if len(varying) else 0.0
     if not estimate > least:
-        raise ValueError(
-            f"the rows do not vary off {p} of {d} directions, so that the noise variance cannot "
-            "be estimated; remove constant or dependent columns, or give variance=..."
+        raise InputError(
+            "rows_do_not_vary",
+            "the rows vary along {p} of {d} directions only, so the noise variance cannot be "
+            "estimated; remove constant or dependent columns, or set `variance`",
+            p=p,
+            d=d,
         )
     return estimate
 

@@ -104,9 +104,9 @@ def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed:
         return Reading(None, None, (f"the moments cannot be used: {reason}",), numbers)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
     if not np.isfinite(found.guesses).all():
-        return Reading(None, found, found.reasons, numbers)
+        return Reading(None, found, tuple(map(str, found.notes)), numbers)
     mixture = Mixture(_weights(found), _inside(found.guesses, kept), np.full(k, variance))
-    return Reading(mixture, found, found.reasons, numbers)
+    return Reading(mixture, found, tuple(map(str, found.notes)), numbers)
 
 
 def _weights(found: Components) -> Floats:

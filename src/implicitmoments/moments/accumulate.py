@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 from implicitmoments.rows import Block, Measure, Progress, Sums
 
@@ -77,11 +78,19 @@ def circuit_of_order(problem: MomentProblem, order: int) -> Circuit:
     """Return ``problem.circuit(order)``, checked to be what the name says."""
     circuit = problem.circuit(order)
     if not isinstance(circuit, Circuit):
-        raise TypeError(
-            f"{type(problem).__name__}.circuit({order}) gave {circuit!r}, not a circuit"
+        raise InputTypeError(
+            "not_a_circuit",
+            "{kind}.circuit({order}) gave {circuit!r}, not a circuit",
+            kind=type(problem).__name__,
+            order=order,
+            circuit=circuit,
         )
     if circuit.order != order:
-        raise ValueError(
-            f"{type(problem).__name__}.circuit({order}) gave a circuit of order {circuit.order}"
+        raise InputError(
+            "orders_differ",
+            "{kind}.circuit({order}) gave a circuit of order {found}",
+            kind=type(problem).__name__,
+            order=order,
+            found=circuit.order,
         )
     return circuit

@@ -14,6 +14,7 @@ from implicitmoments.moments.implicit import estimate
 from implicitmoments.moments.passes import View, whole_view
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import RandomState, Truth, as_seed
 
 __all__ = ["implicit_moments"]
@@ -138,7 +139,12 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     for name, value in whole.items():
         check_positive(name, value)
     if order > HIGHEST_ORDER:
-        raise ValueError(f"order is at most {HIGHEST_ORDER}, got {order}")
+        raise InputError(
+            "order_too_high",
+            "order is at most {highest_order}, got {order}",
+            highest_order=HIGHEST_ORDER,
+            order=order,
+        )
     for name, given in (("n_samples", n_samples), ("block_rows", block_rows)):
         if given is not None:
             check_positive(name, given)
@@ -181,18 +187,30 @@ def _paper(
 def _closed(how: ClosedForm, view: View, sampling: str) -> ClosedFormMoments:
     clock = perf_counter()
     if sampling not in SAMPLING:
-        raise ValueError(f"sampling is one of {', '.join(map(repr, SAMPLING))}, got {sampling!r}")
+        raise InputError(
+            "unknown_option",
+            "`sampling` is one of {options}, got {given!r}",
+            options=", ".join(map(repr, SAMPLING)),
+            given=sampling,
+        )
     parts = {"reuse": 1, "cross_fit": 2, "fresh": how.levels + 1}[sampling]
     needed = 2 * parts  # every part is halved once more, to measure its noise
     if view.n_rows < needed:
-        raise ValueError(
-            f"too few rows: {view.n_rows} are there and sampling={sampling!r} at order {how.m} "
-            f"takes at least {needed}; use more rows"
+        raise InputError(
+            "too_few_rows",
+            "too few rows: {n_rows} are there and `sampling={sampling!r}` at order {m} takes at "
+            "least {needed}; use more rows",
+            n_rows=view.n_rows,
+            sampling=sampling,
+            m=how.m,
+            needed=needed,
         )
     if view.n_rows < how.k:
-        raise ValueError(
-            f"n_components={how.k} is more than the {view.n_rows} rows; "
-            "use more rows or fewer components"
+        raise InputError(
+            "too_few_rows",
+            "`n_components={k}` is more than the {n_rows} rows; use more rows or fewer components",
+            k=how.k,
+            n_rows=view.n_rows,
         )
     folds = tuple(_folds(how, view, sampling, parts))
     stats = {
@@ -238,35 +256,55 @@ def _rows_per_step(
     averages = (m + 1) * n_repeats
     if n_samples is None:
         if problem.n_rows is None:
-            raise ValueError("the problem makes its rows, as many as asked for: give n_samples")
+            raise InputError(
+                "n_samples_missing",
+                "the problem makes its rows, as many as asked for: give n_samples",
+            )
         n_samples = problem.n_rows // averages
     shared = f"order {m} takes {m + 1} averages over fresh rows" + (
         f", {n_repeats} times" if n_repeats > 1 else ""
     )
     if problem.n_rows is not None and (n_samples < 1 or n_samples * averages > problem.n_rows):
-        raise ValueError(
-            f"too few rows: {shared}, {averages} × {max(n_samples, 1)} rows are needed and "
-            f"{problem.n_rows} are there; use more rows, a smaller n_samples or a lower order"
+        raise InputError(
+            "too_few_rows",
+            "too few rows: {shared}, {averages} × {per_average} rows are needed and {n_rows} are "
+            "there; use more rows, a smaller n_samples or a lower order",
+            shared=shared,
+            averages=averages,
+            per_average=max(n_samples, 1),
+            n_rows=problem.n_rows,
         )
     if n_samples < k:
-        raise ValueError(
-            f"n_components={k} is more than the {n_samples} rows of each average ({shared}); "
-            "use more rows or fewer components"
+        raise InputError(
+            "too_few_rows",
+            "`n_components={k}` is more than the {n_samples} rows of each average ({shared}); use "
+            "more rows or fewer components",
+            k=k,
+            n_samples=n_samples,
+            shared=shared,
         )
     return n_samples
 
 
 def _check_problem(problem: MomentProblem, truth: Truth | None) -> None:
     if not isinstance(problem, MomentProblem):
-        raise TypeError(
-            f"problem is a MomentProblem such as HermiteProblem(X), got {type(problem).__name__}"
+        raise InputTypeError(
+            "not_a_problem",
+            "problem is a MomentProblem such as HermiteProblem(X), got {kind}",
+            kind=type(problem).__name__,
         )
     if not (truth is None or isinstance(truth, Truth)):
-        raise TypeError(f"truth is a Truth(weights, vectors), got {type(truth).__name__}")
+        raise InputTypeError(
+            "not_a_truth",
+            "truth is a Truth(weights, vectors), got {kind}",
+            kind=type(truth).__name__,
+        )
     if truth is not None and truth.vectors.shape[1] != problem.n_features:
-        raise ValueError(
-            f"truth has vectors of {truth.vectors.shape[1]} features, "
-            f"the problem has {problem.n_features}"
+        raise InputError(
+            "n_features_differ",
+            "truth has vectors of {n_features} features, the problem has {expected}",
+            n_features=truth.vectors.shape[1],
+            expected=problem.n_features,
         )
 
 
@@ -274,10 +312,15 @@ def _check_paper(
     sampling: str | None, drop_noise: bool, balanced: bool, reduce_weights: bool
 ) -> None:
     if sampling not in (None, "fresh"):
-        raise ValueError(f"method='paper' takes fresh rows in every average, got {sampling=}")
+        raise InputError(
+            "option_of_other_method",
+            "`method='paper'` takes fresh rows in every average, got `sampling={sampling!r}`",
+            sampling=sampling,
+        )
     if not (drop_noise and balanced and reduce_weights):
-        raise ValueError(
-            "drop_noise, balanced and reduce_weights are options of method='closed_form'"
+        raise InputError(
+            "option_of_other_method",
+            "drop_noise, balanced and reduce_weights are options of `method='closed_form'`",
         )
 
 
@@ -285,16 +328,27 @@ def _check_closed_form(
     method: str, problem: MomentProblem, order: int, n_repeats: int, truth: Truth | None
 ) -> HermiteProblem:
     if method != "closed_form":
-        raise ValueError(f"method is 'closed_form' or 'paper', got {method!r}")
+        raise InputError(
+            "unknown_option",
+            "method is 'closed_form' or 'paper', got {method!r}",
+            method=method,
+        )
     if not isinstance(problem, HermiteProblem):
-        raise TypeError(
-            f"the closed form is for a HermiteProblem, got {type(problem).__name__}; "
-            "method='paper' takes any problem"
+        raise InputTypeError(
+            "not_a_hermite_problem",
+            "the closed form is for a HermiteProblem, got {kind}; `method='paper'` takes any "
+            "problem",
+            kind=type(problem).__name__,
         )
     if n_repeats != 1 or truth is not None:
-        raise ValueError("n_repeats and truth go with method='paper'")
+        raise InputError(
+            "option_of_other_method",
+            "n_repeats and truth go with `method='paper'`",
+        )
     if not problem.has_order(order):
-        raise ValueError(
-            f"the data say nothing about the moment of order {order}; ask for another order"
+        raise InputError(
+            "order_without_data",
+            "the data say nothing about the moment of order {order}; ask for another order",
+            order=order,
         )
     return problem

@@ -20,6 +20,7 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.accumulate import Progress
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.problem import HermiteProblem
+from implicitmoments.notes import InputError
 from implicitmoments.rows import After, Block, RowDraws, Stream, Sums
 
 __all__ = [
@@ -130,7 +131,13 @@ class View:
             return counts
         name = f"the weight of order {order}"
         if tuple(weights.shape) != (len(rows),):
-            raise ValueError(f"{name} has shape {tuple(weights.shape)}, expected ({len(rows)},)")
+            raise InputError(
+                "wrong_shape",
+                "{name} has shape {shape}, expected ({n_rows},)",
+                name=name,
+                shape=tuple(weights.shape),
+                n_rows=len(rows),
+            )
         check_finite(weights, name, rows.start)
         if lower is not None:
             weights = self.problem.reduce(order, weights, lower)
@@ -175,9 +182,17 @@ def whole_view(
     """See all rows as they are."""
     n_rows = n_samples or problem.n_rows
     if n_rows is None:
-        raise ValueError("the problem makes its rows, as many as asked for: give n_samples")
+        raise InputError(
+            "n_samples_missing",
+            "the problem makes its rows, as many as asked for: give n_samples",
+        )
     if problem.n_rows is not None and n_rows > problem.n_rows:
-        raise ValueError(f"n_samples={n_rows} is more than the {problem.n_rows} rows there are")
+        raise InputError(
+            "too_few_rows",
+            "`n_samples={n_rows}` is more than the {there} rows there are",
+            n_rows=n_rows,
+            there=problem.n_rows,
+        )
     x = problem.source.read(range(1), RowDraws(seed, range(1), (Stream.ROWS,)))["x"]
     xp = namespace_of(x)
     eye = eye_like(problem.n_features, x)

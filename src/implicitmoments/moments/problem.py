@@ -15,6 +15,7 @@ from implicitmoments.arrays import (
     namespace_of,
 )
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     After,
     Block,
@@ -95,9 +96,13 @@ class MomentProblem(ABC):
             for name, array in inputs.items():
                 given = array.shape[0] if hasattr(array, "shape") else len(array)
                 if given != len(piece):
-                    raise ValueError(
-                        f"{type(self).__name__}.draw gave {given} rows of {name!r} "
-                        f"and was asked for {len(piece)}"
+                    raise InputError(
+                        "lengths_differ",
+                        "{kind}.draw gave {given} rows of {name!r} and was asked for {n_piece}",
+                        kind=type(self).__name__,
+                        given=given,
+                        name=name,
+                        n_piece=len(piece),
                     )
             return inputs
 
@@ -141,9 +146,11 @@ class HermiteProblem(MomentProblem):
         sample_weight: Array | None = None,
     ) -> None:
         if not (weight is None or callable(weight)):
-            raise TypeError(
-                "weight is a function of the order that returns one weight a row, "
-                f"got {type(weight).__name__}; try weight=lambda order: w"
+            raise InputTypeError(
+                "weight_not_callable",
+                "weight is a function of the order that returns one weight a row, got {kind}; try "
+                "weight=lambda order: w",
+                kind=type(weight).__name__,
             )
         self.source = as_source(points)
         self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
@@ -169,15 +176,22 @@ class HermiteProblem(MomentProblem):
 
     def _counted(self, sample_weight: Array) -> Array:
         if self.n_rows is None:
-            raise ValueError(
-                "sample_weight is for rows that are there, and this problem makes its"
+            raise InputError(
+                "weights_of_drawn_rows",
+                "sample_weight is for rows that are there, and this problem makes its",
             )
         counts = self._checked(sample_weight, "sample_weight")
         xp = namespace_of(counts)
         if bool(xp.any(counts < 0)):
-            raise ValueError("sample_weight has negative entries; weights are 0 or more")
+            raise InputError(
+                "negative_weight",
+                "sample_weight has negative entries; weights are 0 or more",
+            )
         if float(xp.sum(counts)) == 0:
-            raise ValueError("sample_weight is zero for every row; give some row a weight")
+            raise InputError(
+                "weights_all_zero",
+                "sample_weight is zero for every row; give some row a weight",
+            )
         return counts
 
     def _all_weights(self, order: int) -> Array | None:
@@ -192,8 +206,12 @@ class HermiteProblem(MomentProblem):
     def _checked(self, given: Array, name: str) -> Array:
         weights = as_real_array(given, name, 1)
         if self.n_rows is not None and weights.shape[0] != self.n_rows:
-            raise ValueError(
-                f"{name} has {weights.shape[0]} rows, expected {self.n_rows}: one weight a point"
+            raise InputError(
+                "lengths_differ",
+                "{name} has {n_rows} rows, expected {expected}: one weight a point",
+                name=name,
+                n_rows=weights.shape[0],
+                expected=self.n_rows,
             )
         check_finite(weights, name)
         return weights

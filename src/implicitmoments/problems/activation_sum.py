@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.moments import HermiteProblem
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.problems.activations import Activation
 from implicitmoments.rows import ArraySource, Block, MappedSource, Source, Whitening
 
@@ -54,8 +55,10 @@ class ActivationSumProblem(HermiteProblem):
         sample_weight: Array | None = None,
     ) -> None:
         if not isinstance(activation, Activation):
-            raise TypeError(
-                f"activation is one of relu(), cosine(...) or an Activation, got {activation!r}"
+            raise InputTypeError(
+                "not_an_activation",
+                "activation is one of relu(), cosine(...) or an Activation, got {activation!r}",
+                activation=activation,
             )
         source = X if isinstance(X, Source) else ArraySource(X, y=y)
         super().__init__(
@@ -102,8 +105,11 @@ class ActivationSumProblem(HermiteProblem):
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
         """Return ``y / (c_t · √t!)``."""
         if not self.has_order(order):
-            raise ValueError(
-                f"the Hermite coefficient of order {order} of {self.activation.name} is zero, so "
-                f"labels say nothing about the moment of order {order}; ask for another order"
+            raise InputError(
+                "order_without_data",
+                "the Hermite coefficient of order {order} of {name} is zero, so labels say "
+                "nothing about the moment of order {order}; ask for another order",
+                order=order,
+                name=self.activation.name,
             )
         return block["y"] / self._divisor(order)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
 
 __all__ = [
@@ -97,18 +98,22 @@ class Activation:
         try:
             value = function(u)
         except Exception as reason:
-            raise TypeError(self._refusal(u, f"{type(reason).__name__}: {reason}")) from reason
+            raise self._refusal(u, f"{type(reason).__name__}: {reason}") from reason
         if not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
-            raise TypeError(self._refusal(u, f"it returns {type(value).__name__}"))
+            raise self._refusal(u, f"it returns {type(value).__name__}")
         return value if value.dtype == u.dtype else xp.astype(value, u.dtype)
 
-    def _refusal(self, u: Array, why: str) -> str:
-        kind = type(u).__module__.split(".")[0]
-        return (
-            f"the activation {self.name} takes NumPy arrays only, and the rows are arrays of "
-            f"{kind} ({why}). Named activations run on every library: "
-            f"{', '.join(map(repr, NAMED))} and cosine(frequency, phase). Write the function with "
-            "those of array_api_compat.array_namespace(u), or give the rows as NumPy arrays"
+    def _refusal(self, u: Array, why: str) -> InputTypeError:
+        return InputTypeError(
+            "activation_needs_numpy",
+            "the activation {name} takes NumPy arrays only, and the rows are arrays of {library} "
+            "({why}). Named activations run on every library: {names} and cosine(frequency, "
+            "phase). Write the function with those of array_api_compat.array_namespace(u), or "
+            "pass the rows as NumPy arrays",
+            name=self.name,
+            library=type(u).__module__.split(".")[0],
+            why=why,
+            names=", ".join(map(repr, NAMED)),
         )
 
     def tail(self, degree: int) -> float:
@@ -142,7 +147,11 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     [-0.1, 2.0]
     """
     if not math.isfinite(slope):
-        raise ValueError(f"slope is a finite number, got {slope}")
+        raise InputError(
+            "not_finite",
+            "slope is a finite number, got {slope}",
+            slope=slope,
+        )
 
     return Activation(
         f"leaky_relu({slope:g})",
@@ -206,9 +215,17 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     <activation cos(2u + 0)>
     """  # noqa: D400 (the formula belongs to the sentence)
     if not (math.isfinite(frequency) and frequency > 0):
-        raise ValueError(f"frequency is a positive number, got {frequency}")
+        raise InputError(
+            "not_positive",
+            "frequency is a positive number, got {frequency}",
+            frequency=frequency,
+        )
     if not math.isfinite(phase):
-        raise ValueError(f"phase is a finite number of radians, got {phase}")
+        raise InputError(
+            "not_finite",
+            "phase is a finite number of radians, got {phase}",
+            phase=phase,
+        )
     return Activation(
         f"cos({frequency:g}u + {phase:g})",
         partial(_cosine, frequency, phase),
@@ -279,9 +296,12 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
         return given
     if isinstance(given, str):
         if given not in NAMED:
-            raise ValueError(
-                f"activation={given!r} is not known; expected one of "
-                f"{', '.join(map(repr, NAMED))}, cosine(frequency, phase) or a function of arrays"
+            raise InputError(
+                "unknown_activation",
+                "activation={given!r} is not known; expected one of {named}, cosine(frequency, "
+                "phase) or a function of arrays",
+                given=given,
+                named=", ".join(map(repr, NAMED)),
             )
         return NAMED[given]()
     for make in NAMED.values():
@@ -289,9 +309,11 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
             return make()
     if callable(given):
         return from_function(given)
-    raise TypeError(
-        f"activation is a name such as 'relu', an Activation or a function of an array, "
-        f"got {given!r}"
+    raise InputTypeError(
+        "not_an_activation",
+        "activation is a name such as 'relu', an Activation or a function of an array, got "
+        "{given!r}",
+        given=given,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.moments import HermiteProblem
+from implicitmoments.notes import InputError
 from implicitmoments.problems.orthogonal_polynomials import (
     monic_polynomial,
     recurrence_from_moments,
@@ -81,11 +82,24 @@ class RegressionMixtureProblem(HermiteProblem):
         sample_weight: Array | None = None,
     ) -> None:
         if weights not in WEIGHTS:
-            raise ValueError(f"weights is one of {', '.join(map(repr, WEIGHTS))}, got {weights!r}")
+            raise InputError(
+                "unknown_option",
+                "`weights` is one of {options}, got {given!r}",
+                options=", ".join(map(repr, WEIGHTS)),
+                given=weights,
+            )
         if omega is not None and weights != "fourier":
-            raise ValueError(f"omega goes with weights='fourier', got weights={weights!r}")
+            raise InputError(
+                "option_of_other_method",
+                "omega goes with `weights='fourier'`, got `weights={weights!r}`",
+                weights=weights,
+            )
         if omega is not None and not (math.isfinite(omega) and omega > 0):
-            raise ValueError(f"omega is a positive number or None, got {omega}")
+            raise InputError(
+                "not_positive",
+                "omega is a positive number or None, got {omega}",
+                omega=omega,
+            )
         source = X if isinstance(X, Source) else ArraySource(X, y=y)
         self.weights, self._omega = weights, omega
         if isinstance(whiten, Whitening):

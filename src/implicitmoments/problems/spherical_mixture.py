@@ -8,6 +8,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, as_real_array, move_like, to_numpy
 from implicitmoments.moments import HermiteProblem
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import Block, DifferenceSource, MappedSource, Source, as_source
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
@@ -49,15 +50,26 @@ class SphericalMixtureProblem(HermiteProblem):
         sample_weight: Array | None = None,
     ) -> None:
         if not hasattr(variance, "__float__"):
-            raise TypeError(f"variance is a positive number, got {variance!r}")
+            raise InputTypeError(
+                "not_a_number",
+                "variance is a positive number, got {variance!r}",
+                variance=variance,
+            )
         if not (math.isfinite(variance) and variance > 0):
-            raise ValueError(f"variance is a positive number, got {variance}")
+            raise InputError(
+                "not_positive",
+                "variance is a positive number, got {variance}",
+                variance=variance,
+            )
         source = as_source(points)
         origin = np.zeros(source.n_features) if center is None else center
         origin = as_real_array(origin, "center", 1)
         if origin.shape[0] != source.n_features:
-            raise ValueError(
-                f"center has {origin.shape[0]} entries and the points {source.n_features} features"
+            raise InputError(
+                "wrong_shape",
+                "center has {n_rows} entries and the points {n_features} features",
+                n_rows=origin.shape[0],
+                n_features=source.n_features,
             )
         sigma = math.sqrt(variance)
         self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""One page about a fitted model, to look at, to send and to keep."""
+"""One HTML page about a fitted model."""
 
 from implicitmoments.report.write import write_report
 

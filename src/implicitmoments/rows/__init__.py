@@ -1,6 +1,9 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
+from implicitmoments.rows.block_map import LabelMap, Rule, join_labels, shares_of, weights_of
+from implicitmoments.rows.budget import MemoryBudget
 from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
+from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
 from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
@@ -26,6 +29,7 @@ from implicitmoments.rows.sources import (
     as_source,
 )
 from implicitmoments.rows.truth import Truth
+from implicitmoments.rows.view import Census, Rows
 from implicitmoments.rows.whitening import Whitening
 
 __all__ = [
@@ -34,18 +38,24 @@ __all__ = [
     "Block",
     "BlockSource",
     "CallableSource",
+    "Census",
     "CountedSource",
     "DaskSource",
     "DifferenceSource",
     "FileSource",
     "Journal",
     "JournaledSource",
+    "LabelMap",
     "MappedSource",
     "Measure",
+    "MemoryBudget",
     "Progress",
     "ProgressSource",
     "RandomState",
     "RowDraws",
+    "Rows",
+    "Rule",
+    "SecondMoments",
     "Source",
     "Stream",
     "Sums",
@@ -58,7 +68,11 @@ __all__ = [
     "describe_rows",
     "fold_blocks",
     "is_dask",
+    "join_labels",
     "map_rows",
+    "mean_and_covariance",
     "open_file",
+    "shares_of",
     "threads_for_folds",
+    "weights_of",
 ]

@@ -113,11 +113,20 @@ class Source(ABC):
         xp = namespace_of(taken[0]["x"])
         return {name: xp.concat([part[name] for part in taken]) for name in taken[0]}
 
+    @property
+    def n(self) -> int:
+        """The number of rows; 0 for a source that makes as many as are asked for."""
+        return self.n_rows or 0
+
+    def first(self, seed: int = 0) -> Block:
+        """Return the first row: its columns, and the library, precision and device of all."""
+        return self.read(range(1), RowDraws(seed, range(1), (Stream.ROWS,)))
+
     @cached_property
     def mass(self) -> float:
         """The number of rows, with their multiplicity; 0 for a source that makes its rows."""
-        n = self.n_rows or 0
-        if not n or "counts" not in self.read(range(1), RowDraws(0, range(1), (Stream.ROWS,))):
+        n = self.n
+        if not n or "counts" not in self.first():
             return float(n)
         return float(self.fold(sum_counts, range(n), PICKED_ROWS, what="counting rows")["mass"])
 
@@ -145,7 +154,7 @@ class ArraySource(Source):
     x : array of shape (n_samples, n_features)
     **columns : array of shape (n_samples,)
         Further columns by name, such as ``y``; they take the precision of x. ``origin`` holds
-        points from which x was made, (n_samples, any).
+        points from which x was made, (n_samples, any), and ``key`` their hash, int64.
 
     Examples
     --------
@@ -161,6 +170,9 @@ class ArraySource(Source):
         self.local = isinstance(x, np.ndarray)
         self._columns = {"x": x}
         for name, given in columns.items():
+            if name == "key":
+                self._columns[name] = given
+                continue
             column = as_real_array(given, name, 2 if name == "origin" else 1)
             check_finite(column, name)
             namespace_of(x, column)
@@ -177,6 +189,12 @@ class ArraySource(Source):
         return {
             name: column[rows.start : rows.stop, ...] for name, column in self._columns.items()
         }
+
+    def pick(self, rows: Integers, *, what: str = "") -> Block:
+        """Return some rows; the arrays themselves if these are all rows."""
+        if len(rows) == self.n_rows:
+            return dict(self._columns)
+        return super().pick(rows, what=what)
 
 
 class CallableSource(Source):

@@ -1,13 +1,13 @@
-"""The rule of Bayes with known components."""
+"""The Bayes rule with known components."""
 
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from implicitmoments.clustering.nearest_mean import (
-    Components,
+from implicitmoments.clustering import (
+    BayesRule,
     cluster_moments,
-    move_means,
-    spread_within,
+    measure_clusters,
+    reassign_rows,
 )
 from implicitmoments.mixture.mean_span import find_span
 from implicitmoments.rows import ArraySource
@@ -20,15 +20,15 @@ def test_it_is_the_largest_posterior(rng):
         [w * multivariate_normal(m, variance).pdf(X) for w, m in zip(weights, means, strict=True)]
     )
     posterior = densities / densities.sum(axis=0)
-    found = Components(means, weights, variance)
+    found = BayesRule(means, weights, variance)
     np.testing.assert_array_equal(found.assign(X), posterior.argmax(axis=0))
-    np.testing.assert_allclose(found.doubt(X), 1 - posterior.max(axis=0), atol=1e-12)
+    np.testing.assert_allclose(found.error_rates(X), 1 - posterior.max(axis=0), atol=1e-12)
 
 
 def test_far_from_the_origin_it_is_the_same(rng):
     means, weights = 5 * rng.normal(size=(3, 2)), np.full(3, 1 / 3)
     X = 5 * rng.normal(size=(200, 2))
-    near, far = Components(means, weights, 1.0), Components(means + 1e7, weights, 1.0)
+    near, far = BayesRule(means, weights, 1.0), BayesRule(means + 1e7, weights, 1.0)
     np.testing.assert_array_equal(near.assign(X), far.assign(X + 1e7))
 
 
@@ -44,24 +44,23 @@ def test_means_and_weights_of_clusters(rng):
     assert np.all(np.isnan(means[2]))
 
 
-def test_passes_over_blocks_are_sums_over_clusters(rng, monkeypatch):
-    monkeypatch.setattr(Components, "block_rows", lambda _: 64)
+def test_passes_over_blocks_are_sums_over_clusters(rng):
     means, weights = 3 * rng.normal(size=(3, 4)), np.array([0.5, 0.3, 0.2])
     far = np.vstack([means, np.full((1, 4), 1e3)])  # a component without rows
-    found = Components(far, np.append(0.999 * weights, 0.001), 1.0)
+    found = BayesRule(far, np.append(0.999 * weights, 0.001), 1.0)
     X, counts = 2 * rng.normal(size=(500, 4)), rng.integers(0, 3, 500).astype(float)
     source, labels = ArraySource(X, counts=counts), found.assign(X)
-    moved = move_means(source, found)
+    moved = reassign_rows(source, found)
     expected, sizes = cluster_moments(X, labels, 3, counts)
     np.testing.assert_allclose(moved.means, expected)
     np.testing.assert_allclose(moved.weights, sizes)
     span = find_span(source, 3, 1.0)
-    within = spread_within(source, moved, span)
+    within = measure_clusters(source, moved, span)
     labels, z = moved.assign(X), span.coordinates(X)
-    np.testing.assert_allclose(within.doubt, np.average(moved.doubt(X), weights=counts))
+    np.testing.assert_allclose(within.error_rate, np.average(moved.error_rates(X), weights=counts))
     for c in range(3):
         inside = (labels == c) & (counts > 0)
         apart = z[inside] - span.coordinates(moved.means)[c]
         expected = (apart * counts[inside, None]).T @ apart / counts[inside].sum()
         np.testing.assert_allclose(within.covariances[c], expected)
-        assert within.there[c] == inside.sum()
+        assert within.sizes[c] == inside.sum()
