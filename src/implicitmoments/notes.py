@@ -35,6 +35,9 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
+    # of model files: sentences of an older version, and codes of a newer one
+    "stored_sentence": "{text}",
+    "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # moments
     "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
     "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
@@ -62,7 +65,6 @@ SENTENCES: dict[str, str] = {
     "components_unsigned": "components {which} are known up to sign: the data show even orders "
     "only",
     "decompositions_differ": "random starts of the decomposition found different components",
-    "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
     # report: measurements that support a fit or speak against it
     "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
     "{other}, is {difference:,.3g} higher",

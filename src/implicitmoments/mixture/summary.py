@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from implicitmoments.estimator import (
     column_names,
     notes_of,
 )
+from implicitmoments.mixture.incremental import Stream
+from implicitmoments.moments.decode import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
@@ -40,6 +42,8 @@ class MeansSummary(FittedEstimator):
         "weights_": Floats,
         "means_": Floats,
         "variance_": float | Floats,
+        "components_read_": NotRequired[Components | None],
+        "_stream": NotRequired[Stream | None],
     }
     points = ("means_",)
 
