@@ -168,7 +168,7 @@ BAD_FILES = {
         "wrong_number_of_cells",
         {"line": 3, "expected": 2, "found": 1},
     ),
-    "bytes": ("\x00\x01\x02", "column_not_numeric", {}),
+    "bytes": ("\x00\x01\x02", "unreadable", {"kind": "CSV"}),
 }
 
 
