@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.cli.write_table import Piece
-from implicitmoments.rows.files.column_choice import find_column
-from implicitmoments.rows.files.csv_text import CsvFile
-from implicitmoments.rows.files.opening import CSV, TABLES
+from implicitmoments.rows.files import read_columns
 
 __all__ = ["KeptColumns", "open_kept"]
 
@@ -52,15 +50,4 @@ def open_kept(path: Path, wanted: Sequence[str]) -> KeptColumns:
 
     The file is open from then on, and may be deleted.
     """
-    if path.name.lower().endswith(CSV):
-        file = CsvFile(path)
-        names = [find_column(str(path), file.names, name, "--keep") for name in wanted]
-        return KeptColumns(names, file.texts(names))
-    if path.suffix.lower() not in TABLES or not path.is_file():
-        raise ValueError(
-            f"--keep takes columns of CSV, Parquet and Arrow files along, and {path} is none"
-        )
-    reader = TABLES[path.suffix.lower()](path)
-    names = [find_column(str(path), reader.names, name, "--keep") for name in wanted]
-    parts = range(len(reader.segment_rows()))
-    return KeptColumns(names, (batch for i in parts for batch in reader.batches(i, names)))
+    return KeptColumns(*read_columns(path, wanted, "--keep"))

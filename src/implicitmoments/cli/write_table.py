@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from implicitmoments.cli.console import naming, say
-from implicitmoments.rows.files.optional_imports import require
+from implicitmoments.rows.files import require
 from implicitmoments.saving.atomic_file import whole_file
 
 __all__ = ["KINDS", "Piece", "Sink", "check_output", "open_output", "plain", "show"]
