@@ -150,8 +150,8 @@ SENTENCES: dict[str, str] = {
     # command line
     "few_rows_per_component": "-k {k:,} leaves {n:.1f} rows per component, too few for a reliable "
     "fit; try a smaller -k",
-    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and looks "
-    "like a row number; leave it out with {option}",
+    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and "
+    "looks like a row number; leave it out with {option}",
     "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
     "with {option}",
     "columns_by_position": "--columns has other names than the model and is matched by position: "

@@ -41,10 +41,14 @@ BAD_FITS = {
     ),
     "no target": (["regressions", "DATA/lines.csv"], "target_required", {}),
     "a target too many": (["mixture", ROWS, "--target", "depth"], "target_not_used", {}),
-    "a number too large": (["mixture", ROWS, "-k", "3000"], "too_few_rows", {"k": 3000}),
-    "more clusters than features": (["clusters", ROWS, "-k", "5"], "too_few_features", {}),
+    "a number too large": (
+        ["clusters", ROWS, "-k", "3000", "--set", "variance=1"],
+        "too_few_rows",
+        {"k": 3000, "n": 2000},
+    ),
+    "more clusters than features": (["clusters", ROWS, "-k", "5"], "variance_not_estimable", {}),
     "no number": (["density", ROWS], "number_required", {"kind": "density"}),
-    "a number that is none": (["mixture", ROWS, "-k", "many"], "unknown_option", {}),
+    "a number that is none": (["clusters", ROWS, "-k", "many"], "value_of_another_type", {}),
     "an option of another model": (
         ["mixture", ROWS, "--degree", "3"],
         "unknown_parameter",
@@ -70,8 +74,8 @@ BAD_FITS = {
         "unknown_activation",
         {},
     ),
-    "a number below one": (["mixture", ROWS, "-k", "0"], "out_of_range", {"value": 0}),
-    "a negative number": (["mixture", ROWS, "-k", "-1"], "out_of_range", {"value": -1}),
+    "a number below one": (["clusters", ROWS, "-k", "0"], "out_of_range", {"value": 0}),
+    "a negative number": (["clusters", ROWS, "-k", "-1"], "out_of_range", {"value": -1}),
     "half a component": (["density", ROWS, "-k", "1.5"], "value_of_another_type", {}),
     "more unknowns than rows": (
         ["regressions", *LINES, "-k", "1000"],

@@ -1,10 +1,13 @@
 """Sentences of the library name options of the command line."""
 
+import json
+
 import numpy as np
 import pytest
 
+import implicitmoments as im
 from implicitmoments.cli.vocabulary import COMMAND_LINE
-from implicitmoments.notes import InputError
+from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.registry import class_names, estimator_class
 
 
@@ -58,10 +61,13 @@ def test_errors_are_printed_with_options():
     assert "-k 7" in error.sentence(COMMAND_LINE)
 
 
-def test_notes_of_a_fit_advise_to_scale_columns(call, data, tmp_path):
-    X = np.load(data / "rows.npy") * [1.0, 1.0, 12.0]
-    np.save(tmp_path / "wide.npy", X)
-    how = ("fit", "mixture", tmp_path / "wide.npy", "-k", "3", "-o", tmp_path / "m.im")
-    assert "--scale" in call(*how).stdout
-    assert "--scale" in call("describe", tmp_path / "m.im").stdout
-    assert "--scale" not in call(*how, "--scale").stdout
+@pytest.mark.parametrize("scaled", [False, True])
+def test_notes_about_unlike_columns_mention_the_scale(scaled, call, models, tmp_path):
+    model = im.load(models["clusters"])
+    model.notes_ = Notes([Note("flat_direction", {"ratio": 1e-9, "variance": 1.0})])
+    if scaled:
+        model.columns_in_ = {"scale": np.ones(3)}
+    im.save(model, tmp_path / "m.im")
+    document = json.loads(call("describe", tmp_path / "m.im", "--json").stdout)
+    advice = ["columns_were_scaled", "found_is_scaled"] if scaled else ["scale_columns"]
+    assert [note["code"] for note in document["notes"]] == ["flat_direction", *advice]
