@@ -116,7 +116,10 @@ class FittedEstimator:
     results : tuple of str
         Fitted attributes for a user, in the order they are shown.
     saved : mapping of str to type
-        Fitted attributes that a model file must have.
+        Fitted attributes that a model file must have, or may have if ``NotRequired``; all that
+        hold records, whose classes a file may then contain.
+    variants : mapping of type to type
+        Records that stand where the field of a record is annotated by a protocol.
     points, slopes : tuple of str
         Fitted attributes in the units of the columns, and in their inverse.
     density_of_labels : bool
@@ -137,6 +140,7 @@ class FittedEstimator:
     vectors: ClassVar[str] = ""
     results: ClassVar[tuple[str, ...]] = ()
     saved: ClassVar[Mapping[str, Any]] = {}
+    variants: ClassVar[Mapping[Any, Any]] = {}
     points: ClassVar[tuple[str, ...]] = ()
     slopes: ClassVar[tuple[str, ...]] = ()
     density_of_labels: ClassVar[bool] = False

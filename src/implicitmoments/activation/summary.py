@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
+from implicitmoments.activation.conditions import Conditions
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
 from implicitmoments.arrays import Array
@@ -43,9 +44,11 @@ class ActivationSumSummary(FittedEstimator):
         "activation_": Activation,
         "polynomial_": FittedPolynomial,
         "whitening_": Whitening | None,
+        "conditions_": Conditions,
+        "network_": NotRequired[Network],
         "_hypothesis": FittedPolynomial | Network,
     }
-    slopes = ("directions_", "direction_errors_")
+    slopes = ("directions_",)
     density_of_labels = True
     score_name = "R²"
     captions: ClassVar[Mapping[str, str]] = {

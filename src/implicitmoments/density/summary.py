@@ -10,8 +10,27 @@ import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.hermite_expansion import (
+    Constant,
+    Expansion,
+    JointExpansion,
+    OrderByOrder,
+)
+from implicitmoments.density.regression_contraction import ContractedExpansion, PaperExpansion
 from implicitmoments.density.regression_density import RegressionDensity
-from implicitmoments.estimator import FOUND, Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.density.regression_expansion import (
+    GradedExpansion,
+    LabelConstant,
+    LabelExpansion,
+)
+from implicitmoments.estimator import (
+    FOUND,
+    Fact,
+    FittedEstimator,
+    Table,
+    as_floats,
+    column_names,
+)
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note
@@ -129,6 +148,7 @@ class SphericalDensitySummary(DensitySummary):
     kind = "density"
     results = ("variance_", "center_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": ClippedDensity[SphericalSpan]}
+    variants: ClassVar[Mapping[Any, Any]] = {Expansion: Constant | JointExpansion | OrderByOrder}
     points = ("center_",)
     captions: ClassVar[Mapping[str, str]] = {
         **DensitySummary.captions,
@@ -169,6 +189,10 @@ class RegressionDensitySummary(DensitySummary):
     labelled = True
     results = ("intercept_", "noise_", "slope_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": RegressionDensity}
+    variants: ClassVar[Mapping[Any, Any]] = dict.fromkeys(
+        (Expansion, LabelExpansion),
+        ContractedExpansion | GradedExpansion | LabelConstant | PaperExpansion,
+    )
     slopes = ("slope_",)
     captions: ClassVar[Mapping[str, str]] = {
         **DensitySummary.captions,

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, to_numpy
-from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.estimator import (
+    Fact,
+    FittedEstimator,
+    Table,
+    as_floats,
+    column_names,
+)
+from implicitmoments.mixture.incremental import Stream
+from implicitmoments.moments.decode import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
@@ -43,6 +51,8 @@ class MeansSummary(FittedEstimator):
         "weights_": Floats,
         "means_": Floats,
         "variance_": float | Floats,
+        "components_read_": NotRequired[Components | None],
+        "_stream": NotRequired[Stream | None],
     }
     points = ("means_",)
 
