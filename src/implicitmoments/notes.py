@@ -65,7 +65,6 @@ SENTENCES: dict[str, str] = {
     "components_unsigned": "components {which} are known up to sign: the data show even orders "
     "only",
     "decompositions_differ": "random starts of the decomposition found different components",
-    "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
     # report: measurements that support a fit or speak against it
     "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
     "{other}, is {difference:,.3g} higher",

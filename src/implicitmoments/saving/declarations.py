@@ -82,13 +82,13 @@ class Declaration:
         for hint in (*PARAMETERS, *self._saved.values()):
             self._collect(hint)
 
-    def codec_of(self, value: Any) -> tuple[str, Codec] | None:
-        """Return how an object is written, and under which name, if its class is declared."""
+    def codec_of(self, value: Any) -> tuple[str, Codec]:
+        """Return how an object is written, and under which name; KeyError if it cannot be."""
         for name, codec in self.codecs.items():
             as_base = codec.kind in CODECS and isinstance(value, codec.kind)
             if as_base or type(value) is codec.kind:
                 return name, codec
-        return None
+        raise KeyError(type(value).__name__)
 
     def accepts(self, attribute: str, value: Any) -> bool:
         """Say whether a fitted attribute may have a value; undeclared ones may have any."""
@@ -108,7 +108,7 @@ class Declaration:
         if hint in NUMBERS:
             right = isinstance(value, NUMBERS[hint])
             return right and (hint is bool or not isinstance(value, bool | np.bool_))
-        origin, inner = get_origin(hint), get_args(hint)
+        origin, inner = _parts(hint)
         if origin in (Union, UnionType, NotRequired):
             return any(self.matches(value, one) for one in inner)
         if origin is None:
@@ -135,18 +135,23 @@ class Declaration:
     def _collect(self, hint: Hint) -> None:
         """Enter the classes of an annotation, and of the fields of those classes."""
         hint = self._resolved.get(hint, hint)
-        kind, inner = get_origin(hint) or hint, get_args(hint)
+        origin, inner = _parts(hint)
+        kind = origin or hint
         if isinstance(kind, TypeVar) or getattr(kind, "_is_protocol", False):
-            if kind not in (Mapping, Array):
-                raise TypeError(f"{self.estimator}.variants does not say which classes {kind} has")
-        self._resolved.update(zip(getattr(kind, "__parameters__", ()), inner, strict=False))
-        for one in inner if kind is not np.ndarray else ():
-            self._collect(one)
-        if kind in CODECS or (isinstance(kind, type) and is_dataclass(kind)):
-            codec = CODECS.get(kind) or record_codec(kind)
-            known = self.codecs.setdefault(kind.__name__, codec)
-            if known is codec:
-                for one in codec.hints.values():
-                    self._collect(one)
-            elif known.kind is not kind:
-                raise TypeError(f"two classes of {self.estimator} are called {kind.__name__}")
+            raise TypeError(f"{self.estimator}.variants does not say what {kind} is")
+        if kind not in CODECS and not is_dataclass(kind):
+            for one in inner if kind is not np.ndarray else ():
+                self._collect(one)
+            return
+        self._resolved.update(zip(getattr(kind, "__parameters__", ()), inner, strict=True))
+        known = self.codecs.get(kind.__name__)
+        if known is not None and known.kind is not kind:
+            raise TypeError(f"two classes of {self.estimator} are called {kind.__name__}")
+        if known is None:
+            codec = self.codecs[kind.__name__] = CODECS.get(kind) or record_codec(kind)
+            for one in codec.hints.values():
+                self._collect(one)
+
+
+def _parts(hint: Hint) -> tuple[Any, tuple[Hint, ...]]:
+    return get_origin(hint), get_args(hint)

@@ -6,7 +6,7 @@ from typing import Any
 
 from implicitmoments.notes import CodedError
 
-__all__ = ["ModelFileError"]
+__all__ = ["ModelFileError", "invalid"]
 
 
 class ModelFileError(CodedError, ValueError):
@@ -26,3 +26,9 @@ class ModelFileError(CodedError, ValueError):
         """Return the error with its reason in a sentence of the function that was called."""
         template = f"{before}{self.template}{after}"
         return ModelFileError(self.code, template, **{**self.values, **values})
+
+
+def invalid(code: str, what: object = "") -> ModelFileError:
+    """Return an error for content that no saved model has; the code is the reason."""
+    template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")
+    return ModelFileError(code, template, reason=code.replace("_", " "), what=str(what)[:80])

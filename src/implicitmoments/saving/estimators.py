@@ -9,7 +9,7 @@ from typing import Any
 from implicitmoments.notes import InputTypeError
 from implicitmoments.registry import class_names
 from implicitmoments.saving.declarations import declaration_of
-from implicitmoments.saving.errors import ModelFileError
+from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.migrations import SCHEMA
 from implicitmoments.saving.values import Arrays, Decoder, Encoder, Json
 
@@ -63,45 +63,29 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
 def from_document(document: dict[str, Json], arrays: Arrays) -> Any:
     """Build the estimator of a document of the present schema."""
     if set(document) != SECTIONS:
-        raise ModelFileError(
-            "wrong_sections", "its sections are not {sections}", sections=sorted(SECTIONS)
-        )
+        raise invalid("wrong_sections", sorted(document))
     name = str(document["estimator"])
     declaration = declaration_of(name)
     if declaration is None:
-        raise ModelFileError(
-            "unknown_estimator", "{name!r} is not an estimator of the library", name=name[:40]
-        )
+        raise invalid("unknown_estimator", name)
     decoder = Decoder(declaration, document["objects"], arrays)
     fitted = _section(document, "fitted", decoder)
     parameters = _section(document, "parameters", decoder)
     statistics = decoder.decode(document["statistics"])
     decoder.check_all_used()
     if set(parameters) != set(declaration.parameters):
-        raise ModelFileError(
-            "wrong_parameters",
-            "its parameters are not those of {name}: {parameters}",
-            name=name,
-            parameters=declaration.parameters,
-        )
+        raise invalid("wrong_parameters", sorted(parameters))
     for key in fitted:
         # a file must not replace what a class has, such as a method
         defined = key in parameters or hasattr(declaration.estimator, key) or key == "stats_"
         if defined or not ATTRIBUTE.fullmatch(key):
-            raise ModelFileError(
-                "invalid_attribute",
-                "{attribute!r} is not an attribute of a fitted {name}",
-                attribute=key[:40],
-                name=name,
-            )
+            raise invalid("invalid_attribute", key)
     fitted["stats_"] = statistics
     for key in declaration.required - fitted.keys():
-        raise ModelFileError(
-            "missing_attribute", "`{attribute}` of {name} is missing", attribute=key, name=name
-        )
+        raise invalid("missing_attribute", key)
     for key, value in fitted.items():
         if not declaration.accepts(key, value):
-            raise ModelFileError("wrong_type", "{what} has the wrong type", what=key)
+            raise invalid("wrong_type", key)
     model = declaration.estimator(**parameters)
     vars(model).update(fitted)
     return model
@@ -110,7 +94,5 @@ def from_document(document: dict[str, Json], arrays: Arrays) -> Any:
 def _section(document: dict[str, Json], name: str, decoder: Decoder) -> dict[str, Any]:
     section = document[name]
     if not isinstance(section, dict):
-        raise ModelFileError(
-            "invalid_section", "the section {section} is no mapping", section=name
-        )
+        raise invalid("not_a_mapping", name)
     return {key: decoder.decode(value) for key, value in section.items()}

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from implicitmoments.saving.atomic_file import write_whole
-from implicitmoments.saving.container import (
-    BEGINNING,
-    check_sizes,
-    header_size,
-    pack,
-    read_header,
-    unpack,
-)
+from implicitmoments.saving.container import pack, read_arrays, read_document
 from implicitmoments.saving.errors import ModelFileError
 from implicitmoments.saving.estimators import from_document, to_document
 from implicitmoments.saving.migrations import check_schema, migrate
@@ -139,11 +132,6 @@ def _as_model_file_error(error: Exception) -> ModelFileError:
 
 
 def _read(file: BinaryIO, size: int) -> Any:
-    """Read a model; cheap checks that recognise other files come first."""
-    header = header_size(file.read(BEGINNING), size)
-    file.seek(0)
-    tensors, document = read_header(file.read(header))
+    document = read_document(file, size)
     check_schema(document)
-    check_sizes(tensors, header, size)
-    file.seek(0)
-    return from_document(*migrate(document, unpack(file.read(), document["checksum"])))
+    return from_document(*migrate(document, read_arrays(file, document["checksum"])))

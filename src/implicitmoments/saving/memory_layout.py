@@ -1,8 +1,8 @@
 """The memory layout of an array, as far as results depend on it.
 
 Rounding of sums and products depends on the order of the axes, on whether axes are contiguous with
-one another and on whether entries are adjacent, but not on the width of gaps. An array that is part
-of a larger one is read back with gaps of one entry.
+one another and on whether entries are adjacent, but not on the width of gaps. An array that is a
+part of a larger one is read back with gaps of one entry.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.saving.errors import ModelFileError
+from implicitmoments.saving.errors import invalid
 
 __all__ = ["apply_layout", "layout_of"]
 
@@ -39,12 +39,7 @@ def apply_layout(array: np.ndarray[Any, Any], layout: Any) -> np.ndarray[Any, An
         # than the array
         or layout != _narrow(array.shape, layout)
     ):
-        raise ModelFileError(
-            "invalid_layout",
-            "an array of shape {shape} has the layout {layout}",
-            shape=array.shape,
-            layout=str(layout)[:40],
-        )
+        raise invalid("invalid_layout", f"{layout} of an array of shape {array.shape}")
     last = sum((n - 1) * abs(stride) for n, stride in zip(array.shape, layout, strict=True))
     dtype = array.dtype.newbyteorder("=")
     strides = [abs(stride) * dtype.itemsize for stride in layout]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from implicitmoments.saving.errors import ModelFileError
+from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Arrays, Json
 
 __all__ = ["MIGRATIONS", "SCHEMA", "check_schema", "migrate"]
@@ -19,7 +19,7 @@ def check_schema(document: dict[str, Json], schema: int = SCHEMA) -> int:
     """Return the schema of a document, unless it is one that cannot be read."""
     own = document.get("schema")
     if type(own) is not int or own < 1:
-        raise ModelFileError("invalid_schema", "its schema is {schema}", schema=str(own)[:40])
+        raise invalid("invalid_schema", own)
     if own > schema:
         raise ModelFileError(
             "newer_schema",

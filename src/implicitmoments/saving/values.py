@@ -14,9 +14,9 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.moments.passes import View
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
-from implicitmoments.saving.codecs import NO_CODE
+from implicitmoments.saving.codecs import function_not_saved
 from implicitmoments.saving.declarations import Declaration
-from implicitmoments.saving.errors import ModelFileError
+from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.memory_layout import apply_layout, layout_of
 
 __all__ = ["Arrays", "Decoder", "Encoder", "Json"]
@@ -88,12 +88,11 @@ class Encoder:
         for name, make in NAMED.items():
             if value is make:
                 return {"maker": name}
-        found = self._declaration.codec_of(value)
-        if found is None:
-            raise _not_saved(value, path)
-        name, codec = found
         try:
+            name, codec = self._declaration.codec_of(value)
             held = codec.take(value)
+        except KeyError:
+            raise _not_saved(value).within("", attribute=path) from None
         except ModelFileError as error:
             raise error.within("", attribute=path) from error
         written = {key: self.encode(item, f"{path}.{key}") for key, item in held.items()}
@@ -158,12 +157,7 @@ class Decoder:
             "words": self._words,
         }
         if len(_list(objects)) > MAX_OBJECTS:
-            raise ModelFileError(
-                "too_many_objects",
-                "it has {n} objects; the limit is {most}",
-                n=len(objects),
-                most=MAX_OBJECTS,
-            )
+            raise invalid("too_many_objects", len(objects))
         for written in objects:
             self._objects.append(self._build(written))
 
@@ -172,12 +166,12 @@ class Decoder:
         if isinstance(written, list):
             return [self.decode(item) for item in written]
         if isinstance(written, float) and not math.isfinite(written):
-            raise ModelFileError("number_out_of_range", "a number is out of range")
+            raise invalid("number_out_of_range")
         if not isinstance(written, dict):
             return written
         tag, parts = " ".join(written), tuple(written.values())
         if tag not in self._readers:
-            raise ModelFileError("unknown_tag", "the tag {tag!r} is unknown", tag=tag[:40])
+            raise invalid("unknown_tag", tag)
         return self._readers[tag](parts[0] if len(parts) == 1 else parts)
 
     def check_all_used(self) -> None:
@@ -185,78 +179,58 @@ class Decoder:
         unused = [name for name in self._arrays if name not in self._built]
         unused += [f"object {i}" for i in range(len(self._objects)) if i not in self._used]
         if unused:
-            raise ModelFileError("unused", "nothing refers to {what!r}", what=unused[0][:40])
+            raise invalid("unused", unused[0])
 
     def _build(self, written: Json) -> Any:
         if not isinstance(written, dict) or set(written) != {"class", "fields"}:
-            raise ModelFileError("invalid_object", "an object has no class and fields")
+            raise invalid("invalid_object")
         name, held = written["class"], written["fields"]
         if not isinstance(name, str) or name not in self._declaration.codecs:
-            raise ModelFileError(
-                "unknown_class",
-                "{estimator} does not have objects of class {name!r}",
-                estimator=self._declaration.estimator.__name__,
-                name=str(name)[:40],
-            )
+            raise invalid("unknown_class", name)
         codec = self._declaration.codecs[name]
         if not isinstance(held, dict) or set(held) != set(codec.hints):
-            raise ModelFileError(
-                "wrong_fields",
-                "{name} has the fields {fields}, and not those in the file",
-                name=name,
-                fields=list(codec.hints),
-            )
+            raise invalid("wrong_fields", name)
         values = {key: self.decode(held[key]) for key in codec.hints}
         for key, hint in codec.hints.items():
             if not self._declaration.matches(values[key], hint):
-                raise ModelFileError(
-                    "wrong_type", "{what} has the wrong type", what=f"{name}.{key}"
-                )
+                raise invalid("wrong_type", f"{name}.{key}")
         return codec.build(**values)
 
     def _object(self, number: Json) -> Any:
         # references to earlier objects only, so that there are no cycles
         if type(number) is not int or not 0 <= number < len(self._objects):
-            raise ModelFileError(
-                "no_such_object", "it has no object {number} so far", number=str(number)[:40]
-            )
+            raise invalid("no_such_object", number)
         self._used.add(number)
         return self._objects[number]
 
     def _array(self, name: Json, layout: Json) -> np.ndarray[Any, Any]:
         stored = _named(self._arrays, name)
+        _dtype(stored.dtype.name)
         if name not in self._built:
             # a copy: the bytes of the file are read-only
             self._built[name] = apply_layout(stored, layout), layout
         array, known = self._built[name]
         if known != layout:
-            raise ModelFileError(
-                "two_layouts", "the array {array!r} has two layouts", array=name[:40]
-            )
+            raise invalid("two_layouts", name)
         return array
 
     def _map(self, held: Json) -> dict[str, Any]:
         if not isinstance(held, dict):
-            raise _unexpected("a mapping", held)
+            raise invalid("not_a_mapping", held)
         return {key: self.decode(value) for key, value in held.items()}
 
     def _dict(self, pairs: Json) -> dict[Any, Any]:
         if len(_list(pairs)) > MAX_KEYS:
-            raise ModelFileError(
-                "too_many_keys",
-                "a dict has {n} keys; the limit is {most}",
-                n=len(pairs),
-                most=MAX_KEYS,
-            )
+            raise invalid("too_many_keys", len(pairs))
         decoded = [(self.decode(key), self.decode(held)) for key, held in pairs]
         built = dict(decoded)
         if len(built) < len(decoded):
-            raise ModelFileError("duplicate_key", "a key occurs twice in a dict")
+            raise invalid("duplicate_key")
         return built
 
     def _note(self, code: Json, values: Json) -> Note:
         if not isinstance(code, str):
-            raise _unexpected("the code of a note", code)
+            raise invalid("invalid_note", code)
         held = self.decode(values)
         try:
             note = Note(code, held)
@@ -269,31 +243,24 @@ class Decoder:
         dtype, value = _dtype(parts[0]), self.decode(parts[1])
         kinds = {"b": bool, "f": float}
         if type(value) is not kinds.get(dtype.kind, int):
-            raise _unexpected(f"a number of type {dtype}", value)
+            raise invalid("invalid_scalar", value)
         return dtype.type(value)
 
     def _words(self, items: Json) -> np.ndarray[Any, Any]:
         if not all(type(item) is str for item in _list(items)):
-            raise _unexpected("a string", items)
+            raise invalid("not_strings", items)
         array = np.empty(len(items), dtype=object)
         array[:] = items
         return array
 
 
-def _not_saved(value: Any, path: str) -> ModelFileError:
+def _not_saved(value: Any) -> ModelFileError:
     if callable(value) and hasattr(value, "__qualname__"):
-        return ModelFileError(
-            "function_not_saved",
-            "`{attribute}` is the function {function}, " + NO_CODE,
-            attribute=path,
-            function=value.__qualname__,
-            known=list(NAMED),
-        )
+        return function_not_saved(value.__qualname__)
     return ModelFileError(
         "type_not_saved",
-        "`{attribute}` is of type {type}, which model files do not hold; use numbers, strings, "
+        "{attribute} is of type {type}, which model files do not hold; use numbers, strings, "
         "arrays or collections of them",
-        attribute=path,
         type=type(value).__name__,
     )
 
@@ -302,8 +269,8 @@ def _check_entries(dtype: np.dtype[Any], path: str) -> str:
     if dtype.name not in DTYPES:
         raise ModelFileError(
             "dtype_not_saved",
-            "`{attribute}` has entries of type {dtype}, and model files hold numbers; convert it "
-            "to float64",
+            "{attribute} has entries of type {dtype}, and model files hold numbers; convert it to "
+            "float64",
             attribute=path,
             dtype=str(dtype),
         )
@@ -312,30 +279,17 @@ def _check_entries(dtype: np.dtype[Any], path: str) -> str:
 
 def _dtype(name: Json) -> np.dtype[Any]:
     if name not in DTYPES:
-        raise ModelFileError(
-            "unknown_dtype", "{dtype!r} is no type of numbers", dtype=str(name)[:40]
-        )
+        raise invalid("unknown_dtype", name)
     return np.dtype(name)
 
 
 def _named(choices: Mapping[str, Any], name: Json) -> Any:
     if not isinstance(name, str) or name not in choices:
-        raise ModelFileError(
-            "no_such_name", "it refers to {name!r}, which does not exist", name=str(name)[:40]
-        )
+        raise invalid("no_such_name", name)
     return choices[name]
 
 
 def _list(written: Json) -> list[Any]:
     if not isinstance(written, list):
-        raise _unexpected("a list", written)
+        raise invalid("not_a_list", written)
     return written
-
-
-def _unexpected(expected: str, found: Json) -> ModelFileError:
-    return ModelFileError(
-        "unexpected_value",
-        "it has a {found} in place of {expected}",
-        found=type(found).__name__,
-        expected=expected,
-    )
