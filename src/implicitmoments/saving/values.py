@@ -38,10 +38,6 @@ FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 class Encoder:
     """Writes values, each object once.
 
-    Parameters
-    ----------
-    declaration : Declaration
-
     Attributes
     ----------
     objects : list
@@ -126,15 +122,7 @@ class Encoder:
 
 
 class Decoder:
-    """Reads values; a ModelFileError gives the reason why a file is invalid.
-
-    Parameters
-    ----------
-    declaration : Declaration
-    objects : list
-        As :class:`Encoder` writes them.
-    arrays : dict of str to array
-    """
+    """Reads values from what :class:`Encoder` wrote."""
 
     def __init__(self, declaration: Declaration, objects: Json, arrays: Arrays) -> None:
         self._declaration, self._arrays = declaration, arrays
