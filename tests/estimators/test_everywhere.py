@@ -29,6 +29,7 @@ from implicitmoments.datasets import (
     make_regression_mixture,
     make_spherical_mixture,
 )
+from implicitmoments.testing import refuses
 
 N = 20_000
 POINTS, _ = make_spherical_mixture(N, 3, 4, radius=3.0, separation=4.0, random_state=0)
@@ -183,9 +184,9 @@ def test_a_checkpoint_remembers_the_seed(tmp_path):
 
 
 def test_sources_have_columns_of_their_own():
-    with pytest.raises(ValueError, match="y was given beside a source or blocks"):
+    with refuses("column_beside_rows", name="y"):
         RegressionMixture(2).fit(iter([LINES]), LINES[1])
-    with pytest.raises(ValueError, match="the rows have no labels"):
+    with refuses("labels_missing"):
         RegressionMixture(2).fit(iter([LINES[0]]))
 
 

@@ -212,11 +212,11 @@ def test_a_source_leaves_its_rows_behind_when_it_is_pickled():
         sizes.add(len(data))
     assert len(sizes) == 1
     assert max(sizes) < 2_000
-    absent = cloudpickle.loads(cloudpickle.dumps(problem)).source
+    absent = cloudpickle.loads(cloudpickle.dumps(problem)).rows.source
     assert (absent.n_rows, absent.n_features) == (N, D)
     with pytest.raises(ValueError, match="stayed in the process that made it"):
         absent.read(range(1), RowDraws(0, range(1)))
-    assert copy.deepcopy(problem).source is problem.source
+    assert copy.deepcopy(problem).rows.source is problem.rows.source
 
 
 def test_sums_before_are_added_and_the_end_is_told_once():

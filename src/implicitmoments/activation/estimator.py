@@ -352,7 +352,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
     def _store_network(self, refined: Refined, problem: ActivationSumProblem) -> None:
         """Store weights and directions, and choose what predicts."""
         network, notes = refined.network, self.stats_["notes"]
-        given = partial(move_like, other=probe_of(problem.source))
+        given = partial(move_like, other=problem.rows.like)
         self.directions_ = given(problem.original_vectors(network.directions))
         self.weights_ = given(network.weights)
         self.network_ = replace(

@@ -131,7 +131,7 @@ def thin(rows: LabelledRows, k: int) -> LabelledRows:
     some = rows.about(max(FEWEST_ROWS, ROWS_PER_TURN * p * (d - p)))
     if some is rows:
         return rows
-    fewer = ActivationSumProblem(some.problem.source, None, problem.activation)
+    fewer = ActivationSumProblem(some.problem.rows, None, problem.activation)
     return LabelledRows(fewer, rows.block_rows)
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.rows import Block, Measure, Progress, Sums
+from implicitmoments.rows import DEFAULT_BUDGET, Block, Measure, Progress, Sums
 
 __all__ = ["Averager", "Progress", "circuit_of_order"]
 
-BLOCK_NUMBERS = 2**19  # numbers the widest wire of a block may hold: 4 MB of float64
+NO_ROWS = np.zeros((0, 0))  # draws of a problem are made on the host
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Averager:
         return self._mean(order, measure, rows, projection.width * projection.n_features)
 
     def _mean(self, order: int, measure: Measure, rows: range, width: int) -> Array:
-        size = self.block_rows or max(64, BLOCK_NUMBERS // width)
+        size = self.block_rows or DEFAULT_BUDGET.rows_per_block(width, NO_ROWS)
         tell = self.progress
 
         def after(_: Sums, done: int) -> None:

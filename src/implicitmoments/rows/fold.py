@@ -14,6 +14,7 @@ import array_api_compat
 from threadpoolctl import ThreadpoolController
 
 from implicitmoments.arrays import Array
+from implicitmoments.notes import InputError
 
 __all__ = [
     "LARGEST",
@@ -53,7 +54,12 @@ def blocks(rows: range, block_rows: int) -> Iterator[range]:
     [range(0, 2), range(2, 4), range(4, 5)]
     """
     if block_rows < 1:
-        raise ValueError(f"block_rows is at least 1, got {block_rows}")
+        raise InputError(
+            "not_positive",
+            "{name} must be at least 1, got {value}",
+            name="rows_per_block",
+            value=block_rows,
+        )
     for start in range(rows.start, rows.stop, block_rows):
         yield range(start, min(start + block_rows, rows.stop))
 

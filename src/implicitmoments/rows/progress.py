@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Progress, Sums
 from implicitmoments.rows.sources import Integers, Source
@@ -19,9 +20,10 @@ class ElsewhereSource(Source):
 
     def read(self, rows: range, rng: RowDraws) -> NoReturn:  # noqa: ARG002
         """Refuse: there are no rows here."""
-        raise ValueError(
-            "the rows of this source stayed in the process that made it; a measure takes what "
-            "it needs from its block"
+        raise InputError(
+            "rows_elsewhere",
+            "the rows of this source stayed in the process that made it; a measure takes what it "
+            "needs from its block",
         )
 
 
