@@ -137,7 +137,8 @@ SENTENCES: dict[str, str] = {
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
-    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates from moments "
+    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
+    "from moments "
     "are then biased: transform the columns to normal quantiles "
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
