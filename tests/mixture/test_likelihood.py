@@ -5,10 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
-
 from implicitmoments.mixture.em import VarianceModel, maximise, polish
 from implicitmoments.mixture.held_rows import Sample
+from implicitmoments.mixture.outliers import take_census
+from implicitmoments.mixture.standard_rows import Rows
+from scipy.stats import multivariate_normal
+
 from implicitmoments.mixture.likelihood import (
     Mixture,
     gather,
@@ -16,8 +18,6 @@ from implicitmoments.mixture.likelihood import (
     log_joint,
     responsibilities,
 )
-from implicitmoments.mixture.outliers import take_census
-from implicitmoments.mixture.standard_rows import Rows
 from implicitmoments.mixture.standardise import count_rows, place_rows
 from implicitmoments.rows import ArraySource
 

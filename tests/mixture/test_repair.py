@@ -2,20 +2,20 @@
 
 import numpy as np
 import pytest
-
-from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.candidates import (
     best_insertions,
     merge_losses,
     merged,
 )
 from implicitmoments.mixture.em import VarianceModel, polish
-from implicitmoments.mixture.far_groups import Group, far_groups
 from implicitmoments.mixture.held_rows import Sample
-from implicitmoments.mixture.likelihood import Mixture, log_densities, responsibilities
 from implicitmoments.mixture.outliers import leave_out
 from implicitmoments.mixture.repair import prune, repair
 from implicitmoments.mixture.standard_rows import Rows
+
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.mixture.far_groups import Group, far_groups
+from implicitmoments.mixture.likelihood import Mixture, log_densities, responsibilities
 from implicitmoments.rows import ArraySource
 
 K, D = 8, 6

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from implicitmoments.mixture.held_rows import Sample
 
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.common_variance import guess_variance
@@ -12,7 +13,6 @@ from implicitmoments.mixture.fourth_moment import (
     raw_moments,
     squares,
 )
-from implicitmoments.mixture.held_rows import Sample
 from implicitmoments.mixture.incremental_moments import begin_sums
 
 EYE4 = ["ij,kl->ijkl", "ik,jl->ijkl", "il,jk->ijkl"]

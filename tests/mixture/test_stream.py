@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-
-from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.em import VarianceModel, polish
 from implicitmoments.mixture.held_rows import Sample
+from implicitmoments.mixture.standard_rows import Rows
+
+from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.incremental import begin_stream, continue_stream
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.standard_rows import Rows
 from implicitmoments.rows import ArraySource
 
 K, D, N = 6, 5, 8_000

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from implicitmoments.moments.accumulate import Progress as ProgressOfMoments
 from implicitmoments.rows import (
     ArraySource,
     CallableSource,
@@ -17,7 +16,6 @@ from implicitmoments.rows import (
     Journal,
     JournaledSource,
     MappedSource,
-    Progress,
     ProgressSource,
     Source,
     describe_rows,
@@ -356,7 +354,6 @@ def test_progress_is_told_after_blocks_and_at_the_end(tmp_path):
         )
         source.fold(Gram(0), range(7, N), 10, what="sums")
     assert told == [("sums", 40, 40)]
-    assert Progress is ProgressOfMoments
 
 
 def test_rows_are_told_apart_by_their_description(tmp_path):

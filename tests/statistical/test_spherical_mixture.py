@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from implicitmoments.mixture.em import VarianceModel, polish
+from implicitmoments.mixture.initialisation import scattered_mixture
+from implicitmoments.mixture.standard_rows import Rows
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.em import VarianceModel, polish
-from implicitmoments.mixture.initialisation import scattered_mixture
-from implicitmoments.mixture.standard_rows import Rows
 from implicitmoments.mixture.standardise import place_rows
 from implicitmoments.rows import ArraySource
 

@@ -27,7 +27,7 @@ from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.activation.validation import check_parameters
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.moments.spectra import account_of_steps
+from implicitmoments.moments.spectra import step_stats
 from implicitmoments.notes import AssumptionWarning, tell_unfinished
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.problems.labelled_rows import LabelledRows
@@ -345,7 +345,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
                 "ridge": choice.ridge,
             }
         if fitted.fold is not None:
-            self.stats_ |= account_of_steps(fitted.fold.steps)
+            self.stats_ |= step_stats(fitted.fold.steps)
         if refined is not None:
             self._store_network(refined, problem)
 

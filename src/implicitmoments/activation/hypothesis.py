@@ -22,12 +22,11 @@ from implicitmoments.activation.precision import wide
 from implicitmoments.activation.subspace import MOST_TURNS, sharpen
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.accumulate import Averager
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.problems.labelled_rows import LabelledRows, Rows
 from implicitmoments.rows import Sums
@@ -109,14 +108,14 @@ def fit_polynomial(
         Rounds of sharpening the span, at most.
     """
     problem = _problem(rows)
-    view = whole_view(problem, rows_per_block=rows.block_rows)
+    view = all_rows(problem, rows_per_block=rows.block_rows)
     highest, d = max(degrees), problem.n_features
     low = min(highest, _sharpening_degree(problem.activation))
     turns: list[float] = []
     if min(k, d) * (d - min(k, d)) in range(1, MOST_TURNS + 1):
         for _ in range(rounds):
             basis, turn = sharpen(rows, _rough_fit(view, rows, k, low))
-            view = view.seen(_frame_of(basis, view.frame))
+            view = view.in_frame(_frame_of(basis, view.frame))
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
@@ -135,7 +134,7 @@ def thin(rows: LabelledRows, k: int) -> LabelledRows:
     return LabelledRows(fewer, rows.block_rows)
 
 
-def _rough_fit(view: View, rows: LabelledRows, k: int, degree: int) -> Polynomial:
+def _rough_fit(view: FramedRows, rows: LabelledRows, k: int, degree: int) -> Polynomial:
     """Fit at one degree and ridge: good enough to tell where the span should turn."""
     problem = _problem(rows)
     how = ClosedForm(k, degree)
@@ -145,7 +144,9 @@ def _rough_fit(view: View, rows: LabelledRows, k: int, degree: int) -> Polynomia
     return features.polynomial(solve_ridge(sums, SHARPENING_RIDGE))
 
 
-def _fit_in(view: View, rows: LabelledRows, k: int, degrees: Sequence[int]) -> FittedPolynomial:
+def _fit_in(
+    view: FramedRows, rows: LabelledRows, k: int, degrees: Sequence[int]
+) -> FittedPolynomial:
     """Find the subspaces within the span of a view, and the coefficients on them."""
     problem = _problem(rows)
     how = ClosedForm(k, max(degrees), wide=True)
@@ -181,7 +182,7 @@ def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> 
     )
     n = int(found.stats["rows_per_step"])
     fresh = range(degree * n, (degree + 1) * n)
-    average = Averager(problem, seed, rows.block_rows)
+    average = CircuitMeans(problem, seed, rows.block_rows)
     projection = found.runs[0].projection
     d = problem.n_features
     chain = SymmetricChain(tuple(to_numpy(step.theta) for step in projection.steps), np.eye(d))
@@ -201,7 +202,7 @@ def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> 
 def count_components(rows: LabelledRows, at_most: int) -> int:
     """Count the directions that stand clear of the noise at order 2 or, if more, at order 4."""
     problem = _problem(rows)
-    view = whole_view(problem, rows_per_block=rows.block_rows)
+    view = all_rows(problem, rows_per_block=rows.block_rows)
     highest = 4 if problem.has_order(4) else 2
     fold = estimate_closed_form(ClosedForm(at_most, highest), lambda _: view, view)
     return max(1, *(step.rank for step in fold.steps))

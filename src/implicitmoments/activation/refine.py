@@ -16,7 +16,7 @@ from implicitmoments.activation.network import Network, Polished, fit_weights, p
 from implicitmoments.activation.standard_errors import measure_certainty
 from implicitmoments.arrays import Floats
 from implicitmoments.moments.decode import find_components
-from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.moments.framed_rows import FramedRows, all_rows
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.problems.labelled_rows import LabelledRows
 
@@ -113,7 +113,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     some = LabelledRows(inside, rows.block_rows).about(
         max(FEWEST_ROWS, ROWS_PER_UNKNOWN * k * (len(basis) + 1))
     )
-    starts = _starts(whole_view(inside, rows_per_block=rows.block_rows), k, seed)
+    starts = _starts(all_rows(inside, rows_per_block=rows.block_rows), k, seed)
     # fitting k d numbers takes that part of the noise away; what tol is of it does not matter
     by_chance = k * problem.n_features / rows.mass
     if by_chance > MOST_BY_CHANCE:  # the span is all that so few rows can tell
@@ -171,7 +171,7 @@ def _polish_in_stages(
     return polish(rows, near, max_iter=max_iter, tol=tol)
 
 
-def _starts(inside: View, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
+def _starts(inside: FramedRows, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
     """Yield directions to start from: what the moments read first, then random ones."""
     rng = np.random.default_rng(seed)
     p = inside.frame.p

@@ -40,7 +40,7 @@ class ActivationSumProblem(HermiteProblem):
     >>> X, y, _ = make_activation_sum(20_000, 3, 6, random_state=0)
     >>> problem = ActivationSumProblem(X, y, relu())
     >>> implicit_moments(problem, n_components=3, order=2).components()
-    <3 of 3 components told apart at order 2>
+    <3 of 3 components resolved at order 2>
     """
 
     reduces = True
