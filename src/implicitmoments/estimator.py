@@ -18,11 +18,11 @@ from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 
 __all__ = [
+    "LEVEL",
     "Fact",
     "FittedEstimator",
     "Table",
     "as_floats",
-    "bic_facts",
     "column_names",
     "counted",
     "findings_of",
@@ -176,6 +176,26 @@ class FittedEstimator:
         """Return measurements of the fit for and against it, beyond its notes."""
         return []
 
+    def _bic_facts(self, scores: Mapping[int, float], most: int) -> list[Fact]:
+        """Return how clearly BIC chose the number of components, of at most ``most``."""
+        k = self._k()
+        others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
+        if not others:
+            return []
+        other = min(others, key=others.__getitem__)
+        values = {"k": k, "other": other, "difference": others[other]}
+        if k == max(scores) == most:
+            if "stopped_at_max_components" in self._codes():
+                return []
+            return [Fact(False, Note("bic_at_limit", values))]
+        if others[other] < SMALL_BIC:
+            return [Fact(False, Note("bic_close", values))]
+        return [Fact(True, Note("bic_best", values | {"least": min(scores), "most": max(scores)}))]
+
+    def _codes(self) -> set[str]:
+        """Return the codes of the notes of the fit."""
+        return set(notes_of(self).codes)
+
     def _row_evidence(self, rows: RowSample) -> list[Fact]:  # noqa: ARG002
         """Return further facts that a sample of rows shows."""
         return []
@@ -281,30 +301,6 @@ def column_names(model: Any) -> list[str]:
     if names is None:
         return [f"x{j}" for j in range(model.n_features_in_)]
     return [str(name) for name in names]
-
-
-def bic_facts(scores: Mapping[int, float], k: int, most: int) -> list[Fact]:
-    """Return how clearly BIC chose k components.
-
-    Parameters
-    ----------
-    scores : mapping of int to float
-        BIC by number of components.
-    k : int
-        The number chosen.
-    most : int
-        The largest number allowed.
-    """
-    others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
-    if not others:
-        return []
-    other = min(others, key=others.__getitem__)
-    values = {"k": k, "other": other, "difference": others[other]}
-    if k == max(scores) == most:
-        return [Fact(False, Note("bic_at_limit", values))]
-    if others[other] < SMALL_BIC:
-        return [Fact(False, Note("bic_close", values))]
-    return [Fact(True, Note("bic_best", values | {"least": min(scores), "most": max(scores)}))]
 
 
 def _shown(value: Any) -> str:

@@ -305,6 +305,6 @@ def test_many_components_are_noted_before_the_work(call, noted, data, here):
     (here / "rows.csv").write_text("\n".join((data / "rows.csv").read_text().split("\n")[:41]))
     result = call("fit", "mixture", "rows.csv", "-k", "4")
     assert result.exit_code == 0
-    assert result.stderr == noted(("few_rows_per_component", {"k": 4, "n": 10.0}))
+    assert result.stderr == noted(("few_rows_per_component_asked", {"k": 4, "n": 10.0}))
     assert call("fit", "mixture", "rows.csv", "-k", "4", "--quiet").stderr == ""
     assert call("fit", "mixture", "rows.csv", "-k", "2").stderr == ""

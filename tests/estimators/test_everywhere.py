@@ -16,7 +16,6 @@ from pyarrow import csv, feather
 from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
-from implicitmoments.testing import refuses
 from implicitmoments import (
     ActivationSumRegressor,
     RegressionMixture,
@@ -30,6 +29,7 @@ from implicitmoments.datasets import (
     make_regression_mixture,
     make_spherical_mixture,
 )
+from implicitmoments.testing import refuses
 
 N = 20_000
 POINTS, _ = make_spherical_mixture(N, 3, 4, radius=3.0, separation=4.0, random_state=0)

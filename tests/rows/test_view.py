@@ -244,3 +244,9 @@ def test_views_of_every_library(xp, X):
     found = mean_and_covariance(rows)
     np.testing.assert_allclose(found.mean, expected.mean(axis=0))
     assert sum(rows.split(i, 3).kept for i in range(3)) == len(expected)
+
+
+def test_blocks_of_all_rows_hold_those_of_no_weight(X):
+    rows = Rows(ArraySource(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
+    assert [len(block["x"]) for block in rows.blocks()] == [150, 150, 150, 50]
+    assert [len(block["x"]) for block in rows.blocks(whole=True)] == [300, 300, 300, 100]

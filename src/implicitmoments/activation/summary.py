@@ -12,14 +12,7 @@ from implicitmoments.activation.conditions import Conditions
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
 from implicitmoments.arrays import Array
-from implicitmoments.estimator import (
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-    notes_of,
-)
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import (
@@ -108,12 +101,10 @@ class ActivationSumSummary(FittedEstimator):
             return []
         if network is None:
             return [Fact(True, Note("polynomial_error", {"polynomial": polynomial}))]
-        errors = {"network": network, "polynomial": polynomial}
-        if self._predicts_by() == "network":
-            return [Fact(True, Note("network_error", errors))]
-        if "polynomial_predicts" in notes_of(self).codes:
+        if self._predicts_by() == "polynomial":  # which a note mentions
             return []
-        return [Fact(False, Note("polynomial_is_better", errors))]
+        errors = {"network": network, "polynomial": polynomial}
+        return [Fact(True, Note("network_error", errors))]
 
     def _caption(self, picture: str) -> str:
         words = super()._caption(picture)

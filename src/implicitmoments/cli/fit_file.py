@@ -106,7 +106,7 @@ def _note_few_rows(model: Any, source: FileSource) -> None:
         return
     unknowns = k * (source.n_features + 1) if model.labelled else k  # more than rows are refused
     if unknowns <= n < FEW_ROWS * k:
-        print_note("few_rows_per_component", k=k, n=n / k)
+        print_note("few_rows_per_component_asked", k=k, n=n / k)
 
 
 def _note_columns(source: FileSource, columns: Columns) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.arrays import Array, namespace_of, on_host, share_rows
+from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.rows import ArraySource, Block, Measure, RowDraws, Stream, Sums
+from implicitmoments.rows import ArraySource, Block, Sums, shares_of
+from implicitmoments.rows import Rows as View
 
 __all__ = ["LabelledRows", "Rows"]
-
-BLOCK_NUMBERS = 2**21  # made of the rows of a block: 16 MB of float64
-FEWEST_ROWS, MOST_ROWS = 256, 16_384
-DEVICE_NUMBERS = 2**27  # of a block on a device, which wants long products: 1 GB of float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,40 +70,29 @@ class LabelledRows:
     def gathered(self, stride: int = 1) -> ArraySource:
         """Return the rows as arrays, or every ``stride``-th of them."""
         chosen = np.arange(0, self.n_rows, stride)
-        block = dict(self.problem.source.pick(chosen, what="some of the rows"))
+        block = dict(self.problem.rows.pick(chosen))
         return ArraySource(block.pop("x"), **block)
 
     def fold(self, measure: Callable[[Rows], Sums], width: int, what: str) -> Sums:
         """Sum what ``measure`` gives of blocks so small that ``width`` numbers a row fit."""
-        return self._pass(_Labelled(measure), width, what)
+        return self._rows.fold(_Labelled(measure), width=width, what=what)
 
     def fold_shares(
         self, measure: Callable[[Array, Rows], Sums], n_shares: int, width: int, what: str
     ) -> Sums:
         """Do so with the share of each row, (n,), told by what its point holds."""
-        return self._pass(_Shared(measure, n_shares), width, what)
+        return self._rows.fold(_Shared(measure, n_shares), width=width, what=what, keyed=True)
 
-    def _pass(self, measure: Measure, width: int, what: str) -> Sums:
-        size = self.block_rows or self._rows_for(width)
-        return self.problem.source.fold(measure, range(self.n_rows), size, what=what)
-
-    def _rows_for(self, width: int) -> int:
-        if self._on_device:
-            return max(FEWEST_ROWS, DEVICE_NUMBERS // width)
-        return min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
-
-    @cached_property
-    def _on_device(self) -> bool:
-        first = range(1)
-        block = self.problem.source.read(first, RowDraws(0, first, (Stream.ROWS,)))
-        return not on_host(block["x"])
+    @property
+    def _rows(self) -> View:
+        return replace(self.problem.rows, rows_per_block=self.block_rows)
 
 
 @dataclass(frozen=True)
 class _Labelled:
     measure: Callable[[Rows], Sums]
 
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+    def __call__(self, block: Block) -> Sums:
         return self.measure(_rows_of(block))
 
 
@@ -116,8 +101,8 @@ class _Shared:
     measure: Callable[[Array, Rows], Sums]
     n_shares: int
 
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
-        shares = share_rows(block.get("origin", block["x"]), self.n_shares)
+    def __call__(self, block: Block) -> Sums:
+        shares = shares_of(block, self.n_shares)
         return self.measure(shares, _rows_of(block))
 
 

@@ -1,7 +1,7 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
 from implicitmoments.rows.block_map import LabelMap, Rule, join_labels, shares_of, weights_of
-from implicitmoments.rows.budget import MemoryBudget
+from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
 from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
 from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
@@ -29,10 +29,11 @@ from implicitmoments.rows.sources import (
     as_source,
 )
 from implicitmoments.rows.truth import Truth
-from implicitmoments.rows.view import Census, Rows
+from implicitmoments.rows.view import Census, Rows, draw_numbers
 from implicitmoments.rows.whitening import Whitening
 
 __all__ = [
+    "DEFAULT_BUDGET",
     "After",
     "ArraySource",
     "Block",
@@ -66,6 +67,7 @@ __all__ = [
     "as_source",
     "blocks",
     "describe_rows",
+    "draw_numbers",
     "fold_blocks",
     "is_dask",
     "join_labels",

@@ -20,6 +20,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
+from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     ArraySource,
     Block,
@@ -109,9 +110,11 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         else:
             source = _from_arrays(estimator, X, *columns, labelled, reset, fewest)
         if (source.n_rows or 0) < fewest:
-            raise ValueError(
-                f"Found array with {source.n_rows} sample(s) while a minimum of {fewest} is "
-                "required"
+            raise InputError(
+                "too_few_rows",
+                "Found array with {n_rows} sample(s) while a minimum of {fewest} is required",
+                n_rows=source.n_rows,
+                fewest=fewest,
             )
         # Most products of a fit are small: threads of BLAS would only wait for one another.
         stack.enter_context(threads_for_folds())
@@ -150,9 +153,11 @@ def _open_elsewhere(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitS
     if isinstance(X, Source | Iterator):
         for name, column in (("y", y), ("sample_weight", sample_weight)):
             if column is not None:
-                raise ValueError(
-                    f"{name} was given beside a source or blocks of rows, which have columns of "
-                    f"their own; give {name} there"
+                raise InputError(
+                    "column_beside_rows",
+                    "`{name}` was given with a source or blocks of rows, which have columns of "
+                    "their own; add it there",
+                    name=name,
                 )
         return X if isinstance(X, Source) else stack.enter_context(BlockSource(X))
     return _open_by_name(X, names, stack, y=y, sample_weight=sample_weight)
@@ -215,7 +220,10 @@ def _from_arrays(
         counts = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
         kept = counts > 0
         if not kept.any():
-            raise ValueError("sample_weight is zero for every row; give some row a weight")
+            raise InputError(
+                "weights_all_zero",
+                "`sample_weight` is zero for every row; give some row a weight",
+            )
         X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
         columns["counts"] = counts[kept]
     return ArraySource(X, **columns)
@@ -232,20 +240,27 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
         counts = move_like(as_real_array(sample_weight, "sample_weight", 1), X)
         xp = namespace_of(counts)
         if bool(xp.any(counts < 0)):
-            raise ValueError("sample_weight has negative entries; weights are 0 or more")
+            raise InputError(
+                "negative_weight",
+                "`sample_weight` has negative entries; weights must be 0 or more",
+            )
         columns["counts"] = counts
     return ArraySource(X, **columns)
 
 
 def _check_source(estimator: Any, source: Source, reset: bool, labelled: bool) -> None:
     if source.n_rows is None:
-        raise ValueError(
-            "the source makes as many rows as are asked for; give it n_rows to fit it"
+        raise InputError(
+            "source_endless",
+            "the source makes as many rows as are asked for; set its n_rows to fit it",
         )
     rows = range(1)
     block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
     if labelled and "y" not in block:
-        raise ValueError("the rows have no labels; name the column of labels, y='…'")
+        raise InputError(
+            "labels_missing",
+            "the rows have no labels; name the column of labels, `y='…'`",
+        )
     _remember(estimator, source.n_features, getattr(source, "feature_names", None), reset)
     columns = getattr(source, "columns", {})
     if reset and columns:
@@ -262,9 +277,12 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
         elif hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
     elif n_features != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input"
+        raise InputError(
+            "wrong_n_features",
+            "X has {n_features} features, but {kind} is expecting {expected} features as input",
+            n_features=n_features,
+            kind=type(estimator).__name__,
+            expected=estimator.n_features_in_,
         )
     elif names is not None and hasattr(estimator, "feature_names_in_"):
         _check_names(tuple(names), tuple(estimator.feature_names_in_))
@@ -274,9 +292,13 @@ def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
     """Compare names of columns: another order would be another model."""
     for j, (one, other) in enumerate(zip(given, expected, strict=True)):
         if one != other:
-            raise ValueError(
-                f"the feature names should match those of the fit: column {j} is {one!r}, "
-                f"expected {other!r}; put columns in the order of the fit"
+            raise InputError(
+                "feature_names_differ",
+                "the feature names should match those that were passed during fit: column "
+                "{column} is {name!r}, expected {expected!r}; reorder the columns",
+                column=j,
+                name=one,
+                expected=other,
             )
 
 
@@ -289,9 +311,15 @@ def _scaled_counts(source: Source) -> Source:
     sums = source.fold(_look_at_counts, range(n), COUNTED_ROWS, what="counting rows")
     mass, there = float(sums["mass"]), float(sums["there"])
     if float(sums["negative"]):
-        raise ValueError("sample_weight has negative entries; weights are 0 or more")
+        raise InputError(
+            "negative_weight",
+            "`sample_weight` has negative entries; weights must be 0 or more",
+        )
     if not there:
-        raise ValueError("sample_weight is zero for every row; give some row a weight")
+        raise InputError(
+            "weights_all_zero",
+            "`sample_weight` is zero for every row; give some row a weight",
+        )
     mean = mass / there
     return source if mean >= 1 else MappedSource(source, _Scale(1 / mean))
 

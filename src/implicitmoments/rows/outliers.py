@@ -222,7 +222,7 @@ class _Count:
 
 def _estimate(probe: Rows, n: int, k: int, reach: float, labelled: bool) -> Near:
     """Estimate centre, limit and far groups from some of the rows."""
-    block = probe.pick(np.arange(probe.n))
+    block = probe.block
     table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
     weights = np.asarray(to_numpy(weights_of(block)), dtype=float)
     center = np.median(table, axis=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Progress, Sums
 from implicitmoments.rows.sources import Integers, Source
@@ -19,9 +20,10 @@ class ElsewhereSource(Source):
 
     def read(self, rows: range, rng: RowDraws) -> NoReturn:  # noqa: ARG002
         """Refuse: there are no rows here."""
-        raise ValueError(
-            "the rows of this source stayed in the process that made it; a measure takes what "
-            "it needs from its block"
+        raise InputError(
+            "rows_elsewhere",
+            "the rows of this source stayed in the process that made it; a measure takes what it "
+            "needs from its block",
         )
 
 
@@ -68,7 +70,7 @@ class ProgressSource(WrappedSource):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         after: After | None = None,
@@ -84,7 +86,7 @@ class ProgressSource(WrappedSource):
             done = next_row - rows.start
             self._progress(what, done, len(rows))
 
-        sums = self._source.fold(measure, rows, block_rows, what=what, after=tell, **how)
+        sums = self._source.fold(measure, rows, rows_per_block, what=what, after=tell, **how)
         if done < len(rows):  # answered from a journal, or by a source that tells less
             self._progress(what, len(rows), len(rows))
         return sums

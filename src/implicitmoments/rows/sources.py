@@ -13,6 +13,7 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import RowDraws, Stream
 from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks, fold_blocks
 
@@ -67,7 +68,7 @@ class Source(ABC):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",  # noqa: ARG002 (for sources that keep a journal or show progress)
         seed: int = 0,
@@ -85,7 +86,7 @@ class Source(ABC):
             ``measure(block, rows)`` returns named sums over the rows of a block.
         rows : range
             Consecutive rows.
-        block_rows : int
+        rows_per_block : int
             Rows that are measured at a time, at the most.
         what : str
             What the pass is for, in a few words.
@@ -100,7 +101,7 @@ class Source(ABC):
         def read(piece: range) -> Block:
             return self.read(piece, RowDraws(seed, piece, (Stream.ROWS,)))
 
-        return fold_blocks(read, measure, blocks(rows, block_rows), initial, after)
+        return fold_blocks(read, measure, blocks(rows, rows_per_block), initial, after)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return the columns of some rows, by numbers in ascending order, in memory."""
@@ -178,9 +179,12 @@ class ArraySource(Source):
             namespace_of(x, column)
             column = move_like(column, x)
             if column.shape[0] != self.n_rows:
-                raise ValueError(
-                    f"{name} has {column.shape[0]} rows and X has {self.n_rows}; "
-                    "expected one value a row"
+                raise InputError(
+                    "wrong_length",
+                    "`{name}` has {n_rows} rows and X has {expected}; expected one value per row",
+                    name=name,
+                    n_rows=int(column.shape[0]),
+                    expected=self.n_rows,
                 )
             self._columns[name] = column
 
@@ -220,7 +224,12 @@ class CallableSource(Source):
         self, function: Callable[[range, RowDraws], Array | Block], n_rows: int | None = None
     ) -> None:
         if n_rows is not None and n_rows < 1:
-            raise ValueError(f"n_rows is at least 1 or None, got {n_rows}")
+            raise InputError(
+                "not_positive",
+                "{name} must be at least 1 or None, got {value}",
+                name="n_rows",
+                value=n_rows,
+            )
         self._function, self.n_rows = function, n_rows
         probe = range(1)
         made = self._make(probe, RowDraws(0, probe, (Stream.ROWS,)))
@@ -230,9 +239,11 @@ class CallableSource(Source):
         """Call the function and check what it gives."""
         made = self._make(rows, rng)
         if made["x"].shape[1] != self.n_features:
-            raise ValueError(
-                f"the function gave points of {made['x'].shape[1]} features, and "
-                f"{self.n_features} before"
+            raise InputError(
+                "features_changed",
+                "the function returned points of {n_features} features, and {expected} before",
+                n_features=int(made["x"].shape[1]),
+                expected=self.n_features,
             )
         return made
 
@@ -240,17 +251,22 @@ class CallableSource(Source):
         made = self._function(rows, rng)
         columns = made if isinstance(made, Mapping) else {"x": made}
         if "x" not in columns:
-            raise ValueError(
-                f"the function gave columns {sorted(columns)}, expected the points under 'x'"
+            raise InputError(
+                "points_missing",
+                "the function returned the columns {columns}, expected the points under 'x'",
+                columns=sorted(columns),
             )
         checked = {}
         for name, given in columns.items():
             column = as_real_array(given, name, 2 if name == "x" else 1)
             check_finite(column, name, rows.start)
             if column.shape[0] != len(rows):
-                raise ValueError(
-                    f"the function gave {column.shape[0]} rows of {name!r}, "
-                    f"it was asked for {len(rows)}"
+                raise InputError(
+                    "wrong_length",
+                    "the function returned {n_rows} rows of {name!r} and was asked for {expected}",
+                    name=name,
+                    n_rows=int(column.shape[0]),
+                    expected=len(rows),
                 )
             checked[name] = column
         return checked
@@ -290,9 +306,9 @@ class MappedSource(Source):
         """
         return self._map(self._source.read(rows, rng))
 
-    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
+    def fold(self, measure: Measure, rows: range, rows_per_block: int, **how: Any) -> Sums:
         """Let the other source pass over its rows, and map each block there."""
-        return self._source.fold(_Mapped(measure, self._function), rows, block_rows, **how)
+        return self._source.fold(_Mapped(measure, self._function), rows, rows_per_block, **how)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:
         """Let the other source pick its rows, and map them."""
@@ -341,13 +357,13 @@ class CountedSource(Source):
         """Read the rows, and how often each counts."""
         return self._counted(self._source.read(rows, rng), rows)
 
-    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
+    def fold(self, measure: Measure, rows: range, rows_per_block: int, **how: Any) -> Sums:
         """Let the other source pass over its rows, and count each block there."""
 
         def counted(block: Block, rows: range) -> Mapping[str, Array]:
             return measure(self._counted(block, rows), rows)
 
-        return self._source.fold(counted, rows, block_rows, **how)
+        return self._source.fold(counted, rows, rows_per_block, **how)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:
         """Let the other source pick its rows, and count them."""
@@ -371,7 +387,11 @@ class DifferenceSource(Source):
 
     def __init__(self, source: Source) -> None:
         if source.n_rows is not None and source.n_rows < 2:
-            raise ValueError("a difference takes two rows, and there is one")
+            raise InputError(
+                "too_few_rows",
+                "a difference needs two rows, and there is {n_rows}",
+                n_rows=source.n_rows,
+            )
         self._source, self.n_features = source, source.n_features
         self.n_rows = None if source.n_rows is None else source.n_rows // 2
 

@@ -159,8 +159,8 @@ class CsvFile:
                         "wrong_number_of_cells", file=str(self.path), **about
                     ) from reason
                 for name, cell in self._texts(at, cells, names):
-                    about = {"line": at, "column": brief(name), "cell": brief(cell)}
-                    raise refusal("cell_not_a_number", file=str(self.path), **about) from reason
+                    where = {"line": at, "column": brief(name), "cell": brief(cell)}
+                    raise refusal("cell_not_a_number", file=str(self.path), **where) from reason
             with as_unreadable(self.path, "CSV"):
                 raise
 

@@ -118,8 +118,8 @@ def _validated(batch: Any) -> Any:
     return batch
 
 
-# A reader has a path, a schema, names, and segments of record batches, at whose first rows reading may
-# start: segment_rows(), batches(segment, names), release() and close().
+# A reader has a path, a schema, names, and segments of record batches, at whose first rows
+# reading may start: segment_rows(), batches(segment, names), release() and close().
 TableReader: TypeAlias = ParquetReader | ArrowReader
 READERS: Mapping[str, type[ParquetReader] | type[ArrowReader]] = {
     ".parquet": ParquetReader,
