@@ -250,7 +250,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
             In the library, the precision and on the device of X.
         """
         check_is_fitted(self)
-        return answer(self, X, self._predictor, block_rows=self.block_rows)
+        return answer(self, X, self._predictor, rows_per_block=self.block_rows)
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in one pass over the rows.

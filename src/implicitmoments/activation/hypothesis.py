@@ -109,7 +109,7 @@ def fit_polynomial(
         Rounds of sharpening the span, at most.
     """
     problem = _problem(rows)
-    view = whole_view(problem, block_rows=rows.block_rows)
+    view = whole_view(problem, rows_per_block=rows.block_rows)
     highest, d = max(degrees), problem.n_features
     low = min(highest, _sharpening_degree(problem.activation))
     turns: list[float] = []
@@ -177,7 +177,7 @@ def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> 
         order=degree,
         method="paper",
         random_state=seed,
-        block_rows=rows.block_rows,
+        rows_per_block=rows.block_rows,
     )
     n = int(found.stats["rows_per_step"])
     fresh = range(degree * n, (degree + 1) * n)
@@ -201,7 +201,7 @@ def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> 
 def count_components(rows: LabelledRows, at_most: int) -> int:
     """Count the directions that stand clear of the noise at order 2 or, if more, at order 4."""
     problem = _problem(rows)
-    view = whole_view(problem, block_rows=rows.block_rows)
+    view = whole_view(problem, rows_per_block=rows.block_rows)
     highest = 4 if problem.has_order(4) else 2
     fold = estimate_closed_form(ClosedForm(at_most, highest), lambda _: view, view)
     return max(1, *(step.rank for step in fold.steps))

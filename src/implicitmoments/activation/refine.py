@@ -113,7 +113,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     some = LabelledRows(inside, rows.block_rows).about(
         max(FEWEST_ROWS, ROWS_PER_UNKNOWN * k * (len(basis) + 1))
     )
-    starts = _starts(whole_view(inside, block_rows=rows.block_rows), k, seed)
+    starts = _starts(whole_view(inside, rows_per_block=rows.block_rows), k, seed)
     # fitting k d numbers takes that part of the noise away; what tol is of it does not matter
     by_chance = k * problem.n_features / rows.mass
     if by_chance > MOST_BY_CHANCE:  # the span is all that so few rows can tell

@@ -48,7 +48,7 @@ class ActivationSumSummary(FittedEstimator):
         "network_": NotRequired[Network],
         "_hypothesis": FittedPolynomial | Network,
     }
-    slopes = ("directions_", "direction_errors_")
+    slopes = ("directions_",)
     density_of_labels = True
     score_name = "R²"
     captions: ClassVar[Mapping[str, str]] = {

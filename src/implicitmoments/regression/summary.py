@@ -10,11 +10,17 @@ import numpy as np
 from scipy.stats import chi2
 
 from implicitmoments.arrays import Array, Floats, to_numpy
-from implicitmoments.estimator import LEVEL, Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.estimator import (
+    Fact,
+    FittedEstimator,
+    Table,
+    as_floats,
+    column_names,
+)
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Lines, RowSample
-from implicitmoments.regression.em import Model
+from implicitmoments.regression.lines import Model
 from implicitmoments.regression.standardise import Standard
 
 __all__ = ["RegressionMixtureSummary", "wald"]
@@ -77,12 +83,6 @@ class RegressionMixtureSummary(FittedEstimator):
     def _title(self) -> str:
         k = self._k()
         return "one linear regression" if k == 1 else f"a mixture of {k:,} linear regressions"
-
-    def _findings(self) -> dict[str, Any]:
-        found = super()._findings()
-        if not hasattr(self, "lower_bound_"):
-            found[LEVEL] = self.log_likelihood_ / self._standard.mass  # type: ignore[attr-defined]
-        return found
 
     def _parameter_tables(self) -> list[Table]:
         names = column_names(self)
