@@ -1,9 +1,21 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
-from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
+from implicitmoments.rows.checkpoint import (
+    CheckpointError,
+    Journal,
+    JournaledSource,
+    describe_rows,
+)
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
 from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
-from implicitmoments.rows.files import BlockSource, FileSource, open_file
+from implicitmoments.rows.files import (
+    BlockSource,
+    FileSource,
+    MissingFileError,
+    MissingLibraryError,
+    UnreadableError,
+    open_file,
+)
 from implicitmoments.rows.fold import (
     After,
     Block,
@@ -34,6 +46,7 @@ __all__ = [
     "Block",
     "BlockSource",
     "CallableSource",
+    "CheckpointError",
     "CountedSource",
     "DaskSource",
     "DifferenceSource",
@@ -42,6 +55,8 @@ __all__ = [
     "JournaledSource",
     "MappedSource",
     "Measure",
+    "MissingFileError",
+    "MissingLibraryError",
     "Progress",
     "ProgressSource",
     "RandomState",
@@ -50,6 +65,7 @@ __all__ = [
     "Stream",
     "Sums",
     "Truth",
+    "UnreadableError",
     "Whitening",
     "add_sums",
     "as_seed",
