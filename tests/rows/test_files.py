@@ -261,7 +261,7 @@ def test_a_source_that_is_deleted_closes_its_files(folder):
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     source = open_format(folder, "blocks")
-    assert len(os.listdir("/proc/self/fd")) == before + 3  # x, y and counts
+    assert len(os.listdir("/proc/self/fd")) == before + 1
     gone = weakref.ref(source)
     del source
     gc.collect()

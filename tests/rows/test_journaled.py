@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
-from implicitmoments.moments.accumulate import Progress as ProgressOfMoments
 from implicitmoments.rows import (
     ArraySource,
     CallableSource,
@@ -17,14 +17,23 @@ from implicitmoments.rows import (
     Journal,
     JournaledSource,
     MappedSource,
-    Progress,
     ProgressSource,
     Source,
     describe_rows,
 )
+from implicitmoments.testing import refuses
+
+pytestmark = pytest.mark.usefixtures("_one_thread")
 
 N, D = 47, 3
 X = np.random.default_rng(0).normal(size=(N, D))
+
+
+@pytest.fixture
+def _one_thread():
+    """Measure one block at a time: blocks that threads have begun may be measured twice."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 class Interruption(Exception):  # noqa: N818
@@ -175,38 +184,38 @@ def test_a_journal_changes_nothing(tmp_path_factory, passes, stop_at, every, lib
 
 
 KILLED = """
-import hashlib, os, signal, sys, time
+import hashlib, os, signal, sys
 import numpy as np
 from implicitmoments.rows import CallableSource, Journal, JournaledSource, describe_rows
 
 source = CallableSource(lambda rows, rng: rng.normal(4), n_rows=2_000)
 
-def fit(source, begun=None):
+def fit(source, started=None):
     A, blocks = np.eye(4), []
     def measure(block, rows):
-        if begun and not blocks:
-            os.write(begun, b"!")
+        if started is not None:
+            os.write(started, b"!")
         blocks.append(rows)
-        time.sleep(0.004)
         return {"g": block["x"].T @ np.tanh(block["x"] @ A)}
     for i in range(12):
         sums = source.fold(measure, range(2_000), 200, what=f"pass {i}")
         A = sums["g"] / np.linalg.norm(sums["g"])
     return len(blocks), hashlib.sha256(A.tobytes()).hexdigest()
 
-def journaled(begun=None):
-    journal = Journal(sys.argv[1], describe_rows(source), every=0.01)
-    return fit(JournaledSource(source, journal), begun)
+def journaled(started=None):
+    journal = Journal(sys.argv[1], describe_rows(source), every=0)
+    return fit(JournaledSource(source, journal), started)
 
-for seconds in np.random.default_rng(1).uniform(0, 0.1, size=8):
-    heard, begun = os.pipe()
+# each child is killed somewhere after it has kept n - 1 blocks more
+for n in (3, 1, 12, 10, 7, 2, 21, 9):
+    heard, started = os.pipe()
     child = os.fork()
     if not child:
-        journaled(begun)
+        journaled(started)
         os._exit(0)
-    os.close(begun)
-    os.read(heard, 1)
-    time.sleep(seconds)
+    os.close(started)
+    while n:
+        n -= len(os.read(heard, n))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 print(*journaled(), *fit(source))
@@ -220,11 +229,12 @@ def test_a_fit_killed_eight_times_ends_with_the_same_bits(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
     blocks, found, all_blocks, expected = done.stdout.split()
     assert found == expected
-    assert int(blocks) < int(all_blocks) == 120
+    assert int(blocks) <= 120 - (3 + 1 + 12 + 10 + 7 + 2 + 21 + 9 - 8)
+    assert int(all_blocks) == 120
 
 
 class Rarely(Source):
@@ -290,20 +300,20 @@ def test_the_last_blocks_are_measured_with_as_many_threads_as_in_a_whole_pass(tm
     assert done.stdout == "{'n': 24} {1} {2}\n", done.stderr
 
 
-def test_what_is_made_faster_than_it_is_kept_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("implicitmoments.rows.checkpoint.journaled_source.SMALL_BYTES", 100)
-    big, small = (lambda b, r: {"a": np.zeros(200_000)}), (lambda b, r: {"a": 1.0})
-    with Journal(tmp_path / "j") as journal:
-        source = JournaledSource(ArraySource(X), journal)
-        source.fold(big, range(1), 1)
-        source.fold(small, range(1), 1)
-    assert (tmp_path / "j").stat().st_size < 1_000_000
+def test_large_sums_that_are_computed_at_once_are_not_kept(tmp_path):
+    large = np.broadcast_to(1.0, (10**9,))  # would take 80 s to write
     calls = []
-    with Journal(tmp_path / "j") as journal:
-        source = JournaledSource(ArraySource(X), journal)
-        assert source.fold(big, range(1), 1)["a"].shape == (200_000,)
-        source.fold(lambda b, r: calls.append(r) or {}, range(1), 1)
-    assert not calls
+
+    def measure(block, rows):
+        calls.append("large")
+        return {"a": large}
+
+    for _ in range(2):
+        with Journal(tmp_path / "j") as journal:
+            source = JournaledSource(ArraySource(X), journal)
+            assert source.fold(measure, range(1), 1)["a"].shape == (10**9,)
+            source.fold(lambda b, r: calls.append("small") or {"a": 1.0}, range(1), 1)
+    assert calls == ["large", "small", "large"]
 
 
 def test_rows_are_read_and_counted_as_before(tmp_path):
@@ -324,7 +334,7 @@ def test_a_source_travels_without_its_rows(tmp_path):
             assert len(sent) < 200
             there = pickle.loads(sent)
             assert (there.n_rows, there.n_features) == (10_000, 2)
-            with pytest.raises(ValueError, match="stayed in the process that made it"):
+            with pytest.raises(ValueError):  # noqa: PT011 (rows/progress.py gives it a code)
                 there.read(range(1), None)
 
 
@@ -356,12 +366,11 @@ def test_progress_is_told_after_blocks_and_at_the_end(tmp_path):
         )
         source.fold(Gram(0), range(7, N), 10, what="sums")
     assert told == [("sums", 40, 40)]
-    assert Progress is ProgressOfMoments
 
 
 def test_rows_are_told_apart_by_their_description(tmp_path):
     described = describe_rows(ArraySource(X))
-    assert described["rows"], described["columns"] == (N, D)
+    assert (described["rows"], described["columns"]) == (N, D)
     assert (described["library"], described["type"]) == ("numpy", "float64")
     assert describe_rows(ArraySource(X.copy(order="F"))) == described
     long = np.zeros((1_000, 2))
@@ -375,6 +384,7 @@ def test_rows_are_told_apart_by_their_description(tmp_path):
     endless = CallableSource(lambda rows, rng: rng.normal(2))
     assert describe_rows(endless)["rows"] is None
     Journal(tmp_path / "j", described).close()
-    with pytest.raises(ValueError, match=r'another fit: type was "float64" and is "float32"'):
+    with refuses("checkpoint_of_another_fit") as caught:
         Journal(tmp_path / "j", describe_rows(ArraySource(X.astype("f4"))))
+    assert caught.error.values["differences"]["type"] == ['"float64"', '"float32"']
     assert os.listdir(tmp_path) == ["j"]
