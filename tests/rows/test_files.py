@@ -12,7 +12,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from implicitmoments.rows import ArraySource, BlockSource, RowDraws, open_file
+from implicitmoments.rows import ArraySource, BlockSource, RowDraws, Rows, open_file
 from implicitmoments.rows.files import rows as checking
 from implicitmoments.rows.files.file_watch import RowSet
 
@@ -130,7 +130,7 @@ def test_what_a_source_says_of_itself(sources, name):
     assert (source.n_rows, source.n_features) == (N, D)
     named = name in TABLES or name == "list of files"
     assert source.feature_names == (("a", "b", "c") if named else None)
-    assert source.mass == COUNTS.sum()
+    assert Rows(source).total == COUNTS.sum()
 
 
 def test_features_are_chosen_by_name_or_number_in_the_order_given(folder):

@@ -18,13 +18,10 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     threads_for_folds,
 )
-from implicitmoments.rows.progress import ProgressSource
 from implicitmoments.rows.sources import (
     ArraySource,
     CallableSource,
-    CountedSource,
     DifferenceSource,
-    MappedSource,
     Source,
     as_source,
 )
@@ -40,18 +37,15 @@ __all__ = [
     "BlockSource",
     "CallableSource",
     "Census",
-    "CountedSource",
     "DaskSource",
     "DifferenceSource",
     "FileSource",
     "Journal",
     "JournaledSource",
     "LabelMap",
-    "MappedSource",
     "Measure",
     "MemoryBudget",
     "Progress",
-    "ProgressSource",
     "RandomState",
     "RowDraws",
     "Rows",

@@ -19,8 +19,7 @@ from implicitmoments.rows.checkpoint.journal import Journal
 from implicitmoments.rows.checkpoint.packing import packed_size
 from implicitmoments.rows.draws import RowDraws, Stream
 from implicitmoments.rows.fold import After, Block, Measure, Sums, threads_of_whole
-from implicitmoments.rows.progress import WrappedSource
-from implicitmoments.rows.sources import Integers, Source
+from implicitmoments.rows.sources import Integers, Source, WrappedSource
 
 __all__ = ["JournaledSource", "describe_rows"]
 
