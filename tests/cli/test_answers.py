@@ -98,13 +98,13 @@ def test_score_is_that_of_the_library(call, data, models):
         del model.feature_names_in_
         file = data / ("lines.csv" if labelled else "rows.csv")
         result = call("score", models[word], file, "--json")
-        told = json.loads(result.stdout)
-        assert told["rows"] == 2_000
-        assert told["score"] == pytest.approx(model.score(*given), rel=1e-9)
-        assert float(call("score", models[word], file).stdout) == told["score"]
+        document = json.loads(result.stdout)
+        assert document["rows"] == 2_000
+        assert document["score"] == pytest.approx(model.score(*given), rel=1e-9)
+        assert float(call("score", models[word], file).stdout) == document["score"]
         if word != "activations":
             each = table(call("score", models[word], file, "--rows").stdout)["log_density"]
-            assert each.mean() == pytest.approx(told["score"], rel=1e-9)
+            assert each.mean() == pytest.approx(document["score"], rel=1e-9)
 
 
 def test_score_counts_rows_by_their_weights(call, data, models, tmp_path):

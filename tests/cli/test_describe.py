@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from implicitmoments.cli.app import app
-from implicitmoments.cli.build_model import MODELS
+from implicitmoments.registry import class_names
 
 COMMANDS = ["fit", "predict", "score", "sample", "report", "describe", "demo"]
 ROOT = Path(__file__).parents[2]
@@ -19,17 +19,17 @@ def options_shown(text):
             yield command, re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest)
 
 
-@pytest.mark.parametrize("word", MODELS)
+@pytest.mark.parametrize("word", class_names())
 def test_describe(word, call, models):
     result = call("describe", models[word])
     assert result.exit_code == 0, result.stderr
-    assert MODELS[word].__name__ in result.stdout
+    assert class_names()[word] in result.stdout
     assert "random_state=0" in result.stdout
-    told = json.loads(call("describe", models[word], "--json").stdout)
-    assert told["model"] == word
-    assert told["parameters"]["random_state"] == 0
+    document = json.loads(call("describe", models[word], "--json").stdout)
+    assert document["model"] == word
+    assert document["parameters"]["random_state"] == 0
     labelled = word in ("regressions", "regression-density", "activations")
-    assert told["columns"] == ({"target": "price"} if labelled else {})
+    assert document["columns"] == ({"target": "price"} if labelled else {})
 
 
 @pytest.mark.parametrize("word", ["mixture", "regressions"])
@@ -38,7 +38,7 @@ def test_report_is_a_page(word, call, data, models, tmp_path):
     out = tmp_path / "page.html"
     result = call("report", models[word], file, "-o", out, "--title", "Of a test")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout == f"wrote {out}\n"
+    assert str(out) in result.stdout
     assert "Of a test" in out.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
@@ -62,7 +62,7 @@ def test_help_has_examples(command, call):
 
 def test_help_names_exit_codes_and_every_command(call):
     text = call("--help").stdout
-    assert "Exit codes: 0 done, 1 the work failed, 2 bad usage or bad input, 130" in text
+    assert all(f"{status} " in text.split("Exit codes:")[1] for status in (0, 1, 2, 130, 143))
     assert all(f"\n  {command} " in text for command in COMMANDS)
     registered = {each.name or each.callback.__name__ for each in app.registered_commands}
     assert registered == set(COMMANDS)
