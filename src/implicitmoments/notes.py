@@ -35,8 +35,13 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
+    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
+    "or remove them",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}. The likelihood does "
+    "not assume Gaussian inputs, but the initialisation does: compare `lower_bound_` for several "
+    "values of `random_state`",
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
@@ -132,12 +137,11 @@ SENTENCES: dict[str, str] = {
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
-    "inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates from moments "
-    "assume that they are. Transform the columns to normal quantiles "
-    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates from moments "
+    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
+    "from moments "
     "are then biased: transform the columns to normal quantiles "
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
-    "fit by likelihood or least squares and compare several values of `random_state`",
+    "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # density
     "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
     "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 import array_api_compat
@@ -94,10 +95,7 @@ class Source(ABC):
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
         """
-
-        def read(piece: range) -> Block:
-            return self.read(piece, RowDraws(seed, piece, (Stream.ROWS,)))
-
+        read = partial(self.block, seed=seed)
         return fold_blocks(read, measure, blocks(rows, rows_per_block), initial, after)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
@@ -106,8 +104,7 @@ class Source(ABC):
         cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
         for near in np.split(rows, cuts):
             span = range(int(near[0]), int(near[-1]) + 1)
-            block = self.read(span, RowDraws(0, span, (Stream.ROWS,)))
-            taken.append(_take(block, near - span.start))
+            taken.append(_take(self.block(span), near - span.start))
         xp = namespace_of(taken[0]["x"])
         return {name: xp.concat([part[name] for part in taken]) for name in taken[0]}
 
@@ -116,9 +113,13 @@ class Source(ABC):
         """The number of rows; 0 for a source that makes as many as are asked for."""
         return self.n_rows or 0
 
-    def first(self, seed: int = 0) -> Block:
+    def block(self, rows: range, seed: int = 0) -> Block:
+        """Return the columns of ``rows`` as a pass reads them."""
+        return self.read(rows, RowDraws(seed, rows, (Stream.ROWS,)))
+
+    def first(self) -> Block:
         """Return the first row: its columns, and the library, precision and device of all."""
-        return self.read(range(1), RowDraws(seed, range(1), (Stream.ROWS,)))
+        return self.block(range(1))
 
 
 def _take(columns: Block, chosen: Integers) -> Block:
@@ -214,15 +215,13 @@ class CallableSource(Source):
                 name="n_rows",
                 value=n_rows,
             )
-        self._function, self.n_rows = function, n_rows
-        probe = range(1)
-        made = self._make(probe, RowDraws(0, probe, (Stream.ROWS,)))
-        self.n_features = int(made["x"].shape[1])
+        self._function, self.n_rows, self.n_features = function, n_rows, 0
+        self.n_features = int(self.first()["x"].shape[1])
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Call the function and check what it gives."""
         made = self._make(rows, rng)
-        if made["x"].shape[1] != self.n_features:
+        if self.n_features and made["x"].shape[1] != self.n_features:
             raise InputError(
                 "features_changed",
                 "the function returned points of {n_features} features, and {expected} before",

@@ -23,7 +23,7 @@ from implicitmoments.rows.block_map import (
     weights_of,
 )
 from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
-from implicitmoments.rows.draws import RowDraws, Stream
+from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Progress, Sums, blocks
 from implicitmoments.rows.sources import ArraySource, Integers, Source, as_source
 
@@ -370,7 +370,7 @@ class Rows:
 
     def read(self, rows: range, rng: RowDraws | None = None) -> Block:
         """Return all rows of a range as mapped; those not kept have weight 0."""
-        block = self.source.read(rows, rng or RowDraws(0, rows, (Stream.ROWS,)))
+        block = self.source.read(rows, rng) if rng else self.source.block(rows)
         return self.reader().whole(block, rows)
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
@@ -378,7 +378,7 @@ class Rows:
         reader = self.reader()
         read = reader.whole if whole else reader
         for piece in blocks(range(self.n), self.block_size(width)):
-            yield read(self.source.read(piece, RowDraws(0, piece, (Stream.ROWS,))), piece)
+            yield read(self.source.block(piece), piece)
 
     # Rows in memory
 
