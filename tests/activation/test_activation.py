@@ -267,7 +267,7 @@ def test_inputs_that_are_not_gaussian(change):
     y = np.maximum(0, X @ truth.vectors.T).mean(axis=1)
     with pytest.warns(AssumptionWarning):
         model = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
-    assert "inputs_not_gaussian" in model.notes_.codes
+    assert "moments_of_inputs_not_gaussian" in model.notes_.codes
     assert model.score(X, y) > 0.9
 
 

@@ -91,11 +91,11 @@ cuts = st.lists(st.integers(1, N - 1), unique=True, max_size=12).map(
     y_chunks=cuts,
     column_chunk=st.integers(1, D),
     ends=st.tuples(st.integers(0, N - 1), st.integers(1, N)).map(sorted),
-    block_rows=st.integers(1, N),
+    rows_per_block=st.integers(1, N),
     single=st.booleans(),
 )
 def test_any_chunks_give_the_sums_and_rows_of_an_array(
-    x_chunks, y_chunks, column_chunk, ends, block_rows, single
+    x_chunks, y_chunks, column_chunk, ends, rows_per_block, single
 ):
     X, y, counts = table(np.float32 if single else np.float64)
     whole = ArraySource(X, y=y, counts=counts)
@@ -105,7 +105,7 @@ def test_any_chunks_give_the_sums_and_rows_of_an_array(
         counts=da.from_array(counts, chunks=50),
     )
     rows = range(ends[0], max(ends[1], ends[0] + 1))
-    found, expected = (s.fold(measure, rows, block_rows) for s in (source, whole))
+    found, expected = (s.fold(measure, rows, rows_per_block) for s in (source, whole))
     for name, value in expected.items():
         assert found[name].dtype == value.dtype
         np.testing.assert_allclose(found[name], value, rtol=2e-4 if single else 1e-10, atol=2e-3)

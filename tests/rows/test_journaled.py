@@ -98,12 +98,12 @@ def test_a_finished_fit_is_answered_without_measuring(tmp_path):
     [
         {"what": "else"},
         {"rows": range(1, N)},
-        {"block_rows": 6},
+        {"rows_per_block": 6},
         {"seed": 1},
     ],
 )
 def test_another_pass_under_the_same_number_is_measured_and_drops_the_rest(tmp_path, other):
-    usual = {"rows": range(N), "block_rows": 5, "what": "a", "seed": 0}
+    usual = {"rows": range(N), "rows_per_block": 5, "what": "a", "seed": 0}
     measured = []
     for first in (usual, {**usual, **other}, {**usual, **other}):
         measure = Gram()
@@ -235,7 +235,7 @@ class Rarely(Source):
     def read(self, rows, rng):
         return {"x": X[rows.start : rows.stop]}
 
-    def fold(self, measure, rows, block_rows, *, after=None, **how):
+    def fold(self, measure, rows, rows_per_block, *, after=None, **how):
         sums = super().fold(measure, rows, 13, **how)
         if after is not None:
             after(sums, rows.stop)

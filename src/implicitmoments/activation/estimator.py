@@ -54,7 +54,9 @@ MOST_COMPONENTS = 30  # counted by n_components="auto"
 # Highest degrees for cross-validation; beside a network the polynomial serves to find the span.
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
 # Notes that may make an answer wrong; the others describe what was done.
-WARNED = frozenset({"not_converged", "inputs_not_gaussian", "nearly_even", "nearly_odd"})
+WARNED = frozenset(
+    {"not_converged", "moments_of_inputs_not_gaussian", "nearly_even", "nearly_odd"}
+)
 
 
 class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator):
@@ -271,7 +273,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
             In the library, the precision and on the device of X.
         """
         check_is_fitted(self)
-        return answer(self, X, self._predictor, block_rows=self.rows_per_block)
+        return answer(self, X, self._predictor, rows_per_block=self.rows_per_block)
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in one pass over the rows.
@@ -333,7 +335,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
             getattr(self, "feature_names_in_", None)
         )
         if reason is not None:
-            notes.append(Note("inputs_not_gaussian", {"reason": reason}))
+            notes.append(Note("moments_of_inputs_not_gaussian", {"reason": reason}))
         parity = parity_note(as_activation(self.activation))
         if parity is not None:
             notes.append(parity)

@@ -288,7 +288,7 @@ def fit_paper_polynomial(
         order=degree,
         method="paper",
         random_state=seed,
-        block_rows=size,
+        rows_per_block=size,
     )
     n = int(found.stats["rows_per_step"])
     fresh, average = range(degree * n, (degree + 1) * n), Averager(problem, seed, size)

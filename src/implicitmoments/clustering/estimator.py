@@ -34,7 +34,7 @@ from implicitmoments.clustering.pairwise_test import (
     random_differences,
     same_matrix,
 )
-from implicitmoments.clustering.summary import ClustererSummary
+from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.spectra import account_of_span, second_moment_floor
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
@@ -56,9 +56,6 @@ HIGHEST_ORDER = 20
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # per component, and in all
 ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
-UNRELIABLE = 0.2  # sum of the error rates of the test
-OVERLAPPING = 0.05  # expected misclassification rate
-WIDE = 1.5  # variance in a cluster over that of the noise: it holds two components
 
 
 class SphericalMixtureClusterer(

@@ -295,7 +295,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         reason = measured.words(getattr(self, "feature_names_in_", None))
         notes = Notes()
         if reason is not None:
-            notes.append(Note("inputs_not_gaussian", {"reason": reason}))
+            notes.append(Note("moments_of_inputs_not_gaussian", {"reason": reason}))
         if not self.whiten and not looks_standard(whitening, measured.n):
             notes.append(Note("inputs_not_standard"))
         return notes

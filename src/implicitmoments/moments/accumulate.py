@@ -27,7 +27,7 @@ class Averager:
     problem : MomentProblem
     seed : int
         Of the auxiliary draws.
-    block_rows : int or None
+    rows_per_block : int or None
         Rows read at a time; chosen from the width of the projection by default.
     progress : callable or None
         Called as ``progress(what, rows_done, rows_total)`` after each block.
@@ -35,7 +35,7 @@ class Averager:
 
     problem: MomentProblem
     seed: int
-    block_rows: int | None = None
+    rows_per_block: int | None = None
     progress: Progress | None = None
 
     def matrix(
@@ -65,7 +65,7 @@ class Averager:
         return self._mean(order, measure, rows, projection.width * projection.n_features)
 
     def _mean(self, order: int, measure: Measure, rows: range, width: int) -> Array:
-        size = self.block_rows or DEFAULT_BUDGET.rows_per_block(width, NO_ROWS)
+        size = self.rows_per_block or DEFAULT_BUDGET.rows_per_block(width, NO_ROWS)
         tell = self.progress
 
         def after(_: Sums, done: int) -> None:

@@ -49,7 +49,7 @@ class View:
         Rows from the first on that are used.
     part : pair of int
         ``(i, q)``: only the i-th of q parts of the rows is used.
-    block_rows : int or None
+    rows_per_block : int or None
         Rows read at a time; by default fewer the wider what is made of them.
     seed : int
         Of a problem that makes its rows.
@@ -62,7 +62,7 @@ class View:
     frame: Frame
     n_rows: int
     part: tuple[int, int] = (0, 1)
-    block_rows: int | None = None
+    rows_per_block: int | None = None
     seed: int = 0
     lower: Lower | None = None
     progress: Progress | None = None
@@ -109,7 +109,7 @@ class View:
         rows = self.problem.rows
         return replace(
             rows,
-            rows_per_block=self.block_rows or rows.rows_per_block,
+            rows_per_block=self.rows_per_block or rows.rows_per_block,
             progress=self.progress or rows.progress,
         )
 
@@ -171,7 +171,7 @@ class _Halved:
 def whole_view(
     problem: HermiteProblem,
     n_samples: int | None = None,
-    block_rows: int | None = None,
+    rows_per_block: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> View:
@@ -192,7 +192,7 @@ def whole_view(
     eye = eye_like(problem.n_features, problem.rows.like)
     xp = namespace_of(eye)
     frame = Frame(eye, xp.zeros_like(eye[0, :]))
-    return View(problem, frame, n_rows, (0, 1), block_rows, seed, None, progress)
+    return View(problem, frame, n_rows, (0, 1), rows_per_block, seed, None, progress)
 
 
 @dataclass(frozen=True, eq=False)

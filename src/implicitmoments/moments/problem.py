@@ -84,7 +84,7 @@ class MomentProblem(ABC):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
@@ -106,7 +106,7 @@ class MomentProblem(ABC):
                     )
             return inputs
 
-        return fold_blocks(read, measure, blocks(rows, block_rows), None, after)
+        return fold_blocks(read, measure, blocks(rows, rows_per_block), None, after)
 
 
 class HermiteProblem(MomentProblem):
@@ -255,7 +255,7 @@ class HermiteProblem(MomentProblem):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
@@ -268,7 +268,7 @@ class HermiteProblem(MomentProblem):
             rng = RowDraws(seed, rows, (Stream.AUXILIARY, order))
             return measure(self._inputs(order, block, rows, rng, mean_count), rows)
 
-        sized = replace(self.rows, rows_per_block=block_rows)
+        sized = replace(self.rows, rows_per_block=rows_per_block)
         return sized.fold_numbered(dressed, rows, what=f"order {order}", seed=seed, after=after)
 
     @property

@@ -115,7 +115,7 @@ class BlockMap:
             block = take_rows(block, block["counts"] > 0)
         return block
 
-    def whole(self, block: Block, rows: range) -> Block:
+    def whole(self, block: Block, rows: range | Array) -> Block:
         """Return all rows, mapped; those that are not kept have weight 0 and lie at the centre."""
         block = self.weigh(block, rows)
         for rule in self.keep:

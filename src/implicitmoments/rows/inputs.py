@@ -262,11 +262,15 @@ def _check_source(estimator: Any, source: Source, reset: bool, labelled: bool) -
             "the rows have no labels; name the column of labels, `y='…'`",
         )
     _remember(estimator, source.n_features, getattr(source, "feature_names", None), reset)
+    columns = getattr(source, "columns", {})
+    if reset and columns:
+        estimator.columns_in_ = dict(columns)
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
     """Keep the number and names of the features, or compare with what was kept."""
     if reset:
+        vars(estimator).pop("columns_in_", None)
         estimator.n_features_in_ = n_features
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)

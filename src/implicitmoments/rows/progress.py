@@ -70,7 +70,7 @@ class ProgressSource(WrappedSource):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         after: After | None = None,
@@ -86,7 +86,7 @@ class ProgressSource(WrappedSource):
             done = next_row - rows.start
             self._progress(what, done, len(rows))
 
-        sums = self._source.fold(measure, rows, block_rows, what=what, after=tell, **how)
+        sums = self._source.fold(measure, rows, rows_per_block, what=what, after=tell, **how)
         if done < len(rows):  # answered from a journal, or by a source that tells less
             self._progress(what, len(rows), len(rows))
         return sums

@@ -68,7 +68,7 @@ class Source(ABC):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",  # noqa: ARG002 (for sources that keep a journal or show progress)
         seed: int = 0,
@@ -86,7 +86,7 @@ class Source(ABC):
             ``measure(block, rows)`` returns named sums over the rows of a block.
         rows : range
             Consecutive rows.
-        block_rows : int
+        rows_per_block : int
             Rows that are measured at a time, at the most.
         what : str
             What the pass is for, in a few words.
@@ -101,7 +101,7 @@ class Source(ABC):
         def read(piece: range) -> Block:
             return self.read(piece, RowDraws(seed, piece, (Stream.ROWS,)))
 
-        return fold_blocks(read, measure, blocks(rows, block_rows), initial, after)
+        return fold_blocks(read, measure, blocks(rows, rows_per_block), initial, after)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return the columns of some rows, by numbers in ascending order, in memory."""
@@ -306,9 +306,9 @@ class MappedSource(Source):
         """
         return self._map(self._source.read(rows, rng))
 
-    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
+    def fold(self, measure: Measure, rows: range, rows_per_block: int, **how: Any) -> Sums:
         """Let the other source pass over its rows, and map each block there."""
-        return self._source.fold(_Mapped(measure, self._function), rows, block_rows, **how)
+        return self._source.fold(_Mapped(measure, self._function), rows, rows_per_block, **how)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:
         """Let the other source pick its rows, and map them."""
@@ -357,13 +357,13 @@ class CountedSource(Source):
         """Read the rows, and how often each counts."""
         return self._counted(self._source.read(rows, rng), rows)
 
-    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
+    def fold(self, measure: Measure, rows: range, rows_per_block: int, **how: Any) -> Sums:
         """Let the other source pass over its rows, and count each block there."""
 
         def counted(block: Block, rows: range) -> Mapping[str, Array]:
             return measure(self._counted(block, rows), rows)
 
-        return self._source.fold(counted, rows, block_rows, **how)
+        return self._source.fold(counted, rows, rows_per_block, **how)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:
         """Let the other source pick its rows, and count them."""

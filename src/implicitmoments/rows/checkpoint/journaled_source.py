@@ -64,7 +64,7 @@ class JournaledSource(WrappedSource):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         seed: int = 0,
@@ -75,7 +75,7 @@ class JournaledSource(WrappedSource):
 
         ``after`` is called for the blocks that are measured.
         """
-        task = json.dumps(["fold", what, rows.start, rows.stop, int(block_rows), int(seed)])
+        task = json.dumps(["fold", what, rows.start, rows.stop, int(rows_per_block), int(seed)])
         number, start = self._journal.number(), time.monotonic()
         entry = self._journal.recall(number, task, self._probe)
         if entry is not None and entry.next_row is None:
@@ -84,19 +84,19 @@ class JournaledSource(WrappedSource):
         def keep(sums: Sums, next_row: int) -> None:
             if after is not None:
                 after(sums, next_row)
-            between = (next_row - rows.start) % block_rows == 0 and next_row < rows.stop
+            between = (next_row - rows.start) % rows_per_block == 0 and next_row < rows.stop
             if between and self._journal.due():
                 self._journal.keep(number, task, sums, next_row)
 
         how: dict[str, Any] = {"what": what, "seed": seed, "after": keep}
         if entry is None or entry.next_row is None:
-            sums = self._source.fold(measure, rows, block_rows, initial=initial, **how)
+            sums = self._source.fold(measure, rows, rows_per_block, initial=initial, **how)
         else:
             left = range(entry.next_row, rows.stop)
             with self._threads(
-                math.ceil(len(rows) / block_rows), math.ceil(len(left) / block_rows)
+                math.ceil(len(rows) / rows_per_block), math.ceil(len(left) / rows_per_block)
             ):
-                sums = self._source.fold(measure, left, block_rows, initial=entry.sums, **how)
+                sums = self._source.fold(measure, left, rows_per_block, initial=entry.sums, **how)
         self._keep(number, task, sums, time.monotonic() - start)
         return sums
 

@@ -162,7 +162,7 @@ class DaskSource(Source):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         seed: int = 0,  # noqa: ARG002 (rows are there, and not made)
@@ -184,7 +184,7 @@ class DaskSource(Source):
             cut = range(max(rows.start, part.rows.start), min(rows.stop, part.rows.stop))
             level.append((name, 0, i))
             task = (fold_partition, carried, self._chunks[i], part, cut)
-            graph[level[-1]] = (*task, block_rows, self._checked)
+            graph[level[-1]] = (*task, rows_per_block, self._checked)
         root = _add_tree(graph, level, name)
         total = add_sums(total, self._run(name, graph, [root])[0])
         self._checked = self._checked or rows == range(self.n_rows)
