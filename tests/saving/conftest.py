@@ -172,10 +172,16 @@ def points(model):
 def told(model):
     """Some answers in plain numbers, to be compared on other machines."""
     X, y = points(model)
-    if hasattr(model, "predict"):
-        return np.asarray(model.predict(X), dtype=float).tolist()
-    labelled = isinstance(model, im.RegressionMixtureDensity)
-    return np.asarray(model.score_samples(*((X, y) if labelled else (X,)))).tolist()
+    labelled = isinstance(model, im.RegressionMixture | im.RegressionMixtureDensity)
+    found = {}
+    for method in ("predict", "predict_proba", "predict_component", "score_samples", "bic"):
+        if hasattr(model, method):
+            given = (X, y) if labelled and method != "predict" else (X,)
+            found[method] = getattr(model, method)(*given)
+    for name in ("lower_bound_", "log_likelihood_"):
+        if hasattr(model, name):
+            found[name] = getattr(model, name)
+    return {name: np.asarray(value, dtype=float).tolist() for name, value in found.items()}
 
 
 def write_files():

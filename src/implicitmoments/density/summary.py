@@ -23,14 +23,7 @@ from implicitmoments.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
 )
-from implicitmoments.estimator import (
-    FOUND,
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-)
+from implicitmoments.estimator import FOUND, Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note

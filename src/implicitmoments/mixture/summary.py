@@ -9,13 +9,7 @@ from typing import Any, ClassVar, NotRequired
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, to_numpy
-from implicitmoments.estimator import (
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-)
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.moments.decode import Components
 from implicitmoments.notes import Note

@@ -9,13 +9,13 @@ from typing import Any, cast, get_type_hints
 
 import numpy as np
 
+from implicitmoments.arrays import Array
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments import MomentProblem
 from implicitmoments.notes import InputError
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.projections.recursive import Step
 from implicitmoments.rows import Block, RowDraws
 from implicitmoments.saving.errors import ModelFileError, invalid
 
@@ -24,18 +24,7 @@ __all__ = ["CODECS", "Codec", "function_not_saved", "record_codec"]
 
 @dataclass(frozen=True)
 class Codec:
-    """How objects of a class are written and read.
-
-    Attributes
-    ----------
-    kind : type
-    hints : mapping of str to type
-        The fields in a file.
-    take : callable
-        From an object to its fields.
-    build : callable
-        From fields of the right types, as keywords, to an object.
-    """
+    """How objects of a class are taken apart into fields, of which types, and built again."""
 
     kind: type[Any]
     hints: Mapping[str, Any]
@@ -46,12 +35,20 @@ class Codec:
 def record_codec(record: type[Any]) -> Codec:
     """Return the codec of a dataclass. Cached properties are not kept: fields determine them."""
     hints = get_type_hints(record)
-    names = [field.name for field in fields(record)]
-    return Codec(record, {name: hints[name] for name in names}, _take(*names), record)
+    return _codec(record, record, {field.name: hints[field.name] for field in fields(record)})
 
 
-def _take(*names: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda value: {name: getattr(value, name) for name in names}
+def _codec(
+    kind: type[Any],
+    build: Callable[..., Any],
+    hints: Mapping[str, Any] | None = None,
+    take: Callable[[Any], dict[str, Any]] | None = None,
+) -> Codec:
+    """Return a codec whose fields are by default the parameters of the function that builds."""
+    if hints is None:
+        hints = get_type_hints(build)
+        del hints["return"]
+    return Codec(kind, hints, take or (lambda value: {n: getattr(value, n) for n in hints}), build)
 
 
 def function_not_saved(function: str) -> ModelFileError:
@@ -60,8 +57,7 @@ def function_not_saved(function: str) -> ModelFileError:
         "function_not_saved",
         "{attribute} is the function {function!r}, and a model file holds no code; use one of "
         "{known} or cosine(frequency, phase), or keep the script that fits the model",
-        function=function,
-        known=list(NAMED),
+        **{"function": function, "known": list(NAMED)},
     )
 
 
@@ -90,12 +86,11 @@ def _take_generator(generator: np.random.Generator) -> dict[str, Any]:
     return {**state["state"], "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
 
 
-def _build_generator(**state: int) -> np.random.Generator:
-    ends = {"state": 2**128, "inc": 2**128, "has_uint32": 2, "uinteger": 2**32}
-    state = {name: _below(end, state[name]) for name, end in ends.items()}
+def _build_generator(state: int, inc: int, has_uint32: int, uinteger: int) -> Any:
     bits = np.random.PCG64(0)
-    words: Any = {"state": state.pop("state"), "inc": state.pop("inc")}
-    bits.state = cast(Any, {"bit_generator": "PCG64", "state": words, **state})
+    words = {"state": _below(2**128, state), "inc": _below(2**128, inc)}
+    rest = {"has_uint32": _below(2, has_uint32), "uinteger": _below(2**32, uinteger)}
+    bits.state = cast(Any, {"bit_generator": "PCG64", "state": words, **rest})
     return np.random.Generator(bits)
 
 
@@ -104,7 +99,7 @@ def _take_random_state(random_state: np.random.RandomState) -> dict[str, Any]:
     return {**state["state"], "has_gauss": state["has_gauss"], "gauss": state["gauss"]}
 
 
-def _build_random_state(key: Any, pos: int, has_gauss: int, gauss: float) -> Any:
+def _build_random_state(key: Array, pos: int, has_gauss: int, gauss: float) -> Any:
     if key.shape != (624,) or key.dtype != np.uint32:
         raise invalid("invalid_random_state", "key")
     built = np.random.RandomState(0)
@@ -121,8 +116,7 @@ def _checked(state: Any, kind: str) -> Any:
             "random_state_not_saved",
             "{attribute} is a random state of kind {found}, and model files hold {kind}; use an "
             "integer",
-            found=state["bit_generator"],
-            kind=kind,
+            **{"found": state["bit_generator"], "kind": kind},
         )
     return state
 
@@ -157,37 +151,14 @@ def _no_rows(order: int) -> InputError:
     )
 
 
-_CODECS = (
-    Codec(
-        Activation,
-        {"name": str, "parameters": tuple[float, ...]},
-        _take_activation,
-        _build_activation,
-    ),
-    Codec(
-        np.random.Generator,
-        dict.fromkeys(("state", "inc", "has_uint32", "uinteger"), int),
-        _take_generator,
-        _build_generator,
-    ),
-    Codec(
-        np.random.RandomState,
-        {"key": np.ndarray, "pos": int, "has_gauss": int, "gauss": float},
-        _take_random_state,
-        _build_random_state,
-    ),
-    Codec(
-        RecursiveProjection,
-        {"steps": tuple[Step, ...], "n_features": int, "defect": float},
-        _take("steps", "n_features", "defect"),
-        RecursiveProjection._from_steps,
-    ),
-    Codec(
-        MomentProblem,
-        {"n_features": int, "n_rows": int | None},
-        _take("n_features", "n_rows"),
-        ProblemWithoutRows,
-    ),
-)
 # Classes that are not written field by field; subclasses are written as these.
-CODECS: dict[type[Any], Codec] = {codec.kind: codec for codec in _CODECS}
+CODECS: dict[type[Any], Codec] = {
+    codec.kind: codec
+    for codec in (
+        _codec(Activation, _build_activation, take=_take_activation),
+        _codec(np.random.Generator, _build_generator, take=_take_generator),
+        _codec(np.random.RandomState, _build_random_state, take=_take_random_state),
+        _codec(RecursiveProjection, RecursiveProjection._from_steps),
+        _codec(MomentProblem, ProblemWithoutRows, {"n_features": int, "n_rows": int | None}),
+    )
+}

@@ -57,12 +57,10 @@ class Declaration:
     Parameters
     ----------
     estimator : class
-        Its attribute ``saved`` declares fitted attributes, ``variants`` the classes that may
-        stand where an annotation is a protocol.
+        ``saved`` declares its fitted attributes, ``variants`` the classes in place of protocols.
 
     Attributes
     ----------
-    estimator : class
     parameters : list of str
     required : set of str
         Fitted attributes that every file has.

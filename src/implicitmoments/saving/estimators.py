@@ -60,8 +60,8 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
     return document, encoder.arrays
 
 
-def from_document(document: dict[str, Json], arrays: Arrays) -> Any:
-    """Build the estimator of a document of the present schema."""
+def from_document(document: dict[str, Json], arrays: Arrays, *, migrated: bool = False) -> Any:
+    """Build the estimator of a document; one that was migrated may hold what is not used."""
     if set(document) != SECTIONS:
         raise invalid("wrong_sections", sorted(document))
     name = str(document["estimator"])
@@ -72,7 +72,8 @@ def from_document(document: dict[str, Json], arrays: Arrays) -> Any:
     fitted = _section(document, "fitted", decoder)
     parameters = _section(document, "parameters", decoder)
     statistics = decoder.decode(document["statistics"])
-    decoder.check_all_used()
+    if not migrated:
+        decoder.check_all_used()
     if set(parameters) != set(declaration.parameters):
         raise invalid("wrong_parameters", sorted(parameters))
     for key in fitted:

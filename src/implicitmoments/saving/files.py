@@ -13,7 +13,7 @@ from implicitmoments.saving.atomic_file import write_whole
 from implicitmoments.saving.container import pack, read_arrays, read_document
 from implicitmoments.saving.errors import ModelFileError
 from implicitmoments.saving.estimators import from_document, to_document
-from implicitmoments.saving.migrations import check_schema, migrate
+from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
 
 __all__ = ["load", "save"]
 
@@ -133,5 +133,6 @@ def _as_model_file_error(error: Exception) -> ModelFileError:
 
 def _read(file: BinaryIO, size: int) -> Any:
     document = read_document(file, size)
-    check_schema(document)
-    return from_document(*migrate(document, read_arrays(file, document["checksum"])))
+    migrated = check_schema(document) < SCHEMA
+    arrays = read_arrays(file, document["checksum"])
+    return from_document(migrate(document), arrays, migrated=migrated)

@@ -6,59 +6,80 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from implicitmoments.saving.errors import ModelFileError, invalid
-from implicitmoments.saving.values import Arrays, Json
+from implicitmoments.saving.values import Json
 
 __all__ = ["MIGRATIONS", "SCHEMA", "check_schema", "migrate"]
 
 SCHEMA = 2
 
-Migration: TypeAlias = Callable[[dict[str, Json], Arrays], tuple[dict[str, Json], Arrays]]
+Document: TypeAlias = dict[str, Json]
+Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]
 
 
-def check_schema(document: dict[str, Json], schema: int = SCHEMA) -> int:
+def check_schema(document: Document) -> int:
     """Return the schema of a document, unless it is one that cannot be read."""
     own = document.get("schema")
     if type(own) is not int or own < 1:
         raise invalid("invalid_schema", own)
-    if own > schema:
+    if own > SCHEMA:
         raise ModelFileError(
             "newer_schema",
             "it was written by a newer version of implicitmoments ({library}, schema {schema}), "
             "and this version reads schemas up to {newest}",
             library=str(document.get("library"))[:40],
             schema=own,
-            newest=schema,
+            newest=SCHEMA,
         )
     return own
 
 
-def migrate(
-    document: dict[str, Json],
-    arrays: Arrays,
-    schema: int = SCHEMA,
-    migrations: Mapping[int, Migration] | None = None,
-) -> tuple[dict[str, Json], Arrays]:
-    """Return document and arrays in a schema, by default the present one."""
-    steps = MIGRATIONS if migrations is None else migrations
-    for number in range(check_schema(document, schema), schema):
-        document, arrays = steps[number](document, arrays)
-        document = {**document, "schema": number + 1}
-    return document, arrays
+def migrate(document: Document) -> Document:
+    """Return a document in the present schema. Arrays keep their names."""
+    for number in range(check_schema(document), SCHEMA):
+        document = {**MIGRATIONS[number](document), "schema": number + 1}
+    return document
 
 
-# Schema 1 to 2. New names of classes, and by class or estimator of fields, parameters, fitted
-# attributes and statistics; None for those that are left out.
+# Schema 1 to 2: new names, None for what is left out. Fields by the old name of their class;
+# parameters, fitted attributes and statistics by estimator, "" for all of them.
 CLASSES = {"LeftBehind": "MomentProblem"}
+FIELDS: Renames = {"Components": {"reasons": "notes"}, "Conditions": {"warning": None}}
+PARAMETERS: Renames = {"ActivationSumRegressor": {"block_rows": "rows_per_block"}}
+FITTED: Renames = {}
+STATISTICS: Renames = {"": {"notes": None}}
 
 
-def _from_1(document: dict[str, Json], arrays: Arrays) -> tuple[dict[str, Json], Arrays]:
-    objects = [
-        {"class": CLASSES.get(held["class"], held["class"]), "fields": held["fields"]}
-        for held in document["objects"]
-    ]
-    return {**document, "objects": objects}, arrays
+def _from_1(document: Document) -> Document:
+    own = document["estimator"]
+    statistics = document["statistics"]["map"]
+    fitted = _renamed(document["fitted"], FITTED, own)
+    fitted["notes_"] = _stored_notes(statistics.get("notes", []))
+    return {
+        **document,
+        "objects": [_object_from_1(held["class"], held["fields"]) for held in document["objects"]],
+        "parameters": _renamed(document["parameters"], PARAMETERS, own),
+        "fitted": fitted,
+        "statistics": {"map": _renamed(statistics, STATISTICS, own)},
+    }
+
+
+def _object_from_1(name: str, held: dict[str, Json]) -> Json:
+    held = _renamed(held, FIELDS, name)
+    if name == "Components":  # sentences in a tuple
+        held["notes"] = _stored_notes(held["notes"]["tuple"])
+    return {"class": CLASSES.get(name, name), "fields": held}
+
+
+def _stored_notes(sentences: list[str]) -> Json:
+    return {"notes": [["stored_sentence", {"map": {"text": text}}] for text in sentences]}
+
+
+def _renamed(held: dict[str, Json], table: Renames, own: str) -> dict[str, Json]:
+    names = {**table.get("", {}), **table.get(own, {})}
+    pairs = ((names.get(name, name), value) for name, value in held.items())
+    return {name: value for name, value in pairs if name is not None}
 
 
 # By the schema that a migration starts from. A change of what is saved increases SCHEMA by 1 and
 # adds an entry; files of all schemas are in tests/data and are read by the tests.
-MIGRATIONS: dict[int, Migration] = {1: _from_1}
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _from_1}

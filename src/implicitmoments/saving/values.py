@@ -38,10 +38,6 @@ FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 class Encoder:
     """Writes values, each object once.
 
-    Parameters
-    ----------
-    declaration : Declaration
-
     Attributes
     ----------
     objects : list
@@ -126,21 +122,13 @@ class Encoder:
 
 
 class Decoder:
-    """Reads values; a ModelFileError gives the reason why a file is invalid.
-
-    Parameters
-    ----------
-    declaration : Declaration
-    objects : list
-        As :class:`Encoder` writes them.
-    arrays : dict of str to array
-    """
+    """Reads values from what :class:`Encoder` wrote."""
 
     def __init__(self, declaration: Declaration, objects: Json, arrays: Arrays) -> None:
         self._declaration, self._arrays = declaration, arrays
         self._built: dict[str, tuple[np.ndarray[Any, Any], Json]] = {}  # with their layouts
-        self._objects: list[Any] = []
-        self._used: set[int] = set()
+        self._written, self._limit = _list(objects), len(_list(objects))
+        self._objects: dict[int, Any] = {}
         self._readers: dict[str, Callable[[Json], Any]] = {
             "array": lambda name: self._array(name, None),
             "array layout": lambda parts: self._array(*parts),
@@ -156,10 +144,8 @@ class Decoder:
             "type": lambda name: _dtype(name).type,
             "words": self._words,
         }
-        if len(_list(objects)) > MAX_OBJECTS:
-            raise invalid("too_many_objects", len(objects))
-        for written in objects:
-            self._objects.append(self._build(written))
+        if self._limit > MAX_OBJECTS:
+            raise invalid("too_many_objects", self._limit)
 
     def decode(self, written: Json) -> Any:
         """Return the value of some JSON."""
@@ -177,7 +163,7 @@ class Decoder:
     def check_all_used(self) -> None:
         """Raise if the file holds arrays or objects that nothing refers to."""
         unused = [name for name in self._arrays if name not in self._built]
-        unused += [f"object {i}" for i in range(len(self._objects)) if i not in self._used]
+        unused += [f"object {i}" for i in range(self._limit) if i not in self._objects]
         if unused:
             raise invalid("unused", unused[0])
 
@@ -197,10 +183,13 @@ class Decoder:
         return codec.build(**values)
 
     def _object(self, number: Json) -> Any:
-        # references to earlier objects only, so that there are no cycles
-        if type(number) is not int or not 0 <= number < len(self._objects):
+        # fields refer to earlier objects only, so that there are no cycles
+        if type(number) is not int or not 0 <= number < self._limit:
             raise invalid("no_such_object", number)
-        self._used.add(number)
+        if number not in self._objects:
+            limit, self._limit = self._limit, number
+            self._objects[number] = self._build(self._written[number])
+            self._limit = limit
         return self._objects[number]
 
     def _array(self, name: Json, layout: Json) -> np.ndarray[Any, Any]:
