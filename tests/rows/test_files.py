@@ -117,10 +117,12 @@ def measure(block, rows):
 
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=10, deadline=None, derandomize=True)
-@given(rows=RANGES.filter(bool), block_rows=st.integers(1, 600), seed=st.integers(0, 9))
-def test_passes_and_picks_are_those_of_the_array(sources, name, rows, block_rows, seed):
+@given(rows=RANGES.filter(bool), rows_per_block=st.integers(1, 600), seed=st.integers(0, 9))
+def test_passes_and_picks_are_those_of_the_array(sources, name, rows, rows_per_block, seed):
     source = sources[name]
-    assert_same(source.fold(measure, rows, block_rows), REFERENCE.fold(measure, rows, block_rows))
+    assert_same(
+        source.fold(measure, rows, rows_per_block), REFERENCE.fold(measure, rows, rows_per_block)
+    )
     some = np.sort(np.random.default_rng(seed).choice(N, 20, replace=False))
     assert_same(source.pick(some), REFERENCE.pick(some))
 

@@ -80,7 +80,7 @@ MODELS = {
     "mixture shared": mixture(),
     "mixture separate": mixture(variance_type="separate"),
     "mixture auto": mixture(n_components="auto", max_components=5),
-    "mixture known": mixture(variance=1.0, block_rows=100),
+    "mixture known": mixture(variance=1.0, rows_per_block=100),
     "mixture generator": mixture(random_state=np.random.default_rng(3)),
     "mixture RandomState": mixture(random_state=np.random.RandomState(3)),
     "density": density(),

@@ -44,7 +44,10 @@ def migrate(document: Document) -> Document:
 # parameters, fitted attributes and statistics by estimator, "" for all of them.
 CLASSES = {"LeftBehind": "MomentProblem"}
 FIELDS: Renames = {"Components": {"reasons": "notes"}, "Conditions": {"warning": None}}
-PARAMETERS: Renames = {"ActivationSumRegressor": {"block_rows": "rows_per_block"}}
+PARAMETERS: Renames = {
+    "ActivationSumRegressor": {"block_rows": "rows_per_block"},
+    "SphericalMixture": {"block_rows": "rows_per_block"},
+}
 FITTED: Renames = {}
 STATISTICS: Renames = {"": {"notes": None}}
 
