@@ -65,7 +65,7 @@ MIXTURES: dict[str, dict[str, Any]] = {
     "partial_fit": {},
     "2 features": {"n_components": 5},
     "float32": {},
-    "blocks": {"block_rows": 701},
+    "blocks": {"rows_per_block": 701},
 }
 CLIMBS: dict[str, dict[str, Any]] = {
     "separate": {"separate": True},

@@ -45,9 +45,11 @@ def migrate(document: Document) -> Document:
 CLASSES = {"LeftBehind": "MomentProblem"}
 FIELDS: Renames = {
     "Components": {"reasons": "notes"},
+    "Conditions": {"warning": None},
     "Sample": {"block_rows": "rows_per_block"},
 }
 PARAMETERS: Renames = {
+    "ActivationSumRegressor": {"block_rows": "rows_per_block"},
     "RegressionMixture": {"noise": "noise_type"},
     "SphericalMixture": {
         "block_rows": "rows_per_block",
