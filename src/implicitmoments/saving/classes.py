@@ -32,11 +32,11 @@ from implicitmoments.density.regression_expansion import GradedExpansion, LabelC
 from implicitmoments.density.regression_fit import RegressionDensity
 from implicitmoments.density.regression_frame import RegressionFrame
 from implicitmoments.mixture import SphericalMixture
-from implicitmoments.mixture.held_rows import Sample
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.incremental_moments import MomentSums
 from implicitmoments.mixture.likelihood import Mixture, Sums
 from implicitmoments.mixture.mean_span import SphericalSpan
+from implicitmoments.mixture.sample import Sample
 from implicitmoments.moments import PaperMoments
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain
