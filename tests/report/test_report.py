@@ -167,7 +167,7 @@ def test_numbers_are_copied_with_all_digits(fitted, pages):
 def test_many_rows_and_columns_are_bounded(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 150))
-    model = im.SphericalMixture(2, n_repairs=0, max_iter=500, tol=1e-3, random_state=0).fit(X)
+    model = im.SphericalMixture(2, n_moves=0, max_iter=500, tol=1e-3, random_state=0).fit(X)
     model.means_ = rng.normal(size=(400, 150))
     model.weights_ = np.full(400, 1 / 400)
     model.n_components_ = 400

@@ -78,7 +78,7 @@ MODELS = {
     "activation whitened": activation("relu", whiten=True),
     "activation cv": (lambda: im.ActivationSumRegressor("gelu", 2), "activation"),
     "mixture shared": mixture(),
-    "mixture separate": mixture(variance_type="separate"),
+    "mixture separate": mixture(covariance_type="spherical"),
     "mixture auto": mixture(n_components="auto", max_components=5),
     "mixture known": mixture(variance=1.0, block_rows=100),
     "mixture generator": mixture(random_state=np.random.default_rng(3)),

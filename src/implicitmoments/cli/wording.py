@@ -22,8 +22,8 @@ SPOKEN = {
 PARAMETERS = (
     *("block_rows", "clip", "drop_outliers", "epsilon", "fit_intercept", "floor", "label_scale"),
     *("max_components", "max_degree", "max_iter", "max_proposals", "method", "n_draws"),
-    *("n_landmarks", "n_repairs", "n_starts", "noise", "order", "refine", "tol", "variance"),
-    *("variance_type", "whiten"),
+    *("n_landmarks", "n_moves", "n_starts", "noise", "order", "refine", "tol", "variance"),
+    *("covariance_type", "whiten"),
 )
 PYTHON = {"None": "none", "True": "true", "False": "false", "...": "…"}
 
