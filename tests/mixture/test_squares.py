@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from implicitmoments.mixture.held_rows import Sample
 
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.common_variance import guess_variance
@@ -14,6 +13,7 @@ from implicitmoments.mixture.fourth_moment import (
     squares,
 )
 from implicitmoments.mixture.incremental_moments import begin_sums
+from implicitmoments.mixture.sample import Sample
 
 EYE4 = ["ij,kl->ijkl", "ik,jl->ijkl", "il,jk->ijkl"]
 

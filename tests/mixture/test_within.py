@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from implicitmoments.mixture.standard_rows import Sample
 
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.diagnostics import FEWEST_ROWS, measure_within
 from implicitmoments.mixture.likelihood import Mixture
+from implicitmoments.mixture.sample import Sample
 
 
 def mixture_of(means, weights=None):

@@ -31,9 +31,9 @@ class Distant(Source):
             raise MemoryError(f"{len(rows)} rows were asked for at once")
         return self.near.read(rows, rng)
 
-    def fold(self, measure, rows, block_rows, **how):
+    def fold(self, measure, rows, rows_per_block, **how):
         self.measures.append((how.get("what"), measure))
-        return super().fold(measure, rows, block_rows, **how)
+        return super().fold(measure, rows, rows_per_block, **how)
 
 
 @pytest.fixture(scope="module")
