@@ -16,11 +16,9 @@ from implicitmoments.notes import CodedError
 from implicitmoments.projections import RecursiveProjection
 
 __all__ = [
-    "chain_of_powers",
     "random_circuit",
     "random_inputs",
     "random_projection",
-    "refuses",
 ]
 
 

@@ -179,7 +179,7 @@ def test_weights_are_asked_for_once_an_order():
     [
         (lambda: HermiteProblem(X, np.ones(100)), "weight_not_callable"),
         (lambda: SphericalMixtureProblem(X, variance="1"), "not_a_number"),
-        (lambda: ActivationSumProblem(X, X[:, 0], np.tanh), "not_an_activation"),
+        (lambda: ActivationSumProblem(X, X[:, 0], 3), "not_an_activation"),
     ],
 )
 def test_arguments_of_another_kind(build, code):

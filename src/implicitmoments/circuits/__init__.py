@@ -9,19 +9,11 @@ from implicitmoments.circuits.describe import Description, describe
 from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
 
 __all__ = [
-    "Add",
-    "Append",
     "Circuit",
-    "Description",
-    "Scalar",
-    "Scale",
-    "Unit",
-    "Vector",
     "describe",
     "hermite",
     "power",
     "scalar",
     "unit",
     "vector",
-    "wires",
 ]

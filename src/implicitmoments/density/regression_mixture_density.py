@@ -351,6 +351,11 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         X : array of shape (n_samples, n_features), data frame, or Source
         y : array of shape (n_samples,), optional
             Without it the density is that of x alone, unless X is a source with labels.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Log densities.
         """
         check_is_fitted(self)
         if y is None and not _has_labels(X):

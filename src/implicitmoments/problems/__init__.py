@@ -24,24 +24,15 @@ from implicitmoments.problems.spherical_mixture import (
 )
 
 __all__ = [
-    "NAMED",
     "Activation",
     "ActivationSumProblem",
     "LiLiuMixtureProblem",
     "PairwiseDifferenceProblem",
     "PopulationProblem",
-    "Quadrature",
     "RegressionMixtureProblem",
     "SphericalMixtureProblem",
-    "absolute",
     "as_activation",
     "cosine",
     "from_function",
-    "gelu",
-    "hermite_coefficients",
     "leaky_relu",
-    "li_liu_hermite",
-    "relu",
-    "softplus",
-    "square",
 ]

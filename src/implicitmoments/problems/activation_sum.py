@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.problems.activations import Activation
+from implicitmoments.notes import InputError
+from implicitmoments.problems.activations import Activation, as_activation
 from implicitmoments.rows import Block, Rows, Source, Whitening
 
 __all__ = ["ActivationSumProblem"]
@@ -28,8 +28,8 @@ class ActivationSumProblem(HermiteProblem):
         The points x.
     y : array of shape (n_samples,), or None for Rows and Source
         The labels.
-    activation : Activation
-        The function :math:`\sigma`.
+    activation : str, Activation or callable
+        The function :math:`\sigma`, as accepted by :func:`as_activation`.
     whitening : Whitening, optional
         Whitens the points first; the directions are those of whitened points.
     sample_weight : array of shape (n_samples,), optional
@@ -39,9 +39,9 @@ class ActivationSumProblem(HermiteProblem):
     --------
     >>> from implicitmoments import implicit_moments
     >>> from implicitmoments.datasets import make_activation_sum
-    >>> from implicitmoments.problems import ActivationSumProblem, relu
+    >>> from implicitmoments.problems import ActivationSumProblem
     >>> X, y, _ = make_activation_sum(20_000, 3, 6, random_state=0)
-    >>> problem = ActivationSumProblem(X, y, relu())
+    >>> problem = ActivationSumProblem(X, y, "relu")
     >>> implicit_moments(problem, n_components=3, order=2).components()
     <3 of 3 components resolved at order 2>
     """
@@ -52,22 +52,16 @@ class ActivationSumProblem(HermiteProblem):
         self,
         X: Array | Source | Rows,
         y: Array | None,
-        activation: Activation,
+        activation: str | Activation | Callable[[Array], Array],
         *,
         whitening: Whitening | None = None,
         sample_weight: Array | None = None,
     ) -> None:
-        if not isinstance(activation, Activation):
-            raise InputTypeError(
-                "not_an_activation",
-                "activation must be an Activation such as relu(), got {activation!r}",
-                activation=activation,
-            )
         rows = Rows.of(X, y=y)
         super().__init__(
             rows if whitening is None else whitening.map(rows), sample_weight=sample_weight
         )
-        self.activation, self.whitening = activation, whitening
+        self.activation, self.whitening = as_activation(activation), whitening
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Map directions to those that act on the original points, less their mean.

@@ -367,7 +367,7 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
     ----------
     given : str, Activation or callable
         One of ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"abs"``, ``"square"``
-        and ``"cos"``; an activation; or a function of an array.
+        and ``"cos"``; an activation, such as ``cosine(2.0)``; or a function of an array.
 
     Returns
     -------

@@ -6,10 +6,8 @@ from implicitmoments.projections.recursive import RecursiveProjection, Step
 
 __all__ = [
     "RecursiveProjection",
-    "Step",
     "evaluate",
     "evaluate_dense",
-    "evaluate_split",
     "hermite_dense",
     "project_dense",
 ]
