@@ -138,10 +138,29 @@ SENTENCES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
-    "from moments "
-    "are then biased: transform the columns to normal quantiles "
+    "from moments are then biased: transform the columns to normal quantiles "
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
+    # activation
+    "inputs_standardised": "the inputs were standardised: the activation acts on v · z, with z of "
+    "mean 0 and covariance I; with `whiten=False` it acts on the inputs as given",
+    "nearly_even": "{name} is nearly even: odd orders have {ratio:.1e} of the energy of the even "
+    "ones and are mostly noise (Remark 4.11: a phase near a multiple of π/2); an activation that "
+    "is exactly even would leave them out",
+    "nearly_odd": "{name} is nearly odd: even orders, from which the subspaces are found, have "
+    "{ratio:.1e} of the energy of the odd ones (Remark 4.11: a phase near a multiple of π/2); "
+    "many more rows are needed",
+    "directions_not_identified": "directions {which} are not identified: they can turn without "
+    "changing the fit, as when two directions are equal, a weight is zero, there are too many "
+    "components, or the activation is a polynomial",
+    "activation_flat": "{name} is constant except for jumps, so refinement cannot turn the "
+    "directions that the moments gave",
+    "no_direction_errors": "there are too many unknowns to compute standard errors of the "
+    "directions",
+    "directions_up_to_sign": "directions are identified up to sign: {name} is even",
+    "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
+    "network: the labels may not be a positive sum of this activation (there is no intercept), or "
+    "there are too few rows for its unknowns",
     # density
     "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
     "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "

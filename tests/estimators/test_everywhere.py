@@ -149,9 +149,10 @@ class StoppedError(Exception):
     """A fit that is interrupted."""
 
 
-def test_goes_on_from_a_checkpoint_to_the_same_bits(case, tmp_path, monkeypatch):
-    monkeypatch.setattr("implicitmoments.activation.estimator.HELD_NUMBERS", 0)
+def test_goes_on_from_a_checkpoint_to_the_same_bits(case, tmp_path):
     model, data, ask, _ = case
+    if isinstance(model, ActivationSumRegressor):  # it holds rows that fit in memory otherwise
+        model = clone(model).set_params(rows_per_block=4_096)
     path, y = write(tmp_path, "npy", data)
     seen = []
     whole = fit(clone(model), path, y, progress=lambda *told: seen.append(told))

@@ -45,18 +45,16 @@ def migrate(document: Document) -> Document:
 CLASSES = {"LeftBehind": "MomentProblem"}
 FIELDS: Renames = {
     "Components": {"reasons": "notes"},
+    "Conditions": {"warning": None},
     "Sample": {"block_rows": "rows_per_block"},
 }
 PARAMETERS: Renames = {
+    "": {"block_rows": "rows_per_block"},
     "RegressionMixture": {"noise": "noise_type"},
-    "SphericalMixture": {
-        "block_rows": "rows_per_block",
-        "n_repairs": "n_moves",
-        "variance_type": "covariance_type",
-    },
+    "SphericalMixture": {"n_repairs": "n_moves", "variance_type": "covariance_type"},
 }
 FITTED: Renames = {
-    "": {"columns_": "columns_in_"},
+    "": {"columns_": "columns_in_", "_doubts": None},
     "RegressionMixture": {"log_likelihood_": "lower_bound_"},
 }
 STATISTICS: Renames = {
