@@ -76,7 +76,8 @@ def _from_1(document: Document) -> Document:
     fitted["notes_"] = _stored_notes(statistics.get("notes", []))
     parameters = _renamed(document["parameters"], PARAMETERS, own)
     if own == "SphericalMixture":
-        parameters["covariance_type"] = COVARIANCE_TYPES[parameters["covariance_type"]]
+        given = parameters["covariance_type"]
+        parameters["covariance_type"] = COVARIANCE_TYPES.get(given, given)
     objects = [_object_from_1(held["class"], held["fields"]) for held in document["objects"]]
     if own == "RegressionMixture":  # the sum over rows becomes a mean
         standard = objects[fitted["_standard"]["object"]]["fields"]
