@@ -17,10 +17,8 @@ import numpy as np
 from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.rows.checkpoint.journal import Journal
 from implicitmoments.rows.checkpoint.packing import packed_size
-from implicitmoments.rows.draws import RowDraws, Stream
 from implicitmoments.rows.fold import After, Block, Measure, Sums, threads_of_whole
-from implicitmoments.rows.progress import WrappedSource
-from implicitmoments.rows.sources import Integers, Source
+from implicitmoments.rows.sources import Integers, Source, WrappedSource
 
 __all__ = ["JournaledSource", "describe_rows"]
 
@@ -109,7 +107,7 @@ class JournaledSource(WrappedSource):
 
     @cached_property
     def _first(self) -> Block:
-        return self._source.read(range(1), RowDraws(0, range(1), (Stream.ROWS,)))
+        return self._source.first()
 
     def _threads(self, n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
         numpy = (array_api_compat.is_numpy_array(array) for array in self._first.values())
@@ -138,7 +136,7 @@ def describe_rows(source: Source) -> dict[str, Any]:
     described: dict[str, Any] = {"rows": source.n_rows, "columns": source.n_features}
     for start in sorted({0, max(0, (n - DIGEST_ROWS) // 2), max(0, n - DIGEST_ROWS)}):
         rows = range(start, min(start + DIGEST_ROWS, n))
-        block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
+        block = source.block(rows)
         for name in sorted(block):
             digest.update(name.encode())
             digest.update(np.asarray(to_numpy(block[name]), order="C").data)
