@@ -32,13 +32,14 @@ from implicitmoments.activation.prediction import Predictor, r_squared
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.notes import InputError, Note, Notes, warn_of
+from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
 from implicitmoments.rows import ArraySource, Progress, Rows, Whitening
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import (
+    check_enough_rows,
     check_flag,
     check_method,
     check_number,
@@ -352,15 +353,8 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         if self.n_components == "auto":
             most = min(2 * problem.n_features, MOST_COMPONENTS, int(rows.total))
             return count_components(problem, max(1, most))
-        k = int(self.n_components)
-        if k > rows.n:
-            raise InputError(
-                "too_few_rows",
-                "`n_components={k}` is more than {n:count row}; use more rows or fewer components",
-                k=k,
-                n=rows.n,
-            )
-        return k
+        check_enough_rows(rows.n, int(self.n_components))
+        return int(self.n_components)
 
     def _store_polynomial(
         self, fitted: FittedPolynomial, k: int, problem: ActivationSumProblem

@@ -43,8 +43,8 @@ from implicitmoments.rows.answers import answer
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
+    check_enough_rows,
     check_method,
-    check_rows_per_component,
     check_variance,
     check_whole,
     check_whole_or,
@@ -320,7 +320,7 @@ class SphericalMixtureClusterer(
 
     def _check_rows(self, n: int) -> None:
         k = self.n_components
-        check_rows_per_component(n, k)
+        check_enough_rows(n, k)
         if k > 1 and n < FEWEST_ROWS:
             raise InputError(
                 "too_few_rows",

@@ -166,10 +166,6 @@ def compare_degrees(
     highest : int
         While the last degree scores more than the one before by more than a standard error, the
         next even degree is tried, up to this.
-
-    Returns
-    -------
-    DegreeScores
     """
     # the last density of each fold, with which that of the next degree is compared
     last: dict[int, tuple[ClippedDensity[Any], ...]] = {
