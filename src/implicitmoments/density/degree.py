@@ -87,7 +87,7 @@ def regression_tail(squared: float, noise: float, degree: int) -> float:
     Examples
     --------
     >>> round(regression_tail(0.3, 0.7, 4), 3), regression_tail(1.0, 1.2, 4)
-    (0.13, inf)
+    (0.098, inf)
     """
     half = (squared + noise - 1) / 2
     root = math.sqrt(half**2 + max(squared, 0.0))

@@ -255,8 +255,8 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
         if self.method == "contracted":
             return expand_contracted(rows, basis, k, degree, excess=share - 1)
-        how = {"excess": share - 1, "n_draws": self.n_draws, "seed": seed}
-        return expand_paper(rows, basis, k, degree, **how)
+        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
+        return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
 
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""

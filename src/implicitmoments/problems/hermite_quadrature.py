@@ -148,7 +148,7 @@ def _values(function: Callable[[Array], Array], u: Floats, name: str) -> Floats:
     if values.shape != u.shape:
         raise InputError(
             "function_wrong_shape",
-            "{name} gave an array of shape {shape} for {n_u} numbers; it is applied entry by "
+            "{name} gave an array of shape {shape!s} for {n_u} numbers; it is applied entry by "
             "entry to an array, try numpy.vectorize",
             name=name,
             shape=values.shape,
