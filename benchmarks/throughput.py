@@ -22,9 +22,8 @@ from implicitmoments.moments import HermiteProblem, implicit_moments
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view
-from implicitmoments.rows import MemoryBudget
 from implicitmoments.moments.windows import ChainWindow, Window, open_window
-from implicitmoments.rows import RowDraws
+from implicitmoments.rows import MemoryBudget, RowDraws
 from implicitmoments.testing import chain_of_powers
 
 

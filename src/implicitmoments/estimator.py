@@ -286,7 +286,7 @@ def findings_of(model: Any) -> dict[str, str]:
 
 def fit_columns(model: Any) -> Mapping[str, Any]:
     """Return the columns of a file that a model was fitted to, by role."""
-    columns: Mapping[str, Any] = getattr(model, "columns_in_", getattr(model, "columns_", {}))
+    columns: Mapping[str, Any] = getattr(model, "columns_in_", {})
     return columns
 
 

@@ -10,7 +10,7 @@ from implicitmoments import ActivationSumRegressor
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.problems import relu
-from implicitmoments.rows import ArraySource, MappedSource, Source
+from implicitmoments.rows import ArraySource, LabelMap, Rows, Source
 from implicitmoments.testing import refuses
 
 D, K = 4, 2
@@ -34,10 +34,10 @@ class _Watched(Source):
             raise MemoryError(f"{len(rows)} rows at once")
         return self._source.read(rows, rng)
 
-    def fold(self, measure, rows, block_rows, *, what="", **how):
+    def fold(self, measure, rows, rows_per_block, *, what="", **how):
         sent = cloudpickle.dumps(measure)
         self.passes.append((what, len(sent)))
-        return super().fold(cloudpickle.loads(sent), rows, block_rows, what=what, **how)
+        return super().fold(cloudpickle.loads(sent), rows, rows_per_block, what=what, **how)
 
     def __reduce__(self):
         return _Watched, (ArraySource(np.zeros((1, self.n_features))), 1)
@@ -266,5 +266,5 @@ def test_scores_are_those_of_scikit_learn():
     weighted = r2_score(y, predicted, sample_weight=counts)
     assert model.score(X, y, counts) == pytest.approx(weighted, rel=1e-12)
     assert model.score(X, 1e6 + 0 * y) == r2_score(1e6 + 0 * y, predicted) == 0.0
-    mapped = MappedSource(ArraySource(X, y=y), lambda block: {**block, "y": 3 * block["y"]})
+    mapped = Rows.of(X, y=y).mapped(labels=LabelMap(scale=1 / 3))
     assert model.score(mapped) == pytest.approx(r2_score(3 * y, predicted), rel=1e-12)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from implicitmoments.cli.signals import Stopped, stopping
+from implicitmoments.cli.signals import Stopped, raise_on_signals
 
 # runs the command line, and prints when it has begun; sends a signal when a module is imported
 BEGUN = """
@@ -141,7 +141,7 @@ def test_an_interruption_that_comes_as_another_error(call, data, monkeypatch, tm
 @pytest.mark.usefixtures("as_from_a_terminal")
 def test_handlers_are_given_back_and_a_second_wish_is_the_first():
     before = signal.getsignal(signal.SIGTERM)
-    with stopping() as came:
+    with raise_on_signals() as came:
         with pytest.raises(Stopped):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
@@ -156,7 +156,7 @@ def test_handlers_of_the_caller_are_left_alone():
 
     before = signal.signal(signal.SIGTERM, own)
     try:
-        with stopping():
+        with raise_on_signals():
             assert signal.getsignal(signal.SIGTERM) is own
     finally:
         signal.signal(signal.SIGTERM, before)

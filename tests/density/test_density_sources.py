@@ -168,11 +168,11 @@ class Far(Source):
         assert len(rows) <= self.most
         return self._rows.read(rows, rng)
 
-    def fold(self, measure, rows, block_rows, **how):
+    def fold(self, measure, rows, rows_per_block, **how):
         self.sizes.append(len(cloudpickle.dumps(measure)))
         self.passes.append(how.get("what", ""))
-        assert block_rows <= self.most
-        return super().fold(measure, rows, block_rows, **how)
+        assert rows_per_block <= self.most
+        return super().fold(measure, rows, rows_per_block, **how)
 
     def __reduce__(self):
         return (str, ("rows that stay where they are",))

@@ -219,9 +219,9 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         self
         """
         how: dict[str, Any] = {"checkpoint": checkpoint, "progress": progress}
-        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as given:
+        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as (rows, seed):
             activation, degrees = self._check_parameters()
-            rows, seed = self._hold(Rows.of(given[0]), progress), given[1]
+            rows = self._hold(rows)
             activation(rows.first["x"])  # raises for a function of NumPy arrays only
             # 0. Inputs of mean 0 and covariance I.
             whitening, notes = self._standardise(rows)
@@ -291,8 +291,8 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         float
         """
         check_is_fitted(self)
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
-            rows = replace(Rows.of(given), rows_per_block=self.rows_per_block)
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
+            rows = replace(rows, rows_per_block=self.rows_per_block)
             score = r_squared(rows, self._predictor)
         if math.isnan(score):
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
@@ -322,12 +322,12 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
         return activation, degrees_to_try(activation, degree, self.epsilon, self.method, most)
 
-    def _hold(self, rows: Rows, progress: Progress | None) -> Rows:
+    def _hold(self, rows: Rows) -> Rows:
         """Hold rows that fit in memory: they are passed over many times."""
         rows = replace(rows, rows_per_block=self.rows_per_block)
         if isinstance(rows.source, ArraySource) or self.rows_per_block or not rows.small:
             return rows
-        return replace(rows.hold(), progress=progress)
+        return replace(rows.hold(), progress=rows.progress)
 
     def _standardise(self, rows: Rows) -> tuple[Whitening | None, Notes]:
         """Estimate mean and covariance, and note inputs that are not Gaussian."""

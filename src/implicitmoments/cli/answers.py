@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import to_numpy
-from implicitmoments.cli.console import naming, print_line
+from implicitmoments.cli.console import name_full_device, print_line
 from implicitmoments.cli.errors import MissingError, bad_input
 from implicitmoments.cli.input_table import CarriedColumns
 from implicitmoments.cli.model_columns import ModelColumns, load_model, open_for_model
@@ -120,7 +120,10 @@ def report_file(
             library=missing.name,
         ) from missing
     fitted, own = load_model(model)
-    with naming(str(output)), open_for_model(fitted, file, columns, quiet=quiet) as (source, _):
+    with (
+        name_full_device(str(output)),
+        open_for_model(fitted, file, columns, quiet=quiet) as (source, _),
+    ):
         rows = "standard input" if file == "-" else Path(file).name
         return write_report(
             own.with_scaled_names(fitted),

@@ -197,10 +197,10 @@ def score(  # noqa: PLR0913 (options, each described)
     model: ModelFile,
     file: RowsFile,
     *,
-    output: WriteTo = None,
     rows: Annotated[
         bool, Option("--rows", help="The log density of each row, as a table.")
     ] = False,
+    output: WriteTo = None,
     columns: FeatureNames = None,
     target: Target = None,
     weight: Weight = None,

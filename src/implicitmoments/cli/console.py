@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from implicitmoments.cli.errors import bad_input
-from implicitmoments.cli.signals import Stopped, stopping
+from implicitmoments.cli.signals import Stopped, raise_on_signals
 from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.notes import CodedError, InputError, Note
 from implicitmoments.registry import class_names
@@ -30,7 +30,7 @@ __all__ = [
     "Command",
     "CommandGroup",
     "kind_missing",
-    "naming",
+    "name_full_device",
     "print_error",
     "print_line",
     "print_note",
@@ -52,7 +52,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with stopping() as came:
+        with raise_on_signals() as came:
             try:
                 return super().invoke(ctx)
             except (typer.Exit, typer.Abort):
@@ -172,7 +172,7 @@ def _print_line(what: str, words: str) -> None:
 
 def print_line(words: str) -> None:
     """Print to standard output, and see that it gets there."""
-    with naming("standard output"):
+    with name_full_device("standard output"):
         sys.stdout.write(f"{words}\n")
         sys.stdout.flush()
 
@@ -182,7 +182,7 @@ def print_tables(*shown: Any) -> None:
     from rich.console import Console  # noqa: PLC0415 (not for --help)
 
     console = Console()
-    with naming("standard output"), console.capture() as captured:
+    with name_full_device("standard output"), console.capture() as captured:
         for one in shown:
             console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
     print_line(captured.get().removesuffix("\n"))
@@ -198,8 +198,8 @@ def show_progress(quiet: bool) -> contextlib.AbstractContextManager[PassProgress
 
 
 @contextlib.contextmanager
-def naming(place: str) -> Iterator[None]:
-    """Have errors for want of room say where there is none."""
+def name_full_device(place: str) -> Iterator[None]:
+    """Add to an error of a full disk which output it was."""
     try:
         yield
     except OSError as reason:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.cli.console import naming
+from implicitmoments.cli.console import name_full_device
 from implicitmoments.cli.errors import bad_input
 from implicitmoments.cli.options import Columns
 from implicitmoments.cli.vocabulary import OPTIONS
@@ -120,7 +120,7 @@ def _copy(path: str, folder: Path) -> Path:
     if path == "-" and sys.stdin is None:
         raise bad_input("standard_input_closed")
     with (
-        naming(f"the temporary folder {tempfile.gettempdir()}"),
+        name_full_device(f"the temporary folder {tempfile.gettempdir()}"),
         nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream,
         open(copy, "wb") as file,
     ):

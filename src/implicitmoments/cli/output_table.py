@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.cli.console import naming, show_progress
+from implicitmoments.cli.console import name_full_device, show_progress
 from implicitmoments.cli.summary import as_json_values, print_document
 from implicitmoments.rows.files import require
 from implicitmoments.saving.atomic_file import whole_file
@@ -40,13 +40,13 @@ def write_table(
     the path. ``what`` names the progress.
     """
     if path is None:
-        with naming("standard output"):
+        with name_full_device("standard output"):
             _write_text(pieces, sys.stdout, ".json" if as_json else ".csv")
         return
     kind = path.suffix.lower()
     with (
         show_progress(quiet) as progress,
-        naming(str(path)),
+        name_full_device(str(path)),
         whole_file(path) as file,
     ):
         pieces = _watch(pieces, progress, what, n_rows)

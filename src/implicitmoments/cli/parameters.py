@@ -36,7 +36,7 @@ def build_model(
     estimator = _find_class(kind)
     texts = _given_once(options, settings)
     hints = typing.get_type_hints(estimator.__init__)
-    names = [name for name in estimator._get_param_names() if name != "random_state"]
+    names = [name for name in estimator().get_params(deep=False) if name != "random_state"]
     can_choose = str in _types(hints["n_components"])
     if texts.setdefault("n_components", "auto") == "auto" and not can_choose:
         raise bad_input("number_required", kind=estimator.kind)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 from time import perf_counter
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -38,12 +37,7 @@ class PassProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        reason: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self._bar.stop()
 
     def __call__(self, what: str, done: int, total: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Any, NoReturn, TypeAlias
 
-__all__ = ["Stopped", "end_at_once", "install", "stopping"]
+__all__ = ["Stopped", "end_at_once", "install", "raise_on_signals"]
 
 WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 REPEATED = 1.0  # seconds in which a second Ctrl-C is ignored, so that cleaning up can finish
@@ -53,7 +53,7 @@ def install(handler: Handler) -> dict[int, Any]:
 
 
 @contextlib.contextmanager
-def stopping() -> Iterator[list[Stopped]]:
+def raise_on_signals() -> Iterator[list[Stopped]]:
     """Raise Stopped in the work when a signal comes; the list holds those that came."""
     came: list[Stopped] = []
     last = -REPEATED

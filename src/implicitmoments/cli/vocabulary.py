@@ -101,8 +101,8 @@ def _name(name: str) -> str:
 @cache
 def _parameters() -> frozenset[str]:
     """Return the names of the parameters of all estimators."""
-    kinds = map(estimator_class, class_names())
-    return frozenset(name for kind in kinds for name in kind._get_param_names())
+    models = [estimator_class(kind)() for kind in class_names()]
+    return frozenset(name for model in models for name in model.get_params(deep=False))
 
 
 def _value(node: ast.expr) -> str:

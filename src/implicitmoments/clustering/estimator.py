@@ -38,7 +38,7 @@ from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, Cl
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.spectra import account_of_span, second_moment_floor
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
-from implicitmoments.rows import Progress, RandomState, Rows
+from implicitmoments.rows import Progress, RandomState
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.rows.outliers import leave_out_outliers
@@ -191,8 +191,8 @@ class SphericalMixtureClusterer(
         k: int = self.n_components
         with open_rows(
             self, X, None, sample_weight, fewest=2, checkpoint=checkpoint, progress=progress
-        ) as (given, seed):
-            near = leave_out_outliers(Rows.of(given), k, seed=seed)
+        ) as (every, seed):
+            near = leave_out_outliers(every, k, seed=seed)
             rows, probe = near.rows, near.rows.like
             self._check_rows(near.n_rows + near.n_outliers)
             # 1. Reduce to the span of the means, in units of the noise.

@@ -110,8 +110,7 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
         self._check_parameters()
         how |= {"labelled": labelled, "fewest": 2}
-        with open_rows(self, X, y, sample_weight, **how) as (given, seed):
-            every = Rows.of(given)
+        with open_rows(self, X, y, sample_weight, **how) as (every, seed):
             notes = self._look_at_rows(every)
             # Outliers would dominate high-order moments.
             near = leave_out_outliers(every, self.n_components, labelled=labelled, seed=seed)

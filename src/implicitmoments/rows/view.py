@@ -23,7 +23,7 @@ from implicitmoments.rows.block_map import (
     weights_of,
 )
 from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
-from implicitmoments.rows.draws import RowDraws, Stream
+from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Progress, Sums, blocks
 from implicitmoments.rows.sources import ArraySource, Integers, Source, as_source
 
@@ -79,6 +79,8 @@ class Rows:
         Multiplies the weights (``"counts"``) that rows have in the source.
     wide : bool
         Map rows in double precision even if the source has single precision.
+    transform : callable or None
+        A function of a block that returns one with as many rows; everything else comes after it.
     rows_per_block : int or None
         Rows read at a time; None to choose it by ``budget``.
     budget : MemoryBudget
@@ -104,6 +106,7 @@ class Rows:
     keep: tuple[Rule, ...] = ()
     weights: Array | float | None = None
     wide: bool = False
+    transform: Callable[[Block], Block] | None = None
     rows_per_block: int | None = None
     budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
     progress: Progress | None = field(default=None, repr=False)
@@ -141,23 +144,23 @@ class Rows:
         """Coordinates of a point as mapped."""
         if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
             return int(self.linear.shape[1])
-        return self.source.n_features
+        return self.source.n_features if self.transform is None else self.first["x"].shape[1]
 
     @cached_property
     def first(self) -> Block:
-        """The first row as the source has it, kept or not."""
-        return self.source.first()
+        """The first row as the source has it, transformed, whether it is kept or not."""
+        block = self.source.first()
+        return block if self.transform is None else self.transform(block)
 
     @cached_property
     def like(self) -> Array:
         """A point as mapped, (1, p): it has the library, precision and device of all."""
-        return self.reader().map(self.first)["x"]
+        return replace(self.reader(), transform=None).map(self.first)["x"]
 
     @cached_property
     def first_kept(self) -> Block:
         """The first row that is kept, as mapped."""
-        reader = self.reader()
-        block = reader(self.first, range(1))
+        block = replace(self.reader(), transform=None)(self.first, range(1))
         if block["x"].shape[0] == 0:
             full = (block for block in self.blocks() if block["x"].shape[0])
             found = next(full, None)
@@ -214,6 +217,21 @@ class Rows:
             self, center=center, linear=linear, labels=labels or self.labels, known=known
         )
 
+    def transformed(self, function: Callable[[Block], Block]) -> Rows:
+        """Return the rows with a function of their blocks in place of the columns of the source.
+
+        It comes before the map, the rules and the weights of the view.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a block of columns, and returns one with as many rows. Products of matrices
+            round by the size of a block; rows keep the shares that they have in the source.
+        """
+        before = self.transform
+        both = function if before is None else _Composed(before, function)
+        return replace(self, transform=both, known=None)
+
     def as_given(self) -> Rows:
         """Return the rows that are kept, with their weights, as the source has them."""
         known = None if self.known is None else Census(self.known.kept, self.known.total)
@@ -250,6 +268,7 @@ class Rows:
             self.keep,
             self.weights,
             self.wide,
+            self.transform,
             keyed,
             lifted,
         )
@@ -351,7 +370,7 @@ class Rows:
 
     def read(self, rows: range, rng: RowDraws | None = None) -> Block:
         """Return all rows of a range as mapped; those not kept have weight 0."""
-        block = self.source.read(rows, rng or RowDraws(0, rows, (Stream.ROWS,)))
+        block = self.source.read(rows, rng) if rng else self.source.block(rows)
         return self.reader().whole(block, rows)
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
@@ -359,7 +378,7 @@ class Rows:
         reader = self.reader()
         read = reader.whole if whole else reader
         for piece in blocks(range(self.n), self.block_size(width)):
-            yield read(self.source.read(piece, RowDraws(0, piece, (Stream.ROWS,))), piece)
+            yield read(self.source.block(piece), piece)
 
     # Rows in memory
 
@@ -424,7 +443,8 @@ class Rows:
     @property
     def _keyed(self) -> bool:
         """Whether rows as mapped no longer hold their key."""
-        return not (self.center is None and self.linear is None) or "key" in self.first
+        plain = self.center is None and self.linear is None and self.transform is None
+        return not plain or "key" in self.first
 
     @cached_property
     def block(self) -> Block:
@@ -463,6 +483,17 @@ def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integer
         quota = n * high // n_rows - n * low // n_rows
         drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
     return np.concatenate(drawn)
+
+
+@dataclass(frozen=True)
+class _Composed:
+    """One function of a block after another."""
+
+    first: Callable[[Block], Block]
+    second: Callable[[Block], Block]
+
+    def __call__(self, block: Block) -> Block:
+        return self.second(self.first(block))
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,7 @@ def from_document(document: dict[str, Json], arrays: Arrays, *, migrated: bool =
     if not migrated:
         decoder.check_all_used()
     if set(parameters) != set(declaration.parameters):
-        raise invalid("wrong_parameters", sorted(parameters))
+        raise invalid("wrong_parameters", sorted({*parameters} ^ {*declaration.parameters}))
     for key in fitted:
         # a file must not replace what a class has, such as a method
         defined = key in parameters or hasattr(declaration.estimator, key) or key == "stats_"

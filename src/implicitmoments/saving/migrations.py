@@ -43,10 +43,30 @@ def migrate(document: Document) -> Document:
 # Schema 1 to 2: new names, None for what is left out. Fields by the old name of their class;
 # parameters, fitted attributes and statistics by estimator, "" for all of them.
 CLASSES = {"LeftBehind": "MomentProblem"}
-FIELDS: Renames = {"Components": {"reasons": "notes"}, "Conditions": {"warning": None}}
-PARAMETERS: Renames = {"ActivationSumRegressor": {"block_rows": "rows_per_block"}}
-FITTED: Renames = {}
-STATISTICS: Renames = {"": {"notes": None}}
+FIELDS: Renames = {
+    "Components": {"reasons": "notes"},
+    "Conditions": {"warning": None},
+    "Sample": {"block_rows": "rows_per_block"},
+}
+PARAMETERS: Renames = {
+    "": {"block_rows": "rows_per_block"},
+    "RegressionMixture": {"noise": "noise_type"},
+    "SphericalMixture": {"n_repairs": "n_moves", "variance_type": "covariance_type"},
+}
+FITTED: Renames = {
+    "": {"columns_": "columns_in_", "_doubts": None},
+    "RegressionMixture": {"log_likelihood_": "lower_bound_"},
+}
+STATISTICS: Renames = {
+    "": {
+        "notes": None,
+        "repairs": "n_moves",
+        "repairs_tried": "n_moves_tried",
+        "seconds_polish": "seconds_em",
+    },
+    "RegressionMixture": {"double_by_line": None},  # not comparable to the gain of a split
+}
+COVARIANCE_TYPES = {"shared": "tied_spherical", "separate": "spherical"}
 
 
 def _from_1(document: Document) -> Document:
@@ -54,10 +74,18 @@ def _from_1(document: Document) -> Document:
     statistics = document["statistics"]["map"]
     fitted = _renamed(document["fitted"], FITTED, own)
     fitted["notes_"] = _stored_notes(statistics.get("notes", []))
+    parameters = _renamed(document["parameters"], PARAMETERS, own)
+    if own == "SphericalMixture":
+        given = parameters["covariance_type"]
+        parameters["covariance_type"] = COVARIANCE_TYPES.get(given, given)
+    objects = [_object_from_1(held["class"], held["fields"]) for held in document["objects"]]
+    if own == "RegressionMixture":  # the sum over rows becomes a mean
+        standard = objects[fitted["_standard"]["object"]]["fields"]
+        fitted["lower_bound_"] /= standard["mass"]
     return {
         **document,
-        "objects": [_object_from_1(held["class"], held["fields"]) for held in document["objects"]],
-        "parameters": _renamed(document["parameters"], PARAMETERS, own),
+        "objects": objects,
+        "parameters": parameters,
         "fitted": fitted,
         "statistics": {"map": _renamed(statistics, STATISTICS, own)},
     }

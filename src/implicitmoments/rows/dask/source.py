@@ -34,13 +34,11 @@ from implicitmoments.rows.dask.tasks import (
 )
 from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, add_sums
-from implicitmoments.rows.progress import ElsewhereSource
-from implicitmoments.rows.sources import Source, sum_counts
+from implicitmoments.rows.sources import ElsewhereSource, Source
 
 __all__ = ["DaskSource"]
 
 FAN_IN = 8  # sums that one task adds up
-COUNTED_ROWS = 65_536  # in a block, where rows are counted
 
 
 class DaskSource(Source):
@@ -137,14 +135,6 @@ class DaskSource(Source):
         if not n:
             raise ValueError("X is empty (no partition has rows), expected at least one row")
         return n
-
-    @cached_property
-    def mass(self) -> float:
-        """The number of rows, with their multiplicity."""
-        if "counts" not in self._columns:
-            return float(self.n_rows)
-        rows = range(self.n_rows)
-        return float(self.fold(sum_counts, rows, COUNTED_ROWS, what="counting rows")["mass"])
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Compute these rows and no others, and bring them here."""

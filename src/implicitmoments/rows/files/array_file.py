@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -19,40 +19,19 @@ from implicitmoments.rows.sources import Integers
 
 __all__ = ["RawArray", "Sliceable", "SlicedSource", "check_array", "open_npy"]
 
+# An array of one or two axes with shape, dtype and slices of rows: RawArray, ZarrArray or NumPy's
+Sliceable: TypeAlias = Any
+
 SCATTERED = 30  # rows of the file per picked row, from which on rows are read one by one
 HEADER_BYTES = 2**14  # NumPy refuses headers of more than 10,000
-
-
-class Sliceable(Protocol):
-    """An array of one or two axes of which rows are read at a time, such as NumPy's and Zarr's."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows first."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the numbers."""
-
-    def __getitem__(self, rows: slice, /) -> Numbers:
-        """Return those rows in memory."""
 
 
 class RawArray:
     """Numbers one after the other in a file, by rows or by columns.
 
     They are read into a buffer rather than mapped: pages of a mapped file count as memory of the
-    process, and reading beyond the end of one that was cut off ends the process.
-
-    Parameters
-    ----------
-    file : binary file without a buffer of its own
-    shape : tuple of int
-    dtype : numpy.dtype
-    offset : int
-        Bytes before the first number.
-    by_columns : bool
-        Fortran's order.
+    process, and reading beyond the end of one that was cut off ends the process. The file has no
+    buffer of its own, and ``offset`` bytes before the first number.
     """
 
     def __init__(

@@ -150,17 +150,15 @@ class CsvFile:
         except UnicodeDecodeError:
             self._refuse_encoding()
         except Exception as reason:
-            width = 0
+            width, about = len(self.names), {"file": str(self.path)}
             for at, cells in self._rows(text, line):
-                width = width or len(cells)
-                if len(cells) != width:
-                    about = {"line": at, "expected": width, "found": len(cells)}
-                    raise refusal(
-                        "wrong_number_of_cells", file=str(self.path), **about
-                    ) from reason
+                width, n = width or len(cells), len(cells)
+                if n != width:
+                    sizes = {"line": at, "expected": width, "found": n}
+                    raise refusal("wrong_number_of_cells", **about, **sizes) from reason
                 for name, cell in self._texts(at, cells, names):
-                    where = {"line": at, "column": brief(name), "cell": brief(cell)}
-                    raise refusal("cell_not_a_number", file=str(self.path), **where) from reason
+                    found = {"column": brief(name), "cell": brief(cell)}
+                    raise refusal("cell_not_a_number", **about, **found, line=at) from reason
             with as_unreadable(self.path, "CSV"):
                 raise
 

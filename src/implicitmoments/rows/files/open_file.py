@@ -14,14 +14,14 @@ from implicitmoments.rows.files.csv_text import CSV, CsvFile, open_csv
 from implicitmoments.rows.files.errors import refusal
 from implicitmoments.rows.files.file_source import FileSource, close_all
 from implicitmoments.rows.files.spool import complete_rows
-from implicitmoments.rows.files.tables import READERS, TableReader, TableSource
+from implicitmoments.rows.files.tables import TABLES, Table, TableSource
 from implicitmoments.rows.files.zarr_array import ZarrArray, zarr_description
 
 __all__ = ["open_file", "read_columns"]
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
-KINDS = (".npy", *READERS, *CSV, ".zarr")
+KINDS = (".npy", *TABLES, *CSV, ".zarr")
 
 
 def open_file(
@@ -111,12 +111,12 @@ def read_columns(
         file = CsvFile(place)
         names = [find_column(str(place), file.names, name, what) for name in wanted]
         return names, file.texts(names)
-    if place.suffix.lower() not in READERS or not place.is_file():
+    if place.suffix.lower() not in TABLES or not place.is_file():
         raise refusal("keeps_tables_only", what=what, file=str(place))
-    reader = READERS[place.suffix.lower()](place)
-    names = [find_column(str(place), reader.names, name, what) for name in wanted]
-    segments = range(len(reader.segment_rows()))
-    return names, (batch for i in segments for batch in reader.batches(i, names))
+    table = TABLES[place.suffix.lower()](place)
+    names = [find_column(str(place), table.names, name, what) for name in wanted]
+    segments = range(len(table.segment_rows))
+    return names, (batch for i in segments for batch in table.batches(i, names))
 
 
 def _existing(path: FilePath) -> Path:
@@ -136,7 +136,7 @@ def _open_one(place: Path, choice: Choice, dtype: Any) -> FileSource:
         parts = sorted(
             part
             for part in place.iterdir()
-            if part.suffix.lower() in READERS and part.name[0] not in "._"
+            if part.suffix.lower() in TABLES and part.name[0] not in "._"
         )
         return _open_tables(parts, str(place), choice, dtype)
     return _open_tables([place], str(place), choice, dtype)
@@ -144,17 +144,17 @@ def _open_one(place: Path, choice: Choice, dtype: Any) -> FileSource:
 
 def _open_tables(paths: Sequence[Path], file: str, choice: Choice, dtype: Any) -> TableSource:
     if not paths:
-        raise refusal("no_tables", file=file, kinds=", ".join(READERS))
-    readers: list[TableReader] = []
+        raise refusal("no_tables", file=file, kinds=", ".join(TABLES))
+    tables: list[Table] = []
     try:
         for path in paths:
-            if path.suffix.lower() not in READERS:
-                kinds = ", ".join(KINDS if len(paths) == 1 else READERS)
+            if path.suffix.lower() not in TABLES:
+                kinds = ", ".join(KINDS if len(paths) == 1 else TABLES)
                 raise refusal("unknown_kind", file=str(path), suffix=path.suffix, kinds=kinds)
-            readers.append(READERS[path.suffix.lower()](path))
-        return TableSource(file, readers, choice, dtype)
+            tables.append(TABLES[path.suffix.lower()](path))
+        return TableSource(file, tables, choice, dtype)
     except BaseException:
-        close_all(readers)
+        close_all(tables)
         raise
 
 

@@ -6,13 +6,13 @@ import errno
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from implicitmoments.rows.files.array_file import RawArray, SlicedSource
 from implicitmoments.rows.files.errors import refusal
-from implicitmoments.rows.files.file_source import FileSource, Numbers, check_block, close_all
+from implicitmoments.rows.files.file_source import FileSource, Numbers, check_block
 from implicitmoments.rows.fold import blocks
 
 __all__ = ["Spool", "complete_rows"]
@@ -21,7 +21,7 @@ BLOCK_ROWS = 65_536  # copied at a time
 
 
 class Spool:
-    """Columns in temporary files, one each; they have no name, so none outlives the process.
+    """Columns side by side in a temporary file without a name, so that none outlives the process.
 
     Parameters
     ----------
@@ -33,12 +33,7 @@ class Spool:
     first_line : int, optional
         The line of text that holds the first row; messages then count lines instead of rows.
     drop_missing : bool
-        Leave out rows that lack a number, rather than refuse them.
-
-    Attributes
-    ----------
-    n_rows, n_dropped : int
-        Rows that were written, and that were left out.
+        Leave out rows that lack a number, and count them, rather than refuse them.
     """
 
     def __init__(
@@ -53,56 +48,62 @@ class Spool:
         self.file, self.dtype, self.feature_names = file, dtype, feature_names
         self.n_rows, self.n_dropped = 0, 0
         self._first_line, self._drop_missing = first_line, drop_missing
-        self._files: dict[str, IO[bytes]] = {}
-        self._widths: dict[str, tuple[int, ...]] = {}
+        self._n_features, self._others = 0, list[str]()
+        # closed by `filling`, or by the source that takes it over
+        self._numbers = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
 
     def append(self, block: Mapping[str, Numbers]) -> None:
         """Check the columns of some rows and write them after those before."""
         with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
-            written = {n: np.ascontiguousarray(c, dtype=self.dtype) for n, c in block.items()}
-        n_before, n = self.n_rows + self.n_dropped, len(written["x"])
-        if self._drop_missing and n:
-            finite = [np.isfinite(c).reshape(n, -1).all(axis=1) for c in written.values()]
-            kept = np.logical_and.reduce(finite)
-            written = {name: column[kept] for name, column in written.items()}
-            self.n_dropped += n - len(written["x"])
-        unit, first = ("row", 0) if self._first_line is None else ("line", self._first_line)
-        check_block(written, self.file, n_before + first, self.feature_names, unit)
-        for name, column in written.items():
-            if name not in self._files:
-                # closed by `filling`, or by the source that takes the files over
-                self._files[name] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-                self._widths[name] = column.shape[1:]
-            _write(self._files[name], column)
-        self.n_rows += len(written["x"])
+            rows = {name: column.astype(self.dtype) for name, column in block.items()}
+        first, unit = self.n_rows + self.n_dropped, "row"
+        if self._first_line is not None:
+            first, unit = first + self._first_line, "line"
+        table = np.column_stack(list(rows.values()))
+        if self._drop_missing:
+            kept = np.isfinite(table).all(axis=1)
+            table, rows = table[kept], {name: column[kept] for name, column in rows.items()}
+            self.n_dropped += len(kept) - len(table)
+        check_block(rows, self.file, first, self.feature_names, unit)
+        self._n_features, self._others = rows["x"].shape[1], [name for name in rows if name != "x"]
+        self._write(table)
+        self.n_rows += len(table)
+
+    def _write(self, table: Numbers) -> None:
+        left = table.reshape(-1).view(np.uint8).data
+        try:
+            while left:
+                left = left[self._numbers.write(left) :]
+        except OSError as reason:
+            if reason.errno != errno.ENOSPC:
+                raise
+            raise refusal("no_room", folder=tempfile.gettempdir(), errno=errno.ENOSPC) from reason
 
     @contextmanager
     def filling(self) -> Iterator[None]:
-        """Delete the temporary files if the rows cannot be had."""
+        """Delete the temporary file if the rows cannot be had."""
         try:
             yield
         except BaseException:
-            close_all(list(self._files.values()))
+            self._numbers.close()
             raise
 
     def contents(self) -> dict[str, Any]:
         """Return the rows that were written as arguments of ``SlicedSource``."""
         if not self.n_rows:
             raise refusal("all_rows_incomplete" if self.n_dropped else "no_rows", file=self.file)
-        arrays = {
-            name: RawArray(file, (self.n_rows, *self._widths[name]), self.dtype)
-            for name, file in self._files.items()
-        }
+        d = self._n_features
         return {
             "file": self.file,
-            "points": arrays.pop("x"),
-            "others": arrays,
+            "points": RawArray(self._numbers, (self.n_rows, d + len(self._others)), self.dtype),
+            "features": range(d),
+            "others": {name: d + i for i, name in enumerate(self._others)},
             "feature_names": self.feature_names,
             "is_checked": True,
         }
 
     def source(self, columns: Mapping[str, str] | None = None) -> SlicedSource:
-        """Return the rows that were written, with the files that hold them."""
+        """Return the rows that were written, with the file that holds them."""
         source = SlicedSource(**self.contents(), columns=columns)
         source.n_dropped = self.n_dropped
         return source
@@ -117,14 +118,3 @@ def complete_rows(source: FileSource) -> SlicedSource:
             for rows in blocks(range(source.n_rows), BLOCK_ROWS):
                 spool.append(source.read_unchecked(rows))
             return spool.source(source.columns)
-
-
-def _write(file: IO[bytes], column: Numbers) -> None:
-    left = np.ascontiguousarray(column).reshape(-1).view(np.uint8).data
-    try:
-        while left:
-            left = left[file.write(left) :]
-    except OSError as reason:
-        if reason.errno != errno.ENOSPC:
-            raise
-        raise refusal("no_room", folder=tempfile.gettempdir(), errno=errno.ENOSPC) from reason
