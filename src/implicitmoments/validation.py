@@ -59,14 +59,12 @@ def check_number(name: str, value: Any, least: float, most: float = math.inf) ->
 def _check_range(name: str, value: float, least: float, most: float) -> None:
     if math.isfinite(value) and least <= value <= most:
         return
+    lower = "finite" if least == -math.inf else "at least {least:g}"
     upper = "" if most == math.inf else " and at most {most:g}"
     raise InputError(
         "out_of_range",
-        "`{name}` must be at least {least:g}" + upper + ", got {value:g}",
-        name=name,
-        value=value,
-        least=least,
-        most=most,
+        "`{name}` must be " + lower + upper + ", got {value:g}",
+        **{"name": name, "value": value, "least": least, "most": most},
     )
 
 

@@ -219,9 +219,9 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         self
         """
         how: dict[str, Any] = {"checkpoint": checkpoint, "progress": progress}
-        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as (rows, seed):
+        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as (given, seed):
             activation, degrees = self._check_parameters()
-            rows = self._hold(rows)
+            rows = self._hold(given)
             activation(rows.first["x"])  # raises for a function of NumPy arrays only
             # 0. Inputs of mean 0 and covariance I.
             whitening, notes = self._standardise(rows)
@@ -291,8 +291,8 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         float
         """
         check_is_fitted(self)
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
-            rows = replace(rows, rows_per_block=self.rows_per_block)
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
+            rows = replace(given, rows_per_block=self.rows_per_block)
             score = r_squared(rows, self._predictor)
         if math.isnan(score):
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)

@@ -22,7 +22,7 @@ from implicitmoments.activation.network import (
 )
 from implicitmoments.arrays import Floats
 from implicitmoments.moments.decode import find_components
-from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.moments.framed_rows import FramedRows, all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Rows
@@ -154,7 +154,7 @@ def _best_start(
     """Compare starts within the span, and fit the best on all rows, until one is good enough."""
     inside = problem.through(basis)
     some = _some_of(inside.rows, k * (len(basis) + 1), seed)
-    starts = _starts(whole_view(inside), k, seed)
+    starts = _starts(all_rows(inside), k, seed)
     fits: list[FittedNetwork] = []
     tried, decoded = 0, 0
     for _ in range(MOST_ROUNDS):
@@ -191,7 +191,7 @@ def _fit_in_stages(
     return fit_network(rows, start, max_iter=max_iter, tol=tol)
 
 
-def _starts(inside: View, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
+def _starts(inside: FramedRows, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
     """Yield initial directions: those decoded from the moments first, then random ones."""
     rng = np.random.default_rng(seed)
     p = inside.frame.p

@@ -36,7 +36,7 @@ from implicitmoments.clustering.pairwise_test import (
 )
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.spectra import account_of_span, second_moment_floor
+from implicitmoments.moments.spectra import second_moment_floor, span_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
 from implicitmoments.rows import Progress, RandomState
 from implicitmoments.rows.answers import answer
@@ -362,7 +362,7 @@ class SphericalMixtureClusterer(
             names = ("order", "threshold", "split_rate", "merge_rate", "same_rate")
             stats |= {name: getattr(test, name) for name in names}
         floor = second_moment_floor(len(span.spectrum), n)
-        return stats | account_of_span(span.spectrum - 1, span.p, floor)
+        return stats | span_stats(span.spectrum - 1, span.p, floor)
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:

@@ -22,7 +22,7 @@ from implicitmoments.density.regression_frame import (
     intercepts_differ,
 )
 from implicitmoments.density.summary import RegressionDensitySummary
-from implicitmoments.moments.spectra import account_of_span
+from implicitmoments.moments.spectra import span_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import Progress, RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer, mean_answer
@@ -244,7 +244,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             )
             if k > 1:
                 floor = found.floor(rows.total)
-                model.stats.update(account_of_span(found.spectrum, len(frame.basis), floor))
+                model.stats.update(span_stats(found.spectrum, len(frame.basis), floor))
         return model
 
     def _expand(

@@ -15,7 +15,7 @@ from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import expand
 from implicitmoments.density.summary import SphericalDensitySummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.spectra import account_of_span, second_moment_floor
+from implicitmoments.moments.spectra import second_moment_floor, span_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Progress, RandomState, Rows
 from implicitmoments.rows.answers import answer, mean_answer
@@ -196,7 +196,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
-        stats |= account_of_span(span.spectrum - 1, span.p, floor)
+        stats |= span_stats(span.spectrum - 1, span.p, floor)
         notes = Notes()
         flat = smallest_variance(span, round(stats["rows_counted"]))
         if flat is not None:

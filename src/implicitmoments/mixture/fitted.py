@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import (
     Array,
     Floats,
-    check_positive,
     index_like,
     move_like,
     namespace_of,
@@ -28,6 +27,7 @@ from implicitmoments.rows import Block, RandomState, Rows, Sums, as_seed
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.budget import DEFAULT_BUDGET
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.validation import check_whole
 
 __all__ = ["SphericalAnswers"]
 
@@ -74,7 +74,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
             The component each row was drawn from. Rows come in their order.
         """
         check_is_fitted(self)
-        check_positive("n_samples", n_samples)
+        check_whole("n_samples", n_samples, 1)
         chosen = self.random_state if random_state is None else random_state
         rng = np.random.default_rng(as_seed(chosen))
         mixture = self._mixture()

@@ -3,7 +3,7 @@
 from implicitmoments.moments.estimate import implicit_moments
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments, Run
-from implicitmoments.moments.step_report import StepReport
+from implicitmoments.moments.spectra import StepReport
 
 __all__ = [
     "ClosedFormMoments",

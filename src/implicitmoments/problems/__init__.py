@@ -1,4 +1,4 @@
-"""5 · The problems: which circuits and weights estimate which moments."""
+"""5 · Problems: circuits and weights whose means are the moments of a model."""
 
 from implicitmoments.problems.activation_sum import ActivationSumProblem
 from implicitmoments.problems.activations import (

@@ -13,7 +13,7 @@ from implicitmoments.rows import Block, Rows, Source, Whitening
 
 __all__ = ["ActivationSumProblem"]
 
-SMALLEST_COEFFICIENT = 1e-12  # a sine of a multiple of π is not quite zero
+SMALLEST_COEFFICIENT = 1e-12  # rounding: a sine of a multiple of π is not exactly zero
 
 
 class ActivationSumProblem(HermiteProblem):
@@ -25,12 +25,15 @@ class ActivationSumProblem(HermiteProblem):
     Parameters
     ----------
     X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
+        The points x.
     y : array of shape (n_samples,), or None for Rows and Source
+        The labels.
     activation : Activation
+        The function :math:`\sigma`.
     whitening : Whitening, optional
-        Standardise the points by it first; the directions are those of standardised points.
+        Whitens the points first; the directions are those of whitened points.
     sample_weight : array of shape (n_samples,), optional
-        How often each row counts.
+        Multiplicity of each row.
 
     Examples
     --------
@@ -40,7 +43,7 @@ class ActivationSumProblem(HermiteProblem):
     >>> X, y, _ = make_activation_sum(20_000, 3, 6, random_state=0)
     >>> problem = ActivationSumProblem(X, y, relu())
     >>> implicit_moments(problem, n_components=3, order=2).components()
-    <3 of 3 components told apart at order 2>
+    <3 of 3 components resolved at order 2>
     """
 
     reduces = True
@@ -57,7 +60,7 @@ class ActivationSumProblem(HermiteProblem):
         if not isinstance(activation, Activation):
             raise InputTypeError(
                 "not_an_activation",
-                "activation is one of relu(), cosine(...) or an Activation, got {activation!r}",
+                "activation must be an Activation such as relu(), got {activation!r}",
                 activation=activation,
             )
         rows = Rows.of(X, y=y)
@@ -67,23 +70,44 @@ class ActivationSumProblem(HermiteProblem):
         self.activation, self.whitening = activation, whitening
 
     def original_vectors(self, vectors: Floats) -> Floats:
-        """Return the directions that act on points as they were given, less their mean."""
+        """Map directions to those that act on the original points, less their mean.
+
+        Parameters
+        ----------
+        vectors : array of shape (k, n_features)
+            Directions of whitened points.
+
+        Returns
+        -------
+        array of shape (k, n_features)
+            In the user's coordinates.
+        """
         return vectors if self.whitening is None else self.whitening.original(vectors)
 
     def through(self, basis: Floats) -> ActivationSumProblem:
-        """Return the problem of the points' coordinates in an orthonormal basis (p, d).
+        """Return the problem of the points' coordinates in an orthonormal basis.
 
         Directions in the span of the basis keep their moments: Hermite tensors commute with
         projection.
+
+        Parameters
+        ----------
+        basis : array of shape (p, n_features)
+            Orthonormal rows.
+
+        Returns
+        -------
+        ActivationSumProblem
+            In p features.
         """
         return ActivationSumProblem(self.rows.mapped(linear=basis.T), None, self.activation)
 
     def has_order(self, order: int) -> bool:
-        """Say whether the activation has a part of this degree."""
+        """Return whether the Hermite coefficient of this order is not zero."""
         return abs(self.activation.coefficient(order)) > SMALLEST_COEFFICIENT
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
-        """Put for y its residual after what the known lower orders explain of it."""
+        """Replace y by its residual after the known lower orders."""
         explained: Array = 0.0
         for m, inner in lower.items():
             if m < order:
@@ -98,9 +122,8 @@ class ActivationSumProblem(HermiteProblem):
         if not self.has_order(order):
             raise InputError(
                 "order_without_data",
-                "the Hermite coefficient of order {order} of {name} is zero, so labels say "
-                "nothing about the moment of order {order}; ask for another order",
-                order=order,
-                name=self.activation.name,
+                "the Hermite coefficient of order {order} of {name} is zero, so labels carry no "
+                "information about the moment of order {order}; use another order",
+                **{"order": order, "name": self.activation.name},
             )
         return block["y"] / self._divisor(order)

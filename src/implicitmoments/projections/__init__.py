@@ -1,4 +1,4 @@
-"""3 · How we look: recursive pseudo-projections, and circuits seen through them."""
+"""3 · Projections: recursive pseudo-projections, and circuits evaluated through them."""
 
 from implicitmoments.projections.dense import evaluate_dense, hermite_dense, project_dense
 from implicitmoments.projections.evaluate import evaluate, evaluate_split
