@@ -145,10 +145,6 @@ def fit_polynomial(
         Candidates, compared by held-out error.
     rounds : int
         Rounds of turning the span, at most.
-
-    Returns
-    -------
-    FittedPolynomial
     """
     view, d = all_rows(problem), problem.n_features
     low = min(max(degrees), _turning_degree(problem.activation))
@@ -275,10 +271,6 @@ def fit_paper_polynomial(
     ----------
     problem : ActivationSumProblem
     k, degree, seed : int
-
-    Returns
-    -------
-    FittedPolynomial
     """
     d, size = problem.n_features, problem.rows.rows_per_block
     found = implicit_moments(

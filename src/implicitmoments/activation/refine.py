@@ -14,11 +14,12 @@ from implicitmoments.activation.choose_k import grow, prune
 from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
+    StandardErrors,
     fit_network,
     fit_weights,
+    standard_errors,
     unit_rows,
 )
-from implicitmoments.activation.standard_errors import StandardErrors, standard_errors
 from implicitmoments.arrays import Floats
 from implicitmoments.moments.decode import find_components
 from implicitmoments.moments.framed_rows import FramedRows, all_rows
@@ -112,10 +113,6 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     tol : float
         The fit ends when a step lowers the error by less than this fraction of what fitting so
         many unknowns removes by chance, k d over the number of rows.
-
-    Returns
-    -------
-    Refined
     """
     rows, activation = problem.rows, problem.activation
     # fitting k d numbers removes this fraction of the noise; a fraction tol of it is negligible

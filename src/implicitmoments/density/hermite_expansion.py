@@ -216,10 +216,6 @@ def expand(
         :class:`JointExpansion` or :class:`OrderByOrder`.
     n_draws, seed : int
         Auxiliary draws of ``"paper"``.
-
-    Returns
-    -------
-    Expansion
     """
     if span.p == 0 or degree < 2:  # centred rows have no first order
         return Constant(degree)
