@@ -18,10 +18,10 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+from implicitmoments.mixture.standard_rows import Rows
 from threadpoolctl import threadpool_limits
 
 from implicitmoments.mixture.likelihood import Mixture, gather
-from implicitmoments.mixture.standard_rows import Rows
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view

@@ -40,7 +40,7 @@ def test_every_name_is_there():
     there = {}
     exec("from implicitmoments import *", there)
     assert set(im.__all__) <= set(there)
-    assert im.SphericalMixture is im.learners.SphericalMixture
+    assert im.SphericalMixture is im.mixture.SphericalMixture
     with pytest.raises(AttributeError, match="'implicitmoments' has no attribute 'nothing'"):
         _ = im.nothing
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):

@@ -103,7 +103,7 @@ def interrupted() -> Cell:
             raise KeyboardInterrupt
 
     def begin(**how: Any) -> Any:
-        return im.SphericalMixture(3, random_state=0, block_rows=5_000).fit(many, **how)
+        return im.SphericalMixture(3, random_state=0, rows_per_block=5_000).fit(many, **how)
 
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "journal"

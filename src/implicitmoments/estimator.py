@@ -1,20 +1,38 @@
-"""What a fitted estimator says of itself: words, numbers, and a small table in notebooks."""
+"""What the report, the pictures, model files and the command line ask of an estimator.
+
+Each model answers in its own folder, in ``summary.py``. A new estimator brings a summary and one
+line of ``registry.py``; nothing else has to know of it.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from implicitmoments.arrays import to_numpy
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
+from implicitmoments.picture_data import ComponentView, FitView, RowSample
 
-__all__ = ["FittedSummary", "counted", "findings_of", "shortened"]
+__all__ = [
+    "LEVEL",
+    "Fact",
+    "FittedEstimator",
+    "Table",
+    "as_floats",
+    "column_names",
+    "counted",
+    "findings_of",
+    "fit_columns",
+    "notes_of",
+    "sentences_of",
+]
 
-LEVEL = "mean log-likelihood"
-# the attribute, and what it is called in a table
+LEVEL = "mean log-likelihood per row"
+# fitted attributes and statistics that have one name in all estimators
 FOUND = {
     "n_components_": "components",
     "degree_": "degree",
@@ -23,29 +41,218 @@ FOUND = {
     "noise_": "noise (standard deviation)",
     "weights_": "weights",
     "lower_bound_": LEVEL,
-    "log_likelihood_": LEVEL,
     "acceptance_rate_": "acceptance rate",
     "n_iter_": "iterations",
     "converged_": "converged",
 }
 MEASURED = {
-    "hypothesis": "predicts by the",
-    "separation": "separation (noise deviations)",
-    "distance": "distance from the rows, at least",
-    "outliers": "rows left out",
+    "separation": "separation (noise standard deviations)",
+    "distance": "total variation from the rows, at least",
+    "outliers": "outliers left out",
 }
-ASSUMED = "noise that the expansion assumes"  # it holds the spread of the intercepts too
-FEW = 4  # numbers that are written out
-LISTED = 6  # numbers of a list in a sentence
-LONG_LIST = re.compile(rf"\d+(?:, \d+){{{LISTED + 2},}}(?:,? and \d+)?")
+SHOWN = 4  # entries of an array in the table of findings
+SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
 TABLE = (
     '<table style="font:13px/1.5 sans-serif;border-collapse:collapse;margin:.5em 0">'
     '<caption style="text-align:left;font-weight:600">{caption}</caption>{rows}</table>'
 )
 ROW = (
-    '<tr><th scope="row" style="text-align:left;font-weight:400;padding:0 1em 0 0">{name}</th>'
-    '<td style="text-align:left">{value}</td></tr>'
+    '<tr{code}><th scope="row" style="text-align:left;font-weight:400;padding:0 1em 0 0">{name}'
+    '</th><td style="text-align:left">{value}</td></tr>'
 )
+
+
+class Fact(NamedTuple):
+    """A measurement that supports a fit, or speaks against it."""
+
+    supports: bool
+    note: Note
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table with names of columns.
+
+    Attributes
+    ----------
+    name : str
+        Its heading.
+    columns : sequence of str
+    rows : sequence of sequences
+        Numbers and strings.
+    meanings : mapping of str to str
+        What the first cells of rows mean.
+    marked : set of str
+        First cells of rows that stand out.
+    note : str
+        Beneath the heading.
+    """
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    marked: frozenset[str] = frozenset()
+    note: str = ""
+
+
+class FittedEstimator:
+    """Base of all estimators: what it is, what it found, and how it is shown.
+
+    Attributes
+    ----------
+    kind : str
+        The word of the command line.
+    labelled : bool
+        Whether it is fitted to rows with labels.
+    answers : mapping of str to str
+        Which of the questions ``"labels"``, ``"probabilities"``, ``"predictions"``,
+        ``"components"`` (given x and y), ``"densities"`` and ``"samples"`` it answers, and by
+        which method.
+    component : str
+        What a component is called.
+    vectors : str
+        The fitted attribute with one vector per component; empty without components.
+    results : tuple of str
+        Fitted attributes for a user, in the order they are shown.
+    saved : mapping of str to type
+        Fitted attributes that a model file must have, or may have if ``NotRequired``; all that
+        hold records, whose classes a file may then contain.
+    variants : mapping of type to type
+        Records that stand where the field of a record is annotated by a protocol.
+    points, slopes : tuple of str
+        Fitted attributes in the units of the columns, and in their inverse.
+    density_of_labels : bool
+        Whether densities are of labels given rows, and do not depend on the units of columns.
+    iterative : bool
+        Whether a fit has steps that a picture may show.
+    score_name : str
+        What ``score`` returns.
+    captions : mapping of str to str
+        How to read each picture: ``"spectra"``, ``"components"``, ``"fit"``, and variants
+        ``"components_of_one"`` and ``"components_one_column"``.
+    """
+
+    kind: ClassVar[str]
+    labelled: ClassVar[bool] = False
+    answers: ClassVar[Mapping[str, str]] = {}
+    component: ClassVar[str] = "component"
+    vectors: ClassVar[str] = ""
+    results: ClassVar[tuple[str, ...]] = ()
+    saved: ClassVar[Mapping[str, Any]] = {}
+    variants: ClassVar[Mapping[Any, Any]] = {}
+    points: ClassVar[tuple[str, ...]] = ()
+    slopes: ClassVar[tuple[str, ...]] = ()
+    density_of_labels: ClassVar[bool] = False
+    iterative: ClassVar[bool] = True
+    score_name: ClassVar[str] = LEVEL
+    captions: ClassVar[Mapping[str, str]] = {}
+
+    stats_: dict[str, Any]
+    n_features_in_: int
+
+    def _title(self) -> str:
+        """Return what the fitted model is: "a mixture of 3 spherical Gaussians"."""
+        raise NotImplementedError
+
+    def _k(self) -> int:
+        """Return the number of components found, or asked for where none are."""
+        return int(getattr(self, "n_components_", None) or self.n_components)  # type: ignore[attr-defined]
+
+    def _findings(self) -> dict[str, Any]:
+        """Return what a fit found, by name."""
+        found = {
+            words: getattr(self, name) for name, words in FOUND.items() if hasattr(self, name)
+        }
+        return found | {
+            words: self.stats_[name] for name, words in MEASURED.items() if name in self.stats_
+        }
+
+    def _parameter_tables(self) -> list[Table]:
+        """Return the fitted parameters."""
+        raise NotImplementedError
+
+    def _evidence(self) -> list[Fact]:
+        """Return measurements of the fit for and against it, beyond its notes."""
+        return []
+
+    def _bic_facts(self, scores: Mapping[int, float], most: int) -> list[Fact]:
+        """Return how clearly BIC chose the number of components, of at most ``most``."""
+        k = self._k()
+        others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
+        if not others:
+            return []
+        other = min(others, key=others.__getitem__)
+        values = {"k": k, "other": other, "difference": others[other]}
+        if k == max(scores) == most:
+            if "stopped_at_max_components" in self._codes():
+                return []
+            return [Fact(False, Note("bic_at_limit", values))]
+        if others[other] < SMALL_BIC:
+            return [Fact(False, Note("bic_close", values))]
+        return [Fact(True, Note("bic_best", values | {"least": min(scores), "most": max(scores)}))]
+
+    def _codes(self) -> set[str]:
+        """Return the codes of the notes of the fit."""
+        return set(notes_of(self).codes)
+
+    def _row_evidence(self, rows: RowSample) -> list[Fact]:  # noqa: ARG002
+        """Return further facts that a sample of rows shows."""
+        return []
+
+    def _weighted(self) -> bool:
+        """Say whether rows had weights in the fit, as far as the model knows."""
+        used = float(self.stats_.get("rows_used", 1))
+        return bool(
+            "weight" in fit_columns(self)
+            or not np.isclose(float(self.stats_.get("rows_counted", used)), used, rtol=1e-9)
+        )
+
+    def _noise_free(self, rows: RowSample) -> bool:  # noqa: ARG002
+        """Say whether the noise is the least a fit assumes, so that draws differ from rows."""
+        return False
+
+    def _component_view(self, rows: RowSample) -> ComponentView:
+        """Return what a picture of rows and components shows."""
+        raise NotImplementedError
+
+    def _fit_view(self, rows: RowSample) -> FitView:
+        """Return what a picture of the model against rows shows."""
+        raise NotImplementedError
+
+    def _caption(self, picture: str) -> str:
+        """Return how to read a picture; a field ``{target}`` stands for the labels."""
+        words = self.captions[picture]
+        if self._k() == 1:
+            words = self.captions.get(f"{picture}_of_one", words)
+        if self.n_features_in_ == 1:
+            words = self.captions.get(f"{picture}_one_column", words)
+        return words
+
+    def _repr_html_inner(self) -> str:
+        diagram: str = super()._repr_html_inner()  # type: ignore[misc]
+        return diagram + self._summary_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += self._summary_html()
+        return bundle
+
+    def _summary_html(self) -> str:
+        """Return a table of findings and notes; nothing before a fit."""
+        if not hasattr(self, "stats_"):
+            return ""
+        rows = [
+            ROW.format(code="", name=escape(name), value=escape(value))
+            for name, value in findings_of(self).items()
+        ]
+        rows += [
+            ROW.format(code=f' data-code="{note.code}"', name="note", value=escape(str(note)))
+            for note in notes_of(self)
+        ]
+        caption = f"Fitted {escape(type(self).__name__)}"
+        return TABLE.format(caption=caption, rows="".join(rows))
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:
@@ -59,50 +266,45 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def shortened(sentence: str) -> str:
-    """Return a sentence with the first few numbers of a long list, and how many there are.
+def notes_of(model: Any) -> Notes:
+    """Return the notes of a fit; those of older model files are sentences without a code."""
+    notes = getattr(model, "notes_", None)
+    if notes is not None:
+        return Notes(notes)
+    return Notes(Note("stored_sentence", {"text": text}) for text in model.stats_.get("notes", ()))
 
-    Examples
-    --------
-    >>> shortened("components 0, 1, 2, 3, 4, 5, 6, 7, 8, 9: fainter than the noise")
-    'components 0, 1, 2, 3, 4, 5, … (10 in all): fainter than the noise'
-    """
 
-    def some(found: re.Match[str]) -> str:
-        numbers = re.findall(r"\d+", found[0])
-        return ", ".join(numbers[:LISTED]) + f", … ({len(numbers)} in all)"
-
-    return LONG_LIST.sub(some, sentence)
+def sentences_of(model: Any, words: Vocabulary = PYTHON) -> list[str]:
+    """Return the notes of a fit as sentences."""
+    return [note.sentence(words) for note in notes_of(model)]
 
 
 def findings_of(model: Any) -> dict[str, str]:
     """Return what a fit found, by name, in few digits."""
-    found = {
-        words: _told(getattr(model, name)) for name, words in FOUND.items() if hasattr(model, name)
-    }
-    if "components" not in found and hasattr(model, "means_"):
-        found = {"components": str(model.means_.shape[0]), **found}
-    if LEVEL in found:
-        found[LEVEL] = f"{_told(_mean_level(model))} a row"
-    if hasattr(model, "hypothesis_") and FOUND["noise_"] in found:
-        found = {ASSUMED if name == FOUND["noise_"] else name: v for name, v in found.items()}
-    stats = getattr(model, "stats_", {})
-    found |= {words: _told(stats[name]) for name, words in MEASURED.items() if name in stats}
-    used = stats.get("hypothesis", "")
-    if np.isfinite(stats.get(f"{used}_error", np.nan)):  # the paper's method measures none
-        found[f"expected squared error of the {used}"] = _told(stats[f"{used}_error"])
-    return found
+    return {name: _shown(value) for name, value in model._findings().items()}
 
 
-def _mean_level(model: Any) -> float:
-    """Return the mean log-likelihood of a row, in the units of the rows."""
-    if hasattr(model, "lower_bound_"):
-        return float(model.lower_bound_)
-    return float(model.log_likelihood_) / float(model._standard.mass)
+def fit_columns(model: Any) -> Mapping[str, Any]:
+    """Return the columns of a file that a model was fitted to, by role."""
+    columns: Mapping[str, Any] = getattr(model, "columns_in_", {})
+    return columns
 
 
-def _told(value: Any) -> str:
-    """Write a number, or some of many."""
+def as_floats(array: Any) -> Floats:
+    """Return an array of any library in NumPy, in double precision."""
+    return np.asarray(to_numpy(array), dtype=np.float64)
+
+
+def column_names(model: Any) -> list[str]:
+    """Return the names of the columns, or x0, x1, … where they have none."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"x{j}" for j in range(model.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def _shown(value: Any) -> str:
+    """Return a number, or the first entries of an array, in few digits."""
     if value is None or isinstance(value, str):
         return value or "none"
     if isinstance(value, bool | np.bool_):
@@ -110,35 +312,9 @@ def _told(value: Any) -> str:
     numbers = np.ravel(to_numpy(value))
     if len(numbers) > 1 and np.all(numbers == numbers[0]):
         numbers = numbers[:1]
-    words = ", ".join(_number(each) for each in numbers[:FEW])
-    return words if len(numbers) <= FEW else f"{words}, … ({len(numbers)})"
+    words = ", ".join(_number(each) for each in numbers[:SHOWN])
+    return words if len(numbers) <= SHOWN else f"{words}, … ({len(numbers)})"
 
 
 def _number(value: Any) -> str:
     return f"{int(value):,}" if float(value).is_integer() else f"{float(value):.4g}"
-
-
-class FittedSummary:
-    """Shows in notebooks, beneath scikit-learn's diagram, what a fit found."""
-
-    def _repr_html_inner(self) -> str:
-        diagram: str = super()._repr_html_inner()  # type: ignore[misc]
-        return diagram + self._summary_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-        if "text/html" in bundle:
-            bundle["text/html"] += self._summary_html()
-        return bundle
-
-    def _summary_html(self) -> str:
-        """Return a table of what was found; nothing before a fit."""
-        if not hasattr(self, "stats_"):
-            return ""
-        rows = [(escape(name), escape(value)) for name, value in findings_of(self).items()]
-        rows += [("look at", escape(shortened(words))) for words in self.stats_["notes"]]
-        return TABLE.format(caption=f"Fitted {escape(type(self).__name__)}", rows=_rows(rows))
-
-
-def _rows(rows: Iterable[tuple[str, str]]) -> str:
-    return "".join(ROW.format(name=name, value=value) for name, value in rows)

@@ -1,4 +1,4 @@
-"""Checks that estimators share: what was given, what was expected, what to try."""
+"""Checks that estimators share. An error carries what was given and what was expected."""
 
 from __future__ import annotations
 
@@ -8,79 +8,149 @@ from typing import Any
 
 import numpy as np
 
+from implicitmoments.notes import InputError, InputTypeError
+
 __all__ = [
     "check_flag",
     "check_method",
     "check_number",
+    "check_option",
+    "check_positive_number",
     "check_progress",
+    "check_rows_per_component",
     "check_unknowns",
     "check_variance",
     "check_whole",
+    "check_whole_or",
 ]
 
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
-    """Return a whole number within bounds."""
+    """Return an integer within bounds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} is a whole number, got {value!r}")
+        raise InputTypeError(
+            "not_an_integer", "`{name}` must be an integer, got {value!r}", name=name, value=value
+        )
     number = int(value)
-    if not least <= number <= most:
-        upper = "" if most == math.inf else f" and at most {most}"
-        raise ValueError(f"{name} is at least {least}{upper}, got {value}")
+    _check_range(name, number, least, most)
     return number
+
+
+def check_whole_or(
+    name: str, value: Any, words: tuple[str, ...], least: int, most: float = math.inf
+) -> int | str:
+    """Return an integer within bounds, or one of some words such as ``"auto"``."""
+    if isinstance(value, str):
+        return check_option(name, value, words, besides="an integer, ")
+    return check_whole(name, value, least, most)
 
 
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> float:
     """Return a finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} is a number, got {value!r}")
+        raise InputTypeError(
+            "not_a_number", "`{name}` must be a number, got {value!r}", name=name, value=value
+        )
     number = float(value)
-    if not (math.isfinite(number) and least <= number <= most):
-        upper = "" if most == math.inf else f" and at most {most:g}"
-        raise ValueError(f"{name} is a finite number of at least {least:g}{upper}, got {value}")
+    _check_range(name, number, least, most)
     return number
 
 
-def check_flag(name: str, value: Any) -> bool:
-    """Return True or False; words for them, and 0 and 1, are refused."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} is True or False, got {value!r}")
-    return bool(value)
+def _check_range(name: str, value: float, least: float, most: float) -> None:
+    if math.isfinite(value) and least <= value <= most:
+        return
+    upper = "" if most == math.inf else " and at most {most:g}"
+    raise InputError(
+        "out_of_range",
+        "`{name}` must be at least {least:g}" + upper + ", got {value:g}",
+        name=name,
+        value=value,
+        least=least,
+        most=most,
+    )
 
 
-def check_progress(progress: Any) -> None:
-    """Raise for what cannot be called, however few the rows are."""
-    if progress is not None and not callable(progress):
-        raise TypeError(
-            "progress is a function that is called as progress(what, rows_done, rows_total), or "
-            f"None; got {progress!r}"
+def check_positive_number(name: str, value: Any) -> float:
+    """Return a finite number above 0."""
+    number = check_number(name, value, -math.inf)
+    if number <= 0:
+        raise InputError(
+            "not_positive", "`{name}` must be positive, got {value:g}", name=name, value=number
         )
-
-
-def check_unknowns(k: int, each: int, n_rows: int, what: str, unknowns: str) -> None:
-    """Raise where labels are fewer than what is to be found from them."""
-    if k * each > n_rows:
-        most = n_rows // each
-        enough = f"use at most n_components={most}, or more rows" if most else "use more rows"
-        raise ValueError(
-            f"n_components={k}: {k:,} {what} with {each} {unknowns} each are {k * each:,} "
-            f"unknowns, and {n_rows:,} rows do not determine them; {enough}"
-        )
+    return number
 
 
 def check_variance(variance: Any) -> float | None:
-    """Return a positive number, or None for one that is to be estimated."""
-    if variance is None:
-        return None
-    if isinstance(variance, bool) or not hasattr(variance, "__float__"):
-        raise TypeError(f"variance is a positive number or None, got {variance!r}")
-    if not (math.isfinite(variance) and variance > 0):
-        raise ValueError(f"variance is a positive number or None, got {variance!r}")
-    return float(variance)
+    """Return a positive number, or None for a variance that is to be estimated."""
+    return None if variance is None else check_positive_number("variance", variance)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False; strings, 0 and 1 are refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputTypeError(
+            "not_a_flag", "`{name}` must be True or False, got {value!r}", name=name, value=value
+        )
+    return bool(value)
+
+
+def check_option(name: str, value: Any, options: tuple[str, ...], *, besides: str = "") -> str:
+    """Return one of some strings."""
+    if not isinstance(value, str) or value not in options:
+        raise InputError(
+            "unknown_option",
+            "`{name}` must be {besides}{options}, got {value!r}",
+            name=name,
+            value=value,
+            besides=besides,
+            options=" or ".join(map(repr, options)),
+        )
+    return value
 
 
 def check_method(method: Any, methods: tuple[str, ...] = ("closed_form", "paper")) -> str:
     """Return the name of a method."""
-    if method not in methods:
-        raise ValueError(f"method is {' or '.join(map(repr, methods))}, got {method!r}")
-    return str(method)
+    return check_option("method", method, methods)
+
+
+def check_progress(progress: Any) -> None:
+    """Raise for a progress callback that cannot be called, however few the rows are."""
+    if progress is not None and not callable(progress):
+        raise InputTypeError(
+            "progress_not_callable",
+            "`progress` must be None or a function called as progress(what, rows_done, "
+            "rows_total), got {value!r}",
+            value=progress,
+        )
+
+
+def check_rows_per_component(n_rows: int, k: int) -> None:
+    """Raise unless there is one row per component, and two in all."""
+    if n_rows < max(2, k):
+        raise InputError(
+            "too_few_rows",
+            "`n_components={k}` needs at least {least:count row} with a positive weight, got {n}; "
+            "use more rows or fewer components",
+            k=k,
+            n=n_rows,
+            least=max(2, k),
+        )
+
+
+def check_unknowns(k: int, each: int, n_rows: int, what: str, unknowns: str) -> None:
+    """Raise where there are fewer labels than unknowns."""
+    if k * each > n_rows:
+        most = n_rows // each
+        enough = "use at most `n_components={most}`, or more rows" if most else "use more rows"
+        raise InputError(
+            "too_few_rows_for_unknowns",
+            "`n_components={k}`: {k:,} {what} with {each} {unknowns} each are {total:,} "
+            "unknowns, which {n:count row} do not determine; " + enough,
+            k=k,
+            each=each,
+            what=what,
+            unknowns=unknowns,
+            total=k * each,
+            n=n_rows,
+            most=most,
+        )

@@ -1,9 +1,8 @@
 import subprocess
 import sys
 
-import pytest
-
 from implicitmoments.circuits import describe, hermite, power, scalar, unit, vector
+from implicitmoments.testing import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 
@@ -35,7 +34,7 @@ def test_a_circuit_without_inputs_is_described():
 
 
 def test_widths_below_one_are_refused():
-    with pytest.raises(ValueError, match="width is at least 1, got 0"):
+    with refuses("not_positive"):
         describe(x, n_features=3, width=0)
 
 

@@ -3,6 +3,7 @@ import itertools
 import pytest
 
 from implicitmoments.circuits import hermite, power, scalar, unit, vector
+from implicitmoments.testing import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 
@@ -53,24 +54,24 @@ def test_repr_says_order_size_and_inputs():
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("build", "code"),
     [
-        (lambda: x + x.append(y), "order 1 and one of order 2: both sides of"),
-        (lambda: x.append(y) * x, "order 2 by one of order 1: only scalars multiply"),
+        (lambda: x + x.append(y), "orders_differ"),
+        (lambda: x.append(y) * x, "factor_not_a_scalar"),
         (
             lambda: x.append(x.append(y)),
-            "append takes a vector .order 1., got a circuit of order 2",
+            "not_a_vector",
         ),
-        (lambda: x.append(c), "got a circuit of order 0"),
-        (lambda: scalar("x") * vector("x"), "'x' is used for a vector and for a scalar"),
-        (lambda: vector(""), "name of a vector is empty"),
-        (lambda: power(c, 2), "power takes vector circuits"),
-        (lambda: hermite(x, y, -1), "order of at least 0, got -1"),
-        (lambda: hermite(x, y, 171), "order of at most 170, got 171"),
+        (lambda: x.append(c), "not_a_vector"),
+        (lambda: scalar("x") * vector("x"), "name_of_two_kinds"),
+        (lambda: vector(""), "name_empty"),
+        (lambda: power(c, 2), "not_a_vector"),
+        (lambda: hermite(x, y, -1), "order_negative"),
+        (lambda: hermite(x, y, 171), "order_too_high"),
     ],
 )
-def test_what_does_not_fit_is_said_when_it_is_built(build, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_does_not_fit_is_said_when_it_is_built(build, code):
+    with refuses(code):
         build()
 
 

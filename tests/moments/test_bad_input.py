@@ -11,6 +11,7 @@ from implicitmoments.problems import (
     SphericalMixtureProblem,
 )
 from implicitmoments.rows import Truth
+from implicitmoments.testing import refuses
 
 paper_moments = partial(implicit_moments, method="paper")
 
@@ -31,86 +32,84 @@ class Wrong(MomentProblem):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "code"),
     [
-        ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
-        ({"n_components": 2.0}, TypeError, "n_components is a whole number, got 2.0"),
+        ({"n_components": 0}, "not_positive"),
+        ({"n_components": 2.0}, "not_an_integer"),
         (
             {"n_components": 60},
-            ValueError,
-            "n_components=60 is more than the 33 rows of each average",
+            "too_few_rows",
         ),
-        ({"order": 0}, ValueError, "order is at least 1, got 0"),
-        ({"order": 60, "n_repeats": 2}, ValueError, "order 60 takes 61 averages.*100 are there"),
-        ({"n_repeats": 40}, ValueError, "order 2 takes 3 averages over fresh rows, 40 times"),
-        ({"n_samples": 50}, ValueError, "3 × 50 rows are needed and 100 are there"),
-        ({"n_samples": 0}, ValueError, "n_samples is at least 1"),
-        ({"method": "magic"}, ValueError, "'closed_form' or 'paper', got 'magic'"),
-        ({"sampling": "reuse"}, ValueError, "takes fresh rows in every average"),
-        ({"block_rows": 0}, ValueError, "block_rows is at least 1"),
-        ({"truth": X}, TypeError, r"truth is a Truth\(weights, vectors\), got ndarray"),
-        ({"random_state": "x"}, TypeError, "random_state is a whole number"),
+        ({"order": 0}, "not_positive"),
+        ({"order": 60, "n_repeats": 2}, "too_few_rows"),
+        ({"n_repeats": 40}, "too_few_rows"),
+        ({"n_samples": 50}, "too_few_rows"),
+        ({"n_samples": 0}, "not_positive"),
+        ({"method": "magic"}, "unknown_option"),
+        ({"sampling": "reuse"}, "option_of_other_method"),
+        ({"rows_per_block": 0}, "not_positive"),
+        ({"truth": X}, "not_a_truth"),
+        ({"random_state": "x"}, "not_a_random_state"),
         (
             {"truth": Truth([1.0], [[1.0, 2.0]])},
-            ValueError,
-            "vectors of 2 features, the problem has 3",
+            "n_features_differ",
         ),
     ],
 )
-def test_what_was_given_what_was_expected_what_to_try(options, error, message):
+def test_what_was_given_what_was_expected_what_to_try(options, code):
     settings = {"n_components": 2, "order": 2, "random_state": 0, **options}
-    with pytest.raises(error, match=message):
+    with refuses(code):
         paper_moments(HermiteProblem(X), **settings)
 
 
 @pytest.mark.parametrize(
-    ("points", "error", "message"),
+    ("points", "code"),
     [
-        (np.where(X > 2, np.nan, X), ValueError, "X contains NaN"),
-        (np.where(X > 2, -np.inf, X), ValueError, "X contains infinity"),
-        (X.astype(str), TypeError, "expected real numbers"),
-        (X[:0], ValueError, "X is empty"),
-        (X[0], ValueError, r"X has 1 axes"),
-        (None, TypeError, "expected real numbers"),
+        (np.where(X > 2, np.nan, X), "not_finite"),
+        (np.where(X > 2, -np.inf, X), "not_finite"),
+        (X.astype(str), "not_numeric"),
+        (X[:0], "no_rows"),
+        (X[0], "wrong_axes"),
+        (None, "not_numeric"),
     ],
 )
-def test_points_that_do_not_fit(points, error, message):
-    with pytest.raises(error, match=message):
+def test_points_that_do_not_fit(points, code):
+    with refuses(code):
         HermiteProblem(points)
 
 
 @pytest.mark.parametrize(
-    ("weight", "error", "message"),
+    ("weight", "code"),
     [
-        (lambda order: np.ones(7), ValueError, r"weight\(2\) has 7 rows, expected 100"),
-        (lambda order: np.full(100, np.nan), ValueError, r"weight\(2\) contains NaN"),
-        (lambda order: ["a"] * 100, TypeError, "expected real numbers"),
+        (lambda order: np.ones(7), "lengths_differ"),
+        (lambda order: np.full(100, np.nan), "not_finite"),
+        (lambda order: ["a"] * 100, "not_numeric"),
     ],
 )
-def test_weights_that_do_not_fit(weight, error, message):
-    with pytest.raises(error, match=message):
+def test_weights_that_do_not_fit(weight, code):
+    with refuses(code):
         paper_moments(HermiteProblem(X, weight), n_components=2, order=2)
 
 
 def test_a_problem_that_makes_rows_needs_their_number():
     endless = HermiteProblem(lambda rows, rng: rng.normal(3))
-    with pytest.raises(ValueError, match="give n_samples"):
+    with refuses("n_samples_missing"):
         paper_moments(endless, n_components=2, order=2)
-    with pytest.raises(ValueError, match="give n_samples"):
+    with refuses("n_samples_missing"):
         paper_moments(PopulationProblem(Truth([1.0], [[1.0]])), n_components=1, order=1)
 
 
 @pytest.mark.parametrize(
-    ("circuit", "error", "message"),
+    ("circuit", "code"),
     [
-        (power(vector("x"), 3), ValueError, r"Wrong.circuit\(2\) gave a circuit of order 3"),
-        ("x", TypeError, "not a circuit"),
-        (power(vector("x"), 2), ValueError, "'x' has 4 features, expected 3"),
-        (power(vector("u"), 2), ValueError, "reads 'u', which the inputs do not hold"),
+        (power(vector("x"), 3), "orders_differ"),
+        ("x", "not_a_circuit"),
+        (power(vector("x"), 2), "n_features_differ"),
+        (power(vector("u"), 2), "input_missing"),
     ],
 )
-def test_a_users_own_problem_is_checked(circuit, error, message):
-    with pytest.raises(error, match=message):
+def test_a_users_own_problem_is_checked(circuit, code):
+    with refuses(code):
         paper_moments(Wrong(circuit), n_components=2, order=2, n_samples=10)
 
 
@@ -131,24 +130,24 @@ def test_a_draw_of_the_wrong_length_is_noticed():
         def draw(self, order, rows, rng):
             return {"x": rng.normal(3)[:1]}
 
-    with pytest.raises(ValueError, match=r"Short\.draw gave 1 rows of 'x' and was asked for 10"):
+    with refuses("lengths_differ"):
         paper_moments(Short(power(vector("x"), 2)), n_components=2, order=2, n_samples=10)
 
 
 def test_something_else_than_a_problem():
-    with pytest.raises(TypeError, match=r"such as HermiteProblem\(X\), got ndarray"):
+    with refuses("not_a_problem"):
         paper_moments(X, n_components=2, order=2)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code"),
     [
-        ({"variance": 0.0}, "variance is a positive number, got 0.0"),
-        ({"center": [0.0, 1.0]}, "center has 2 entries and the points 3 features"),
+        ({"variance": 0.0}, "not_positive"),
+        ({"center": [0.0, 1.0]}, "wrong_shape"),
     ],
 )
-def test_mixture_options(options, message):
-    with pytest.raises(ValueError, match=message):
+def test_mixture_options(options, code):
+    with refuses(code):
         SphericalMixtureProblem(X, **options)
 
 
@@ -160,8 +159,8 @@ def test_bad_rows_are_named_by_their_number_in_the_whole():
             return {"x": made}
 
     problem = Holed(power(vector("x"), 2))
-    with pytest.raises(ValueError, match="'x' contains NaN in 1 row, the first is row 45"):
-        paper_moments(problem, n_components=2, order=2, n_samples=100, block_rows=10)
+    with refuses("not_finite"):
+        paper_moments(problem, n_components=2, order=2, n_samples=100, rows_per_block=10)
 
 
 def test_weights_are_asked_for_once_an_order():
@@ -171,18 +170,18 @@ def test_weights_are_asked_for_once_an_order():
         asked.append(order)
         return np.ones(100)
 
-    paper_moments(HermiteProblem(X, weight), n_components=2, order=2, block_rows=10)
+    paper_moments(HermiteProblem(X, weight), n_components=2, order=2, rows_per_block=10)
     assert asked == [2, 4]
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("build", "code"),
     [
-        (lambda: HermiteProblem(X, np.ones(100)), "weight is a function of the order"),
-        (lambda: SphericalMixtureProblem(X, variance="1"), "variance is a positive number"),
-        (lambda: ActivationSumProblem(X, X[:, 0], np.tanh), "activation is one of relu"),
+        (lambda: HermiteProblem(X, np.ones(100)), "weight_not_callable"),
+        (lambda: SphericalMixtureProblem(X, variance="1"), "not_a_number"),
+        (lambda: ActivationSumProblem(X, X[:, 0], np.tanh), "not_an_activation"),
     ],
 )
-def test_arguments_of_another_kind(build, message):
-    with pytest.raises(TypeError, match=message):
+def test_arguments_of_another_kind(build, code):
+    with refuses(code):
         build()

@@ -7,6 +7,7 @@ from implicitmoments.moments.result import PaperMoments, Run
 from implicitmoments.problems import PopulationProblem
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Truth
+from implicitmoments.testing import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 TRUTH = Truth([0.4, 0.6], [[1.0, 0.5, 0.0], [0.0, -0.5, 1.0]])
@@ -65,56 +66,56 @@ def test_answers_are_medians_over_runs(n_runs):
 
 
 @pytest.mark.parametrize(
-    ("circuit", "inputs", "options", "message"),
+    ("circuit", "inputs", "options", "code"),
     [
-        (hermite(x, y, 3), {"x": np.ones((1, 3))}, {}, r"reads 'y'.*auxiliary=\('y',\)"),
-        (power(x, 3), {"x": np.ones((1, 3))}, {"auxiliary": ("q",)}, "auxiliary names 'q'"),
+        (hermite(x, y, 3), {"x": np.ones((1, 3))}, {}, "input_missing"),
+        (power(x, 3), {"x": np.ones((1, 3))}, {"auxiliary": ("q",)}, "auxiliary_unknown"),
         (
             power(x, 3),
             {"x": np.ones((1, 3))},
             {"auxiliary": ("x",)},
-            "both in inputs and in auxil",
+            "auxiliary_twice",
         ),
-        (c * power(x, 3), {"x": np.ones((1, 3))}, {"auxiliary": ("c",)}, "say how to draw it"),
-        (power(x, 3), {"x": np.ones((1, 3))}, {"n_draws": 0}, "n_draws is at least 1, got 0"),
+        (c * power(x, 3), {"x": np.ones((1, 3))}, {"auxiliary": ("c",)}, "auxiliary_scalar"),
+        (power(x, 3), {"x": np.ones((1, 3))}, {"n_draws": 0}, "not_positive"),
         (
             power(x, 2),
             {"x": np.ones((1, 3))},
             {},
-            "order 3 was estimated and order 2",
+            "order_not_estimated",
         ),
-        (power(x, 3), {"x": np.ones((1, 4))}, {}, "'x' has 4 features, expected 3"),
-        (power(x, 3), {"x": [[1, 2, np.nan]]}, {}, "'x' contains NaN"),
+        (power(x, 3), {"x": np.ones((1, 4))}, {}, "n_features_differ"),
+        (power(x, 3), {"x": [[1, 2, np.nan]]}, {}, "not_finite"),
     ],
 )
-def test_queries_that_do_not_fit(moments, circuit, inputs, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_queries_that_do_not_fit(moments, circuit, inputs, options, code):
+    with refuses(code):
         moments.inner(circuit, inputs, **options)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "message"),
+    ("arguments", "options", "code"),
     [
-        (("x", {}), {}, "a query is a circuit such as"),
-        ((power(x, 3), np.ones((1, 3))), {}, "inputs map names to arrays, got ndarray"),
+        (("x", {}), {}, "not_a_circuit"),
+        ((power(x, 3), np.ones((1, 3))), {}, "inputs_not_a_mapping"),
         (
             (hermite(x, y, 3), {"x": np.ones((1, 3))}),
             {"auxiliary": "y"},
-            r"try auxiliary=\('y',\)",
+            "auxiliary_not_a_tuple",
         ),
     ],
 )
-def test_queries_of_another_kind(moments, arguments, options, message):
-    with pytest.raises(TypeError, match=message):
+def test_queries_of_another_kind(moments, arguments, options, code):
+    with refuses(code):
         moments.inner(*arguments, **options)
 
 
 def test_inputs_of_different_lengths_are_not_cut(moments):
     inputs = {"c": np.ones(2), "x": np.ones((5, 3))}
-    with pytest.raises(ValueError, match="different numbers of rows"):
+    with refuses("lengths_differ"):
         moments.inner(c * power(x, 3), inputs)
 
 
 def test_other_orders_are_refused_with_what_to_do(moments):
-    with pytest.raises(ValueError, match=r"order 3 was estimated and order 2.*order=2\)"):
+    with refuses("order_not_estimated"):
         moments.hermite(np.ones((1, 3)), order=2)

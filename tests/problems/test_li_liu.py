@@ -17,6 +17,7 @@ from implicitmoments.projections import (
     evaluate_dense,
     hermite_dense,
 )
+from implicitmoments.testing import refuses
 
 x, y = vector("x"), vector("y")
 
@@ -69,7 +70,7 @@ def test_its_size_grows_with_the_root_of_the_number_of_subsets():
     sizes = [li_liu_hermite(x, n).size for n in range(1, 15)]
     assert all(size <= 12 * n * 2 ** (n / 2) for n, size in enumerate(sizes, start=1))
     assert hermite(x, y, 14).size < sizes[-1]
-    with pytest.raises(ValueError, match="order is at least 1"):
+    with refuses("out_of_range"):
         li_liu_hermite(x, 0)
 
 

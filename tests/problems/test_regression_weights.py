@@ -10,6 +10,7 @@ from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import ArraySource, RowDraws, Whitening
+from implicitmoments.testing import refuses
 
 
 def moment(problem, order, n):
@@ -109,14 +110,14 @@ def test_polynomial_weights_sum_to_one():
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("how", "code"),
     [
-        ({"weights": "wavelet"}, "weights is one of .*'fourier', got 'wavelet'"),
-        ({"weights": "orthogonal", "omega": 1.0}, "omega goes with weights='fourier'"),
-        ({"weights": "fourier", "omega": -1.0}, "omega is a positive number or None, got -1.0"),
-        ({"weights": "fourier", "omega": math.nan}, "omega is a positive number or None, got nan"),
+        ({"weights": "wavelet"}, "unknown_option"),
+        ({"weights": "orthogonal", "omega": 1.0}, "option_of_other_method"),
+        ({"weights": "fourier", "omega": -1.0}, "not_positive"),
+        ({"weights": "fourier", "omega": math.nan}, "not_positive"),
     ],
 )
-def test_bad_parameters_are_refused(how, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_parameters_are_refused(how, code):
+    with refuses(code):
         RegressionMixtureProblem(np.ones((5, 2)), np.ones(5), **how)

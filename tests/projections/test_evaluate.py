@@ -15,7 +15,7 @@ from implicitmoments.projections import (
     hermite_dense,
     project_dense,
 )
-from implicitmoments.testing import random_circuit, random_inputs, random_projection
+from implicitmoments.testing import random_circuit, random_inputs, random_projection, refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 seeds = st.integers(0, 2**32 - 1)
@@ -123,45 +123,44 @@ def test_names_that_are_not_read_are_left_alone(rng):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "error", "message"),
+    ("inputs", "code"),
     [
-        ({}, ValueError, r"reads 'c', 'x', which the inputs do not hold \(given: nothing\)"),
-        ({"x": np.ones((2, 3)), "z": 1}, ValueError, r"reads 'c'.*given: 'x', 'z'"),
-        ({"x": np.ones((2, 4)), "c": np.ones(2)}, ValueError, "'x' has 4 features, expected 3"),
-        ({"x": np.ones((2, 3)), "c": np.ones(5)}, ValueError, "different numbers of rows"),
-        ({"x": np.ones(3), "c": np.ones(2)}, ValueError, r"'x' has 1 axes.*expected 2"),
+        ({}, "input_missing"),
+        ({"x": np.ones((2, 3)), "z": 1}, "input_missing"),
+        ({"x": np.ones((2, 4)), "c": np.ones(2)}, "n_features_differ"),
+        ({"x": np.ones((2, 3)), "c": np.ones(5)}, "lengths_differ"),
+        ({"x": np.ones(3), "c": np.ones(2)}, "wrong_axes"),
         (
             {"x": [[1, np.nan, 2]], "c": [1]},
-            ValueError,
-            "'x' contains NaN in 1 row, the first is row 0",
+            "not_finite",
         ),
-        ({"x": [[1, 2, np.inf]], "c": [1]}, ValueError, "'x' contains infinity"),
-        ({"x": [["a", "b", "c"]], "c": [1]}, TypeError, "expected real numbers"),
-        ({"x": np.ones((0, 3)), "c": np.ones(0)}, ValueError, "is empty"),
-        ({"x": [[1j, 0, 0]], "c": [1]}, TypeError, "complex128, expected real numbers"),
-        ({"x": [[1, 2, 3], [4]], "c": [1]}, ValueError, "not a rectangular table"),
+        ({"x": [[1, 2, np.inf]], "c": [1]}, "not_finite"),
+        ({"x": [["a", "b", "c"]], "c": [1]}, "not_numeric"),
+        ({"x": np.ones((0, 3)), "c": np.ones(0)}, "no_rows"),
+        ({"x": [[1j, 0, 0]], "c": [1]}, "not_numeric"),
+        ({"x": [[1, 2, 3], [4]], "c": [1]}, "not_rectangular"),
     ],
 )
-def test_inputs_that_do_not_fit(inputs, error, message):
-    with pytest.raises(error, match=message):
+def test_inputs_that_do_not_fit(inputs, code):
+    with refuses(code):
         evaluate(c * power(x, 2), inputs, RecursiveProjection.identity(3, 2))
 
 
 def test_libraries_are_not_mixed():
     inputs = {"x": np.ones((2, 3)), "c": array_api_strict.ones(2)}
-    with pytest.raises(TypeError, match="different libraries were mixed"):
+    with refuses("libraries_mixed"):
         evaluate(c * power(x, 2), inputs, RecursiveProjection.identity(3, 2))
 
 
 def test_orders_must_agree():
-    with pytest.raises(ValueError, match="the circuit has order 2 and the projection order 3"):
+    with refuses("orders_differ"):
         evaluate(power(x, 2), {"x": np.ones((1, 2))}, RecursiveProjection.identity(2, 3))
-    with pytest.raises(ValueError, match="both halves need order 1"):
+    with refuses("order_zero"):
         evaluate_split(
             power(x, 2),
             {"x": np.ones((1, 2))},
             RecursiveProjection.identity(2, 2),
             RecursiveProjection.identity(2, 0),
         )
-    with pytest.raises(ValueError, match=r"expected \(n_samples, 2, 2\)"):
+    with refuses("wrong_shape"):
         project_dense(RecursiveProjection.identity(2, 2), np.ones((1, 2, 3)))

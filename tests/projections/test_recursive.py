@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.testing import random_projection
+from implicitmoments.testing import random_projection, refuses
 
 
 def test_a_recursive_projection_is_a_pseudo_projection(rng):
@@ -50,7 +50,7 @@ def test_first_steps(rng):
     whole = random_projection(rng, 3, 4, width=5)
     assert whole.first(2).tensor(RecursiveProjection.identity(3, 0)).order == 2
     assert whole.first(2).steps == whole.steps[:2]
-    with pytest.raises(ValueError, match="there are 4 steps, asked for the first 5"):
+    with refuses("too_few_steps"):
         whole.first(5)
 
 
@@ -60,37 +60,37 @@ def test_the_defect_is_a_number_and_bounds_what_is_accepted():
         2e-10 * math.sqrt(2), rel=1e-5
     )
     clearly_off = np.eye(3)[:2] * (1 + 1e-3)
-    with pytest.raises(ValueError, match=r"step 1 are not orthonormal.*accepted up to 1.5e-08"):
+    with refuses("step_not_orthonormal"):
         RecursiveProjection([clearly_off])
     assert RecursiveProjection([clearly_off], tolerance=0.01).defect > 2e-3
     assert RecursiveProjection([np.eye(3, dtype=np.float32)]).defect == 0
 
 
 @pytest.mark.parametrize(
-    ("steps", "message"),
+    ("steps", "code"),
     [
-        ([], "at least one step"),
-        ([np.eye(3), np.eye(4)], r"step 2 has 4 columns, expected 3 · 3 = 9"),
-        ([np.ones((4, 3))], "more rows than columns"),
-        ([np.full((1, 3), np.nan)], "step 1 contains NaN"),
-        ([np.ones(3)], r"step 1 has 1 axes .*expected 2"),
-        ([np.ones((0, 3))], "step 1 is empty"),
+        ([], "no_steps"),
+        ([np.eye(3), np.eye(4)], "step_wrong_columns"),
+        ([np.ones((4, 3))], "step_too_many_rows"),
+        ([np.full((1, 3), np.nan)], "not_finite"),
+        ([np.ones(3)], "wrong_axes"),
+        ([np.ones((0, 3))], "no_rows"),
     ],
 )
-def test_steps_that_do_not_fit_are_refused(steps, message):
-    with pytest.raises(ValueError, match=message):
+def test_steps_that_do_not_fit_are_refused(steps, code):
+    with refuses(code):
         RecursiveProjection(steps)
 
 
 def test_steps_of_text_are_a_type_error():
-    with pytest.raises(TypeError, match="step 1 holds entries of type"):
+    with refuses("not_numeric"):
         RecursiveProjection([[["a", "b"]]])
 
 
 def test_projections_of_different_features_do_not_join():
-    with pytest.raises(ValueError, match="3 and 4 features"):
+    with refuses("n_features_differ"):
         RecursiveProjection.identity(3, 1).tensor(RecursiveProjection.identity(4, 1))
-    with pytest.raises(ValueError, match="n_features >= 1"):
+    with refuses("out_of_range"):
         RecursiveProjection.identity(0, 1)
 
 

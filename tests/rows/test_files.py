@@ -14,7 +14,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from implicitmoments.rows import ArraySource, BlockSource, RowDraws, open_file
+from implicitmoments.rows import ArraySource, BlockSource, RowDraws, Rows, open_file
 from implicitmoments.testing import refuses
 
 N, D = 500, 3
@@ -117,10 +117,12 @@ def measure(block, rows):
 
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=10, deadline=None, derandomize=True)
-@given(rows=RANGES.filter(bool), block_rows=st.integers(1, 600), seed=st.integers(0, 9))
-def test_passes_and_picks_are_those_of_the_array(sources, name, rows, block_rows, seed):
+@given(rows=RANGES.filter(bool), rows_per_block=st.integers(1, 600), seed=st.integers(0, 9))
+def test_passes_and_picks_are_those_of_the_array(sources, name, rows, rows_per_block, seed):
     source = sources[name]
-    assert_same(source.fold(measure, rows, block_rows), REFERENCE.fold(measure, rows, block_rows))
+    assert_same(
+        source.fold(measure, rows, rows_per_block), REFERENCE.fold(measure, rows, rows_per_block)
+    )
     some = np.sort(np.random.default_rng(seed).choice(N, 20, replace=False))
     assert_same(source.pick(some), REFERENCE.pick(some))
 
@@ -131,7 +133,7 @@ def test_what_a_source_says_of_itself(sources, name):
     assert (source.n_rows, source.n_features) == (N, D)
     named = name in TABLES or name == "list of files"
     assert source.feature_names == (("a", "b", "c") if named else None)
-    assert source.mass == COUNTS.sum()
+    assert Rows(source).total == COUNTS.sum()
 
 
 def test_features_are_chosen_by_name_or_number_in_the_order_given(folder):

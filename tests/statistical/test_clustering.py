@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import SphericalMixtureClusterer
-from implicitmoments.clustering.nearest_mean import Components
+from implicitmoments.clustering import BayesRule
 from implicitmoments.datasets import make_spherical_mixture
 
 
@@ -17,7 +17,7 @@ def test_it_is_as_good_as_the_rule_of_bayes(k, separation, seed):
         20_000, k, 20, radius=0.8 * separation, separation=separation, random_state=seed
     )
     model = SphericalMixtureClusterer(k, random_state=seed).fit(X)
-    best = Components(truth.vectors, truth.weights, 1.0).assign(X)
+    best = BayesRule(truth.vectors, truth.weights, 1.0).assign(X)
     ours = adjusted_rand_score(truth.labels, model.labels_)
     bound = 0.99 * adjusted_rand_score(truth.labels, best)
     assert ours >= bound

@@ -1,6 +1,6 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
-from implicitmoments.arrays.hashing import share_rows
+from implicitmoments.arrays.hashing import key_shares, row_keys, share_rows
 from implicitmoments.arrays.kernels import (
     cross_sums,
     lift_rows,
@@ -22,6 +22,7 @@ from implicitmoments.arrays.namespace import (
     Array,
     Floats,
     Namespace,
+    as_double,
     as_real_array,
     check_finite,
     check_positive,
@@ -45,6 +46,7 @@ __all__ = [
     "Array",
     "Floats",
     "Namespace",
+    "as_double",
     "as_real_array",
     "check_finite",
     "check_positive",
@@ -55,6 +57,7 @@ __all__ = [
     "eye_like",
     "gram",
     "index_like",
+    "key_shares",
     "lift_rows",
     "linear_rows",
     "lower_to",
@@ -68,6 +71,7 @@ __all__ = [
     "pair_rows",
     "quiet_overflow",
     "refuse_large",
+    "row_keys",
     "share_rows",
     "softmax_rows",
     "to_numpy",

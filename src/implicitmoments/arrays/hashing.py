@@ -10,13 +10,18 @@ import numpy as np
 from implicitmoments.arrays.linalg import turned
 from implicitmoments.arrays.namespace import Array, move_like, namespace_of, to_numpy
 
-__all__ = ["share_rows"]
+__all__ = ["key_shares", "row_keys", "share_rows"]
 
 LOWEST_63 = 2**63 - 1
 
 
 def share_rows(x: Array, n_shares: int) -> Array:
     """Send every row to one of some shares, by a hash of its entries: (n,) numbers from 0 on."""
+    return key_shares(row_keys(x), n_shares)
+
+
+def row_keys(x: Array) -> Array:
+    """Return a hash of the entries of every row, (n,) int64: equal rows have equal keys."""
     xp = namespace_of(x)
     factors = move_like(math.pi * np.sqrt(np.arange(1, x.shape[1] + 1)), x)
     columns = turned(x) * factors[:, None]
@@ -28,9 +33,15 @@ def share_rows(x: Array, n_shares: int) -> Array:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         shifted = xp.bitwise_and(xp.bitwise_right_shift(bits, shift), 2 ** (64 - shift) - 1)
         bits = xp.bitwise_xor(bits, shifted) * (factor if factor < 2**63 else factor - 2**64)
+    return bits
+
+
+def key_shares(keys: Array, n_shares: int) -> Array:
+    """Send every key to one of some shares: (n,) numbers from 0 on."""
+    xp = namespace_of(keys)
     # as an unsigned number, of which the highest bit is the sign
-    high = xp.astype(bits < 0, xp.int64) * (2**63 % n_shares)
-    return (xp.bitwise_and(bits, LOWEST_63) % n_shares + high) % n_shares
+    high = xp.astype(keys < 0, xp.int64) * (2**63 % n_shares)
+    return (xp.bitwise_and(keys, LOWEST_63) % n_shares + high) % n_shares
 
 
 def _bits(values: Array) -> Array:

@@ -8,10 +8,13 @@ import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from implicitmoments.notes import InputError, InputTypeError
+
 __all__ = [
     "Array",
     "Floats",
     "Namespace",
+    "as_double",
     "as_real_array",
     "check_finite",
     "check_positive",
@@ -40,9 +43,11 @@ def namespace_of(*arrays: Array) -> Namespace:
         return array_api_compat.array_namespace(*arrays)
     except TypeError as reason:
         kinds = sorted({type(array).__module__.split(".")[0] for array in arrays})
-        raise TypeError(
-            f"arrays of different libraries were mixed ({', '.join(kinds)}); "
-            "convert them to one library first"
+        raise InputTypeError(
+            "libraries_mixed",
+            "arrays of different libraries were mixed ({libraries}); convert them to one library "
+            "first",
+            libraries=", ".join(kinds),
         ) from reason
 
 
@@ -63,22 +68,34 @@ def as_real_array(value: Array, name: str, ndim: int) -> Array:
         value = _from_python(value, name)
     xp = namespace_of(value)
     if not _is_numeric(xp, value):
-        raise TypeError(
-            f"{name} holds entries of type {value.dtype}, expected real numbers; "
-            "encode text and categories as numbers first"
+        raise InputTypeError(
+            "not_numeric",
+            "{name} holds entries of type {dtype}, expected real numbers; encode text and "
+            "categories as numbers first",
+            name=name,
+            dtype=str(value.dtype),
         )
     if value.ndim != ndim:
         layout = "(n_samples, n_features)" if ndim == 2 else "(n_samples,)"
         hint = f"{name}.ravel() makes one column of it"
         if (value.ndim, ndim) == (1, 2):
             hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one row"
-        raise ValueError(
-            f"{name} has {value.ndim} axes (shape {tuple(value.shape)}), expected {ndim}: "
-            f"{layout}; {hint}"
+        raise InputError(
+            "wrong_axes",
+            "{name} has {ndim} axes (shape {shape}), expected {expected}: {layout}; {hint}",
+            name=name,
+            ndim=value.ndim,
+            shape=tuple(value.shape),
+            expected=ndim,
+            layout=layout,
+            hint=hint,
         )
     if 0 in value.shape:
-        raise ValueError(
-            f"{name} is empty (shape {tuple(value.shape)}), expected at least one row"
+        raise InputError(
+            "no_rows",
+            "{name} is empty (shape {shape}), expected at least one row",
+            name=name,
+            shape=tuple(value.shape),
         )
     if not xp.isdtype(value.dtype, "real floating"):
         value = xp.astype(value, xp.float64)
@@ -100,18 +117,40 @@ def check_finite(value: Array, name: str, first_row: int = 0, counted: str = "ro
     row = int(xp.argmax(xp.astype(bad_rows, xp.int64)))
     count = int(xp.sum(xp.astype(bad_rows, xp.int64)))
     kind = "NaN" if bool(xp.any(xp.isnan(value))) else "infinity"
-    raise ValueError(
-        f"{name} contains {kind} in {count} row{'s' if count > 1 else ''}, the first is "
-        f"{counted} {first_row + row}; drop or fill those rows first"
+    raise InputError(
+        "not_finite",
+        "{name} contains {kind} in {n_rows:count row}, the first is {unit} {first}; drop or fill "
+        "those rows first",
+        name=name,
+        kind=kind,
+        n_rows=count,
+        unit=counted,
+        first=first_row + row,
     )
 
 
 def check_positive(name: str, value: int) -> None:
     """Raise unless ``value`` is a whole number of at least 1."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is a whole number, got {value!r}")
+        raise InputTypeError(
+            "not_an_integer",
+            "{name} is a whole number, got {value!r}",
+            name=name,
+            value=value,
+        )
     if value < 1:
-        raise ValueError(f"{name} is at least 1, got {value}")
+        raise InputError(
+            "not_positive",
+            "{name} is at least 1, got {value}",
+            name=name,
+            value=value,
+        )
+
+
+def as_double(array: Array) -> Array:
+    """Return an array in float64, on its own device."""
+    xp = namespace_of(array)
+    return array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
 
 
 def move_like(array: Array, other: Array) -> Array:
@@ -175,7 +214,12 @@ def _from_python(value: Any, name: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value)
     except ValueError as reason:
-        raise ValueError(f"{name} is not a rectangular table of numbers: {reason}") from reason
+        raise InputError(
+            "not_rectangular",
+            "{name} is not a rectangular table of numbers: {reason}",
+            name=name,
+            reason=str(reason),
+        ) from reason
 
 
 def _is_numeric(xp: Namespace, value: Array) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from implicitmoments.arrays.namespace import Array, to_numpy
+from implicitmoments.notes import InputError
 
 __all__ = ["LARGEST", "check_squares", "quiet_overflow", "refuse_large"]
 
@@ -27,13 +28,20 @@ def check_squares(name: str, squares: Array) -> None:
     """
     own = np.diagonal(np.atleast_2d(to_numpy(squares)))
     if np.isnan(own).any():
-        raise ValueError(f"{name} contains NaN; drop or fill those rows first")
+        raise InputError(
+            "not_finite",
+            "{name} contains NaN; drop or fill those rows first",
+            name=name,
+        )
     refuse_large(name, found=bool(np.isinf(own).any()))
 
 
 def refuse_large(name: str, *, found: bool) -> None:
     """Raise where entries were found whose squares overflow."""
     if found:
-        raise ValueError(
-            f"{name} holds entries above {LARGEST:g}, whose squares overflow; rescale {name}"
+        raise InputError(
+            "entries_too_large",
+            "{name} holds entries above {largest:g}, whose squares overflow; rescale {name}",
+            name=name,
+            largest=LARGEST,
         )

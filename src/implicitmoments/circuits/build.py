@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from implicitmoments.circuits.nodes import Circuit, Scalar, Unit, Vector
+from implicitmoments.notes import InputError, InputTypeError
 
 LARGEST_FACTORIAL = 170  # the last that a double can hold
 
@@ -98,9 +99,12 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
     check_vector(y, "hermite")
     n = check_order(order, "hermite")
     if n > LARGEST_FACTORIAL:
-        raise ValueError(
-            f"hermite takes an order of at most {LARGEST_FACTORIAL}, got {n}: "
-            "its factorial is beyond double precision"
+        raise InputError(
+            "order_too_high",
+            "hermite takes an order of at most {largest_factorial}, got {n}: its factorial is "
+            "beyond double precision",
+            largest_factorial=LARGEST_FACTORIAL,
+            n=n,
         )
     if n == 0:
         return unit()
@@ -118,17 +122,35 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
 def check_vector(x: Circuit, function: str) -> None:
     """Raise unless ``x`` is a circuit of order 1."""
     if not isinstance(x, Circuit):
-        raise TypeError(f"{function} takes vector circuits such as vector('x'), got {x!r}")
+        raise InputTypeError(
+            "not_a_vector",
+            "{function} takes vector circuits such as vector('x'), got {x!r}",
+            function=function,
+            x=x,
+        )
     if x.order != 1:
-        raise ValueError(
-            f"{function} takes vector circuits (order 1), got a circuit of order {x.order}"
+        raise InputError(
+            "not_a_vector",
+            "{function} takes vector circuits (order 1), got a circuit of order {order}",
+            function=function,
+            order=x.order,
         )
 
 
 def check_order(order: int, function: str) -> int:
     """Return ``order`` as an int, or raise unless it is a whole number of at least 0."""
     if isinstance(order, bool) or not hasattr(order, "__index__"):
-        raise TypeError(f"{function} takes a whole number as order, got {order!r}")
+        raise InputTypeError(
+            "not_an_integer",
+            "{function} takes a whole number as order, got {order!r}",
+            function=function,
+            order=order,
+        )
     if order < 0:
-        raise ValueError(f"{function} takes an order of at least 0, got {order}")
+        raise InputError(
+            "order_negative",
+            "{function} takes an order of at least 0, got {order}",
+            function=function,
+            order=order,
+        )
     return int(order)

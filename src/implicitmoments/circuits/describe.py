@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from implicitmoments.circuits.analysis import wires
 from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
+from implicitmoments.notes import InputError
 
 __all__ = ["Description", "Wire", "describe"]
 
@@ -128,7 +129,12 @@ def describe(circuit: Circuit, *, n_features: int, width: int) -> Description:
     """
     for name, value in (("n_features", n_features), ("width", width)):
         if value < 1:
-            raise ValueError(f"{name} is at least 1, got {value}")
+            raise InputError(
+                "not_positive",
+                "{name} is at least 1, got {value}",
+                name=name,
+                value=value,
+            )
     labels: dict[int, str] = {}
     listed = []
     numbered = itertools.count(1)

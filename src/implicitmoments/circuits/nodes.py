@@ -15,6 +15,7 @@ from numbers import Real
 from types import MappingProxyType
 
 from implicitmoments.circuits.analysis import count_operations
+from implicitmoments.notes import InputError, InputTypeError
 
 __all__ = ["Add", "Append", "Circuit", "Scalar", "Scale", "Unit", "Vector"]
 
@@ -104,9 +105,18 @@ class _Input(Circuit):
     def __post_init__(self) -> None:
         kind = type(self).__name__.lower()
         if not isinstance(self.name, str):
-            raise TypeError(f"the name of a {kind} is a string, got {self.name!r}")
+            raise InputTypeError(
+                "name_not_a_string",
+                "the name of a {kind} is a string, got {name!r}",
+                kind=kind,
+                name=self.name,
+            )
         if not self.name:
-            raise ValueError(f"the name of a {kind} is empty; give it one, such as {kind}('x')")
+            raise InputError(
+                "name_empty",
+                "the name of a {kind} is empty; give it one, such as {kind}('x')",
+                kind=kind,
+            )
         self._settle(self._input_order(), {self.name: self._input_order()})
 
     @abstractmethod
@@ -181,10 +191,12 @@ class Scale(Circuit):
     def __post_init__(self) -> None:
         if isinstance(self.factor, Circuit):
             if self.factor.order != 0:
-                raise ValueError(
-                    f"cannot multiply a tensor of order {self.factor.order} by one of order "
-                    f"{self.tensor.order}: only scalars multiply; "
-                    "to raise the order use T.append(x)"
+                raise InputError(
+                    "factor_not_a_scalar",
+                    "cannot multiply a tensor of order {order} by one of order {other_order}: "
+                    "only scalars multiply; to raise the order use T.append(x)",
+                    order=self.factor.order,
+                    other_order=self.tensor.order,
                 )
             self._settle(self.tensor.order, merge_inputs(self.factor, self.tensor))
         else:
@@ -213,9 +225,12 @@ class Add(Circuit):
 
     def __post_init__(self) -> None:
         if self.left.order != self.right.order:
-            raise ValueError(
-                f"cannot add a tensor of order {self.left.order} and one of order "
-                f"{self.right.order}: both sides of + need the same order"
+            raise InputError(
+                "orders_differ",
+                "cannot add a tensor of order {order} and one of order {other_order}: "
+                "both sides of + need the same order",
+                order=self.left.order,
+                other_order=self.right.order,
             )
         self._settle(self.left.order, merge_inputs(self.left, self.right))
 
@@ -241,13 +256,17 @@ class Append(Circuit):
 
     def __post_init__(self) -> None:
         if not isinstance(self.vector, Circuit):
-            raise TypeError(
-                f"append takes a vector circuit such as vector('x'), got {self.vector!r}"
+            raise InputTypeError(
+                "not_a_vector",
+                "append takes a vector circuit such as vector('x'), got {vector!r}",
+                vector=self.vector,
             )
         if self.vector.order != 1:
-            raise ValueError(
-                f"append takes a vector (order 1), got a circuit of order {self.vector.order}; "
-                "a sequential computation adds one slot at a time"
+            raise InputError(
+                "not_a_vector",
+                "append takes a vector (order 1), got a circuit of order {order}; a sequential "
+                "computation adds one slot at a time",
+                order=self.vector.order,
             )
         self._settle(self.tensor.order + 1, merge_inputs(self.tensor, self.vector))
 
@@ -262,7 +281,9 @@ def merge_inputs(left: Circuit, right: Circuit) -> dict[str, int]:
     merged = dict(left.inputs)
     for name, order in right.inputs.items():
         if merged.setdefault(name, order) != order:
-            raise ValueError(
-                f"the name {name!r} is used for a vector and for a scalar; rename one of them"
+            raise InputError(
+                "name_of_two_kinds",
+                "the name {name!r} is used for a vector and for a scalar; rename one of them",
+                name=name,
             )
     return merged

@@ -1,9 +1,8 @@
-"""Clusters of spherical mixtures whose means lie apart (Theorem 4.19)."""
+"""Clusters of spherical mixtures with separated means (Theorem 4.19)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import array_api_compat
@@ -17,32 +16,64 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, move_like, to_numpy
-from implicitmoments.clustering.fit import ClusterOptions, fit_clusters
-from implicitmoments.clustering.nearest_mean import Components
-from implicitmoments.estimator import FittedSummary
-from implicitmoments.notes import tell
-from implicitmoments.rows import Progress, RandomState
+from implicitmoments.clustering.bayes_rule import (
+    BayesRule,
+    Clusters,
+    cluster_moments,
+    measure_clusters,
+    reassign_rows,
+)
+from implicitmoments.clustering.graph_clusters import cluster_graph
+from implicitmoments.clustering.pairwise_test import (
+    HeldCoordinates,
+    PairwiseTest,
+    affordable_orders,
+    choose_test,
+    difference_moments,
+    hold_coordinates,
+    random_differences,
+    same_matrix,
+)
+from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
+from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.moments.spectra import account_of_span, second_moment_floor
+from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
+from implicitmoments.rows import Progress, RandomState, Rows
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows, probe_of
-from implicitmoments.validation import check_method, check_variance, check_whole
+from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.validation import (
+    check_method,
+    check_rows_per_component,
+    check_variance,
+    check_whole,
+    check_whole_or,
+)
 
 __all__ = ["SphericalMixtureClusterer"]
 
 HIGHEST_ORDER = 20
-FEWEST_ROWS = 4  # two differences, one in each half
+FEWEST_ROWS = 4  # two differences, one in each half of the rows
+LANDMARKS, FEWEST_LANDMARKS = 40, 400  # per component, and in all
+ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
 
 
 class SphericalMixtureClusterer(
-    FittedSummary, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+    ClustererSummary,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
 ):
-    r"""Means, weights and labels of a spherical mixture, by a test of pairs of rows.
+    r"""Clusters of a spherical Gaussian mixture, by a test of pairs of rows.
 
-    For :math:`\sum_i w_i N(\mu_i, \sigma^2 I)` with means at least a constant times
-    :math:`\sigma\sqrt{\log k}` apart. Theorem 4.19: rows are reduced to the span of the means, and
-    two of them are told to be of one component when
-    :math:`\langle H_t((x - x')/\sqrt 2), M_t \rangle` is small, with :math:`M_t` the moment of
-    differences of means. Some rows, the landmarks, are tested with one another; clusters of the
-    graph of tests give means, and every row goes to the component that is likeliest under them.
+    For :math:`\sum_i w_i N(\mu_i, \sigma^2 I)` with means separated by at least a constant times
+    :math:`\sigma\sqrt{\log k}`. Theorem 4.19: rows are projected onto the span of the means, and
+    two rows are assigned to the same component when
+    :math:`\langle H_t((x - x')/\sqrt 2), M_t \rangle` is small, where :math:`M_t` is the moment
+    of differences of means. A random subset of rows, the landmarks, is tested pair by pair;
+    clusters of the graph of tests give initial means, and every row is assigned to the most
+    probable component under them.
 
     Parameters
     ----------
@@ -50,50 +81,52 @@ class SphericalMixtureClusterer(
         The number k of components.
     variance : float, optional
         The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
-        the covariance, which takes ``n_components <= n_features``.
+        the covariance, which requires ``n_components <= n_features``.
     order : int or "auto", default "auto"
-        The even order t of the test. ``"auto"``: that of 2, 4 and 6 with the smallest estimated
-        error rates, as far as they are affordable.
+        The even order t of the test. ``"auto"`` takes the order among 2, 4 and 6 with the smallest
+        estimated error rates, of those that are affordable.
     n_landmarks : int or "auto", default "auto"
-        Rows that are tested with one another; 40 a component, and at least 400, by default.
+        Number of rows tested pair by pair; by default 40 per component, and at least 400.
     method : {"closed_form", "paper"}, default "closed_form"
         ``"paper"`` estimates the moment by algorithm Implicit-Moment-Estimation and evaluates it
-        with auxiliary draws: for comparison, it is slower and takes far more rows.
+        with auxiliary draws: for comparison, it is slower and needs far more rows.
     n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` for each pair.
+        Auxiliary draws per pair of ``method="paper"``.
     random_state : int, generator or None, default None
-        Of the pairs and landmarks.
+        Selects the pairs and landmarks.
 
     Attributes
     ----------
     labels_ : array of int of shape (n_samples,)
-        For arrays and data frames in memory; ``predict`` gives those of other rows.
+        For arrays and data frames in memory; use ``predict`` for other rows.
     means_ : array of shape (n_clusters, n_features)
-        Means of the rows in each cluster, the heaviest first; fewer than ``n_components`` where
-        no more were found.
+        Means of the clusters, in decreasing order of weight; fewer than ``n_components`` where
+        fewer were found.
     weights_ : array of shape (n_clusters,)
     variance_ : float
     order_ : int or None
         The order of the test; None for one component.
     threshold_ : float or None
-        Pairs with a smaller statistic are of one component.
+        Pairs with a smaller statistic are taken to be of the same component.
+    notes_ : Notes
+        Findings that may make the clusters wrong.
     stats_ : dict
-        ``split_rate`` and ``merge_rate``, the estimated errors of the test on pairs of one and of
-        two components; ``same_rate``, the part of pairs of one; ``separation``, the least distance
-        of two means in units of :math:`\sigma`; ``doubt``, the part of the rows that would be put
-        wrong if the means were known; ``within_variance``, the largest variance in a cluster over
-        that of the noise; ``outliers``; ``n_landmarks``; ``notes``, in words.
+        ``split_rate`` and ``merge_rate``, the estimated error rates of the test on pairs of the
+        same and of two components; ``same_rate``, the proportion of pairs of the same component;
+        ``separation``, the smallest distance between two means in units of :math:`\sigma`;
+        ``doubt``, the expected misclassification rate; ``within_variance``, the largest variance
+        within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Notes
     -----
-    Rows are passed over five times, never held; of at most about a million of them the coordinates
-    on the span of the means are held, for pairs and landmarks.
+    Rows are read in five passes and never held; the coordinates on the span of the means are held
+    for at most about a million rows, from which pairs and landmarks are drawn.
 
-    ``means_``, ``weights_`` and what :meth:`transform` returns have the precision of the rows,
-    float32 of float32. Sums over all rows are kept in float64, as is ``variance_``.
+    ``means_``, ``weights_`` and the result of :meth:`transform` have the precision of the rows.
+    Sums over all rows and ``variance_`` are in float64.
 
     Examples
     --------
@@ -143,111 +176,217 @@ class SphericalMixtureClusterer(
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
-            scaled to a mean of 1.
+            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
+            are scaled to a mean of 1.
         checkpoint : path, optional
-            Where a long fit keeps what it has done, to go on from there.
+            File in which finished passes are kept, so that an interrupted fit can be resumed.
         progress : callable, optional
             Called as ``progress(what, rows_done, rows_total)``.
+
+        Returns
+        -------
+        self
         """
-        how = self._options()
-        fewest = FEWEST_ROWS if how.k > 1 else 2
+        self._check_parameters()
+        k: int = self.n_components
         with open_rows(
             self, X, None, sample_weight, fewest=2, checkpoint=checkpoint, progress=progress
-        ) as (source, seed):
-            how = replace(how, seed=seed)
-            if (source.n_rows or 0) < fewest:
-                raise ValueError(
-                    f"n_samples={source.n_rows}: the moments of differences take at least "
-                    f"{FEWEST_ROWS} rows; use more rows"
-                )
-            found = fit_clusters(source, how)
-            probe = probe_of(source)
-        self.means_ = move_like(found.components.means, probe)
-        self.weights_ = move_like(found.components.weights, probe)
-        self.variance_ = found.components.variance
-        self.order_ = None if found.test is None else found.test.order
-        self.threshold_ = None if found.test is None else found.test.threshold
-        self.stats_ = found.stats
-        self.__dict__.pop("labels_", None)  # of a fit before
+        ) as (given, seed):
+            near = leave_out_outliers(Rows.of(given), k, seed=seed)
+            rows, probe = near.rows, near.rows.like
+            self._check_rows(near.n_rows + near.n_outliers)
+            # 1. Reduce to the span of the means, in units of the noise.
+            span = find_span(rows, k, check_variance(self.variance))
+            test, means, n_landmarks = None, span.center[None, :], 0
+            if k > 1:
+                held = hold_coordinates(rows, span, seed)
+                # 2, 3. Moments of differences of rows, and the test of pairs that they give.
+                test = self._choose_test(held, span.p, seed)
+                # 4. Clusters of the graph of tests of landmarks.
+                landmarks = self._draw_landmarks(held, seed)
+                labels = cluster_graph(same_matrix(test, landmarks), k)
+                points = np.asarray(to_numpy(landmarks), dtype=np.float64)
+                coordinates, _ = cluster_moments(points, labels, int(np.max(labels)) + 1)
+                means, n_landmarks = span.restore(coordinates), len(points)
+            # 5. Means and weights of all rows, assigned by the Bayes rule.
+            rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
+            for _ in range(ROUNDS):
+                rule = reassign_rows(rows, rule)
+            rule = rule.heaviest_first()
+            clusters = measure_clusters(rows, rule, span)
+        self.means_, self.weights_ = (move_like(a, probe) for a in (rule.means, rule.weights))
+        self.variance_ = rule.variance
+        self.order_ = None if test is None else test.order
+        self.threshold_ = None if test is None else test.threshold
+        self.stats_ = {
+            "n_landmarks": n_landmarks,
+            "rows_used": near.n_rows,
+            "outliers": near.n_outliers,
+            **self._measurements(test, rule, span, clusters, near.n_rows),
+        }
+        self.notes_ = _findings(self.stats_, span, rule.k, k)
+        self.__dict__.pop("labels_", None)  # of an earlier fit
         if _in_memory(X):
             self.labels_ = self.predict(X)
-        tell(found.stats["notes"])
+        warn_of(self.notes_)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """Cluster the rows and return the label of each, as :meth:`predict` does."""
+        """Cluster the rows and return their labels.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : None
+            Ignored; for pipelines.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+        """
         if isinstance(X, Iterator):
-            raise TypeError(
-                "an iterator of blocks is used up by fit, and predict takes the rows again; give "
-                "both a fresh iterator"
+            raise InputTypeError(
+                "iterator_consumed",
+                "fit consumes an iterator of blocks, and predict needs the rows again; call both "
+                "with a fresh iterator",
             )
         self.fit(X, y, sample_weight)
         return self.labels_ if "labels_" in vars(self) else self.predict(X)
 
     def predict(self, X: Any) -> Array:
-        """Return for each row the component that is likeliest under the means and weights.
+        """Return the most probable component of each row.
 
-        In the library of the rows, block by block.
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+            In the library of the rows.
         """
         check_is_fitted(self)
-        return answer(self, X, self._components().assign)
+        return answer(self, X, self._rule().assign)
 
     def transform(self, X: Any) -> Array:
-        """Return the distance of each row from each mean, of shape (n_samples, n_clusters).
+        """Return the distance of each row from each mean.
 
-        In the library of the rows, block by block; ``set_output`` makes data frames of them.
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+
+        Returns
+        -------
+        array of shape (n_samples, n_clusters)
+            In the library of the rows; ``set_output`` makes data frames of them.
         """
         check_is_fitted(self)
-        return answer(self, X, self._components().distances)
+        return answer(self, X, self._rule().distances)
 
     @property
     def _n_features_out(self) -> int:
         return int(self.means_.shape[0])
 
-    def _components(self) -> Components:
-        """Return means, weights and variance on the host."""
+    def _rule(self) -> BayesRule:
+        """Return means, weights and variance in main memory."""
         means, weights = (
             np.asarray(to_numpy(a), dtype=np.float64) for a in (self.means_, self.weights_)
         )
-        return Components(means, weights, self.variance_)
+        return BayesRule(means, weights, self.variance_)
 
     def __getattr__(self, name: str) -> Any:
-        """Say why there are no labels after a fit of rows that are not in memory."""
+        """Explain why there are no labels after a fit of rows that are not in memory."""
         if name == "labels_" and "means_" in vars(self):
             raise AttributeError(
-                "labels_ is kept for rows in memory alone, one number a row; predict(X) gives the "
-                "labels of other rows, block by block"
+                "labels_ is kept for rows in memory only; predict(X) returns the labels of other "
+                "rows, block by block"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _options(self) -> ClusterOptions:
-        """Check the parameters."""
-        for name in ("order", "n_landmarks"):
-            value = getattr(self, name)
-            if isinstance(value, str) and value != "auto":
-                raise ValueError(f"{name} is a whole number or 'auto', got {value!r}")
-        order = None
-        if not isinstance(self.order, str):
-            order = check_whole("order", self.order, 2, HIGHEST_ORDER)
-            if order % 2:
-                raise ValueError(f"order is even, got {order}: odd moments of differences are 0")
+    def _check_parameters(self) -> None:
+        order = check_whole_or("order", self.order, ("auto",), 2, HIGHEST_ORDER)
+        if order != "auto" and int(order) % 2:
+            raise InputError(
+                "order_not_even",
+                "`order={order}` must be even: odd moments of differences are 0",
+                order=order,
+            )
         k = check_whole("n_components", self.n_components, 1)
-        landmarks = None
-        if not isinstance(self.n_landmarks, str):
-            landmarks = check_whole("n_landmarks", self.n_landmarks, max(k, 2))
-        return ClusterOptions(
-            k=k,
-            variance=check_variance(self.variance),
-            order=order,
-            n_landmarks=landmarks,
-            method=check_method(self.method),
-            n_draws=check_whole("n_draws", self.n_draws, 1),
-        )
+        check_whole_or("n_landmarks", self.n_landmarks, ("auto",), max(k, 2))
+        check_variance(self.variance)
+        check_method(self.method)
+        check_whole("n_draws", self.n_draws, 1)
+
+    def _check_rows(self, n: int) -> None:
+        k = self.n_components
+        check_rows_per_component(n, k)
+        if k > 1 and n < FEWEST_ROWS:
+            raise InputError(
+                "too_few_rows",
+                "moments of differences need at least {least:count row}, got {n}; use more rows",
+                least=FEWEST_ROWS,
+                n=n,
+                k=k,
+            )
+
+    def _choose_test(self, held: HeldCoordinates, p: int, seed: int) -> PairwiseTest:
+        k, method = self.n_components, self.method
+        orders = affordable_orders(k, p) if self.order == "auto" else (int(self.order),)
+        moments = {t: difference_moments(held, k, t, method=method, seed=seed) for t in orders}
+        pairs = random_differences(held, seed)
+        return choose_test(moments, pairs, n_draws=self.n_draws, seed=seed)
+
+    def _draw_landmarks(self, held: HeldCoordinates, seed: int) -> Array:
+        wanted = max(FEWEST_LANDMARKS, LANDMARKS * self.n_components)
+        if self.n_landmarks != "auto":
+            wanted = int(self.n_landmarks)
+        rng, size = np.random.default_rng(seed), min(held.n, wanted)
+        return held.take(rng.choice(held.n, size=size, replace=False, p=held.probabilities))
+
+    def _measurements(
+        self,
+        test: PairwiseTest | None,
+        rule: BayesRule,
+        span: SphericalSpan,
+        clusters: Clusters,
+        n: int,
+    ) -> dict[str, Any]:
+        stats: dict[str, Any] = {
+            "method": self.method,
+            "separation": rule.separation / span.sigma,
+            "doubt": clusters.error_rate,
+            "within_variance": clusters.largest_variance,
+        }
+        if test is not None:
+            names = ("order", "threshold", "split_rate", "merge_rate", "same_rate")
+            stats |= {name: getattr(test, name) for name in names}
+        floor = second_moment_floor(len(span.spectrum), n)
+        return stats | account_of_span(span.spectrum - 1, span.p, floor)
+
+
+def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
+    """Return what may make the clusters wrong."""
+    notes, variance = Notes(), span.variance
+    if stats["outliers"]:
+        notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
+    flat = smallest_variance(span, stats["rows_used"])
+    if flat is not None:
+        notes.append(Note("flat_direction", {"ratio": flat, "variance": variance}))
+    if n_found < k:
+        notes.append(Note("fewer_clusters", {"n": n_found, "k": k}))
+    rates = {name: stats.get(name, 0.0) for name in ("split_rate", "merge_rate")}
+    if sum(rates.values()) > UNRELIABLE or stats["doubt"] > OVERLAPPING:
+        values = {name: stats[name] for name in ("separation", "doubt")}
+        notes.append(Note("separation_too_small", {**values, **rates}))
+    if stats["within_variance"] > WIDE:
+        ratio = stats["within_variance"]
+        notes.append(Note("cluster_wide", {"ratio": ratio, "variance": variance}))
+    return notes
 
 
 def _in_memory(X: Any) -> bool:
-    """Say whether X is an array, a list or a data frame, rather than rows from elsewhere."""
+    """Return whether X is an array, a list or a data frame in memory."""
     if hasattr(X, "__dask_graph__"):
         return False
     held = array_api_compat.is_array_api_obj(X) or isinstance(X, (list, tuple))

@@ -1,4 +1,4 @@
-"""Clusters of a graph of tests, some of which are wrong."""
+"""Clusters of a graph of pairwise tests, some of which are wrong."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Graph: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 ROUNDS = 20
-STRAYS = 20  # one row in so many may be left outside of the clusters at first
-FEWEST = 3  # rows like no other do not agree by threes
+STRAYS = 20  # one row in so many may stay outside of the clusters at first
+FEWEST = 3  # isolated rows do not agree in threes
 
 
 def cluster_graph(same: Graph, k: int) -> Labels:
-    """Find k clusters of rows that passed a test of sameness with one another.
+    """Find k clusters of rows that passed a pairwise test with one another.
 
-    One wrong test joins two clusters where components of the graph are taken; here rows are
-    compared by all their tests. Rows of one component agree on nearly everyone else, so that
-    their rows of the graph are correlated, by about (1 − split − merge)² at error rates
-    *split* and *merge*, and rows of two components are not. Average linkage joins what is
-    correlated. Then every row goes where the largest part of a cluster passed the test with
-    it, until nothing changes.
+    Connected components would be joined by a single wrong test. Instead, rows are compared by all
+    their tests: rows of the same component agree on nearly all other rows, so their rows of the
+    graph are correlated, by about (1 − split − merge)² at error rates *split* and *merge*, and
+    rows of two components are uncorrelated. Average linkage joins correlated rows; then each row
+    moves to the cluster of which the largest proportion passed the test with it, until nothing
+    changes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def cluster_graph(same: Graph, k: int) -> Labels:
     Returns
     -------
     array of int of shape (m,)
-        Labels 0, 1, …, fewer than k of them where the graph has no more clusters.
+        Labels 0, 1, …; fewer than k where the graph has fewer clusters.
     """
     m = len(same)
     if k == 1 or m <= k:
@@ -51,7 +51,7 @@ def cluster_graph(same: Graph, k: int) -> Labels:
 def _dissimilarity(same: Graph) -> Floats:
     centred = same - np.mean(same, axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
-    # a row that is the same as all others agrees with all of them alike
+    # a row that passes the test with all others is equally close to all of them
     centred /= np.where(lengths > 0, lengths, 1.0)
     apart: Floats = np.clip(1.0 - centred @ centred.T, 0.0, None)
     np.fill_diagonal(apart, 0.0)
@@ -59,10 +59,10 @@ def _dissimilarity(same: Graph) -> Floats:
 
 
 def _largest_clusters(tree: Floats, m: int, k: int) -> Labels:
-    """Cut the tree into k clusters and some strays, whose label is −1.
+    """Cut the tree into k clusters and some isolated rows, whose label is −1.
 
-    Rows like no other stay alone until the end, and would use up clusters: the first cut is taken
-    whose k-th largest cluster has a few rows. Later ones would break large clusters before small.
+    Isolated rows stay alone until the end and would use up clusters, so the first cut is taken
+    whose k-th largest cluster has a few rows. Later cuts would split large clusters first.
     """
     best, chosen = -1, np.zeros(m, dtype=np.int64)
     for n_clusters in range(k, min(m, k + max(5, m // STRAYS)) + 1):

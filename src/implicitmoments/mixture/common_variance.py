@@ -14,7 +14,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, move_like, namespace_of, to_numpy
 from implicitmoments.mixture.fourth_moment import fourth_moment, raw_moments
-from implicitmoments.mixture.standard_rows import Sample
+from implicitmoments.mixture.sample import Sample
 
 __all__ = ["guess_variance", "normalised"]
 
@@ -37,7 +37,7 @@ def guess_variance(rows: Sample, k: int) -> tuple[float, str]:
     variance : float
     how : {"covariance", "fourth moments", "smallest eigenvalue"}
     """
-    d, times, xp = rows.d, normalised(rows), namespace_of(rows.X)
+    d, times, xp = rows.n_features, normalised(rows), namespace_of(rows.X)
     x = rows.X - (times[None, :] @ rows.X)
     covariance = xp.matrix_transpose(x * times[:, None]) @ x
     values = np.linalg.eigvalsh(to_numpy(covariance).astype(np.float64))
@@ -57,8 +57,7 @@ def guess_variance(rows: Sample, k: int) -> tuple[float, str]:
 
 def normalised(rows: Sample) -> Array:
     """Return weights of the rows that sum to 1, (n,)."""
-    counts = np.ones(rows.n) if rows.counts is None else rows.counts
-    return move_like(counts / counts.sum(), rows.X)
+    return move_like(rows.weights / rows.total, rows.X)
 
 
 def _fourth_moment_root(x: Array, times: Array, k: int, upper: float) -> float:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.mixture.likelihood import Mixture, responsibilities
-from implicitmoments.mixture.standard_rows import Rows, Sample
+from implicitmoments.arrays import Floats, softmax_rows, to_numpy
+from implicitmoments.mixture.likelihood import Mixture, log_joint
+from implicitmoments.mixture.sample import Sample, draw_sample
+from implicitmoments.rows import Rows
 
 __all__ = ["Within", "look_within", "measure_within"]
 
@@ -46,16 +47,16 @@ def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Withi
     """Measure some of the rows about the means, in the unit of the rows."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
     n = min(MOST_ROWS, max(FEWEST_ROWS * mixture.k, affordable))
-    return measure_within(rows.sample(n, rng, mixture.k), mixture)
+    return measure_within(draw_sample(rows, n, rng, mixture.k), mixture)
 
 
 def measure_within(sample: Sample, mixture: Mixture) -> Within:
     """Measure the rows of a sample about the means."""
-    shares = to_numpy(responsibilities(sample, mixture)[0])
+    shares = to_numpy(softmax_rows(log_joint(sample.X, mixture))[0])
     labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
-    counts = np.ones(sample.n) if sample.counts is None else sample.counts
+    counts = sample.weights
     parts: dict[int, tuple[Floats, Floats]] = {}
-    pooled, least = np.zeros(sample.d), np.full(sample.d, np.inf)
+    pooled, least = np.zeros(sample.n_features), np.full(sample.n_features, np.inf)
     for i in range(mixture.k):
         own = np.flatnonzero((labels == i) & (counts > 0))
         if len(own) >= FEWEST_ROWS:
@@ -70,7 +71,7 @@ def measure_within(sample: Sample, mixture: Mixture) -> Within:
         if varying.any():
             widths[i] = _width(apart[:, varying] / pooled[varying], mass)
     doubt = 1.0 - float(counts @ shares.max(axis=1) / counts.sum())
-    spreads = np.sqrt(least) if parts else np.full(sample.d, np.nan)
+    spreads = np.sqrt(least) if parts else np.full(sample.n_features, np.nan)
     return Within(spreads, widths, doubt, sample.n)
 
 

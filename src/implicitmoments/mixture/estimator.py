@@ -1,106 +1,119 @@
-"""Mixtures of spherical Gaussians, found by their moments and polished by EM."""
+"""SphericalMixture: starts from moments and scattered rows, moves, and EM on all rows."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
+import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.mixture.diagnostics import look_within
-from implicitmoments.mixture.em import Polished, VarianceModel, polish
-from implicitmoments.mixture.fit import Search
+from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture.fit import Options
 from implicitmoments.mixture.fit_by_scale import fit_by_scale
 from implicitmoments.mixture.fit_notes import notes_on
 from implicitmoments.mixture.fitted import SphericalAnswers
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.outliers import leave_out, take_census
-from implicitmoments.mixture.standard_rows import Rows
-from implicitmoments.mixture.standardise import count_rows, place_rows
-from implicitmoments.mixture.validation import check_enough, check_parameters, in_one_unit
+from implicitmoments.mixture.sample import hold_rows
+from implicitmoments.mixture.standardise import (
+    center_of,
+    merge_small,
+    scale_of,
+    standardise,
+    without_outliers,
+)
 from implicitmoments.moments.spectra import account_of_components
-from implicitmoments.notes import UNFINISHED, tell_unfinished
-from implicitmoments.rows import ArraySource, Progress, RandomState, Source, as_seed
+from implicitmoments.notes import InputError, Note, Notes, warn_of
+from implicitmoments.rows import ArraySource, Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.search import SEARCH, Budget, Fitted, run_em
+from implicitmoments.validation import (
+    check_flag,
+    check_number,
+    check_option,
+    check_variance,
+    check_whole,
+    check_whole_or,
+)
 
 __all__ = ["SphericalMixture"]
 
 FLOOR = 1e-6  # least variance, relative to the square of a typical distance from the centre
-HELD = 20_000  # rows that partial_fit holds before it fixes its frame, at the least
-HELD_A_COMPONENT = 400
-REFIT = 1.5  # held rows are fitted anew when there are so many times as many
+REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
 class SphericalMixture(SphericalAnswers):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
-    The means are read off implicit moments of orders 4 and 6 (Theorem 4.19's setting, by
-    orthogonal decomposition), also when there are more components than features. EM and repairs
-    that the likelihood judges complete what the moments leave open; a start from scattered rows
-    (k-means++) competes, so that the fit falls back to it where the moments do not separate the
-    components. EM on all rows ends the fit.
+    The means are decoded from implicit moments of orders 4 and 6 (the setting of Theorem 4.19,
+    by orthogonal decomposition), also when there are more components than features. A start from
+    scattered rows (k-means++) competes. Moves then split and merge components on a sample of the
+    rows as long as the likelihood rises. EM on all rows ends the fit.
 
-    Rows may lie in memory, on a device or in a source that is read block by block: the search
-    holds samples of bounded size, and EM passes over all rows. Arrays come back in the library of
-    the rows and on their device.
+    Rows may be in memory, on a device or in a source that is read block by block: the search
+    holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library
+    of the rows and on their device.
 
     Parameters
     ----------
     n_components : int or "auto", default 2
-        ``"auto"`` begins with the number of eigenvalues of the moment of order 4 above its
-        noise, and adds and merges components while the Bayesian information criterion falls.
+        ``"auto"`` starts from the number of eigenvalues of the moment of order 4 above its
+        noise, and splits and merges components while the Bayesian information criterion falls.
     variance : float, optional
         The variance of every component where it is known; estimated by default.
-    variance_type : {"shared", "separate"}, default "shared"
-        One variance for all components, or one each. Moments and the first search share one
-        either way.
+    covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
+        One variance for all components, or one each. The moments assume one for all.
     order : int, optional
-        Read components off moments of orders 2r and 3r for r = ``order``, 1, 2 or 3; chosen by
-        the number of components and features by default.
-    n_repairs : int, default 20
-        The most repairs that are tried; 0 for none.
+        Decode components from moments of orders 2r and 3r for r = ``order``, 1, 2 or 3; chosen
+        by the number of components and features by default.
+    n_moves : int, default 20
+        The most moves that are tried on a sample; 0 for EM alone.
     max_iter : int, default 200
         The most EM iterations over all rows.
     tol : float, default 1e-7
-        EM stops when the mean log-likelihood of a row rises by less.
+        EM stops when the mean log-likelihood per row can rise by less.
     max_components : int, default 50
         The most components that ``"auto"`` tries.
     drop_outliers : bool, default True
-        Leave out rows that lie far from the bulk and have too few neighbours to be a component;
-        the likelihood would spend a component on each. ``stats_["outliers"]`` counts them.
+        Leave out rows far from the bulk that have too few neighbours to be a component, since
+        each would take a component. ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
-        Of samples of rows, of scattered starts and of :meth:`sample`.
-    block_rows : int, optional
-        Rows that are worked on at a time.
+        Seed of samples of rows, of scattered starts and of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
     weights_ : array of shape (k,)
         Sorted from the largest down.
     means_ : array of shape (k, n_features)
-    variance_ : float, or array of shape (k,) if separate
+    variance_ : float, or array of shape (k,)
+        One for all components, or one each.
     n_components_ : int
     converged_ : bool
     n_iter_ : int
         EM iterations over all rows.
     lower_bound_ : float
-        Mean log-likelihood of a row.
+        Mean log-likelihood per row.
     components_read_ : Components or None
-        What was read off the moments, in standardised coordinates; see
+        The components decoded from the moments, in standardised coordinates; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
+    notes_ : Notes
+        Findings about the fit that the user can act on; see :class:`implicitmoments.Notes`.
     stats_ : dict
         ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
-        moments told apart, and ``gap``, the k-th eigenvalue over its noise; ``moments_say``,
-        words on what they left open; ``repairs`` that raised the likelihood; ``outliers`` left
-        out; ``doubt``, the part of the rows that may be of another component than ``predict``
-        says; ``width_by_component``, the largest variance along a direction over what round
-        noise makes; ``spread_by_column``, standard deviations about the means; of ``"auto"``
-        ``sample_bic``, the criterion by the number of components, and ``spectral_components``,
-        where it began; ``groups`` fitted apart; ``mean_log_likelihood_history`` of EM;
-        ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments; after
-        ``partial_fit`` ``rows_seen``; and ``notes``, words for the user.
+        moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``moments_say``, what
+        they leave open; ``n_moves`` that raised the likelihood; ``outliers`` left out; ``doubt``,
+        the expected misclassification rate; ``width_by_component``, the largest variance along a
+        direction over that of spherical noise; ``spread_by_column``, standard deviations about
+        the means; for ``"auto"`` ``sample_bic``, the criterion by the number of components, and
+        ``spectral_components``, where it started; ``groups`` fitted separately;
+        ``mean_log_likelihood_history`` of EM; ``spectra``, ``noise_floor``, ``ranks`` and
+        ``moment_orders`` of the moments; after ``partial_fit`` ``rows_seen``.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
@@ -126,27 +139,27 @@ class SphericalMixture(SphericalAnswers):
         n_components: int | str = 2,
         *,
         variance: float | None = None,
-        variance_type: str = "shared",
+        covariance_type: str = "tied_spherical",
         order: int | None = None,
-        n_repairs: int = 20,
+        n_moves: int = 20,
         max_iter: int = 200,
         tol: float = 1e-7,
         max_components: int = 50,
         drop_outliers: bool = True,
         random_state: RandomState = None,
-        block_rows: int | None = None,
+        rows_per_block: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.variance = variance
-        self.variance_type = variance_type
+        self.covariance_type = covariance_type
         self.order = order
-        self.n_repairs = n_repairs
+        self.n_moves = n_moves
         self.max_iter = max_iter
         self.tol = tol
         self.max_components = max_components
         self.drop_outliers = drop_outliers
         self.random_state = random_state
-        self.block_rows = block_rows
+        self.rows_per_block = rows_per_block
 
     def fit(
         self,
@@ -167,40 +180,55 @@ class SphericalMixture(SphericalAnswers):
             How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
             scaled to a mean of 1.
         checkpoint : path, optional
-            Where a long fit keeps what it has done, to go on from there.
+            Where a long fit stores its sums, to resume from there.
         progress : callable, optional
             Called as ``progress(what, rows_done, rows_total)``.
+
+        Returns
+        -------
+        SphericalMixture
+            The fitted estimator.
         """
-        check_parameters(self)
+        self._check_parameters()
         with open_rows(self, X, None, sample_weight, checkpoint=checkpoint, progress=progress) as (
-            source,
+            given,
             seed,
         ):
             self._stream: Stream | None = None
             self._held: dict[str, Array] | None = None
             self._fitted = 0
-            check_enough(self, source.n_rows or 0)
-            rows = Rows(count_rows(source), block_rows=self.block_rows)
-            self._fit_rows(place_rows(rows), seed)
+            rows = replace(Rows.of(given), rows_per_block=self.rows_per_block)
+            self._check_enough(rows.n)
+            self._fit_rows(standardise(merge_small(rows)), seed)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """Fit the mixture and return the likeliest component of every row."""
+        """Fit the mixture and return the most probable component of every row.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+        """
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Take in further rows.
 
-        The first rows, 400 a component and 20,000 at the least, are held and fitted as by
-        :meth:`fit`; they fix the number of components and a frame. From then on sums are kept,
-        those of the moments up to order 6 in that frame and those of EM, and a sample of as many
-        rows as were held. Each piece is taken in by a few EM steps. Whenever the rows have
-        doubled, the moments of all rows are read again and repairs are tried; what is likelier
-        on the sample wins.
+        The first rows, 400 per component and at least 20,000, are held and fitted as by
+        :meth:`fit`; they fix the number of components and the unit of length. From then on the
+        sums of the moments up to order 6 and those of EM are kept, and a random sample of as many
+        rows. Each piece is taken in by a few EM steps. Whenever the number of rows has doubled,
+        the moments of all rows are decoded again and moves are tried; the likelihood on the
+        sample decides.
 
-        Sums of EM are taken at the mixture of their time, so the result depends a little on the
-        order and size of the pieces. Each piece should be drawn at random from all rows: pieces
-        sorted by component lead astray.
+        The result depends slightly on the order and size of the pieces, since the sums of EM are
+        those of the mixture at the time. Each piece should be a random part of all rows: pieces
+        sorted by component mislead it.
 
         Parameters
         ----------
@@ -208,6 +236,11 @@ class SphericalMixture(SphericalAnswers):
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts, in the same unit in every call.
+
+        Returns
+        -------
+        SphericalMixture
+            The estimator, fitted to all rows so far.
 
         Examples
         --------
@@ -219,129 +252,178 @@ class SphericalMixture(SphericalAnswers):
         >>> model.stats_["rows_seen"]
         3000.0
         """
-        check_parameters(self)
+        self._check_parameters()
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
-        with open_rows(self, X, None, sample_weight, reset=not begun) as (opened, _):
-            source = in_one_unit(opened, sample_weight)
-            if begun and self._stream is not None:
+        with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
+            rows = _in_one_unit(Rows.of(given), sample_weight)
+            rows = replace(rows, rows_per_block=self.rows_per_block)
+            if not begun or self._stream is None:
+                self._hold(rows, self._held if begun else None, seed)
+            else:
                 center, scale = self._placing
-                rows = Rows(source, center, scale, self.block_rows)
-                rows, n_out = self._without_outliers(rows)
+                rows, n_out = self._without_outliers(rows.mapped(center, 1 / scale))
                 rng = np.random.default_rng((seed, self._stream.n_seen))
-                model = self._model(rows.scale)
-                self._stream = continue_stream(self._stream, rows, model, self.n_repairs, rng)
+                family = self._family(scale)
+                self._stream = continue_stream(self._stream, rows, family, self.n_moves, rng)
                 self.stats_["outliers"] += n_out
                 self._store_stream(self._stream, rows)
-            else:
-                self._hold(source, self._held if begun else None, seed)
         return self
 
-    def _hold(self, source: Source, held: dict[str, Array] | None, seed: int) -> None:
+    def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
         """Keep the first rows and fit them; begin a stream when there are enough."""
-        check_enough(self, source.n_rows or 0)
-        columns = Rows(source).picked(np.arange(source.n_rows or 0))
+        columns = dict(rows.pick(np.arange(rows.n)))
+        columns = {name: columns[name] for name in ("x", "counts") if name in columns}
         if held is not None:
             if ("counts" in columns) != ("counts" in held):
-                raise ValueError("give sample_weight in every call of partial_fit or in none")
+                raise InputError(
+                    "sample_weight_in_some_calls",
+                    "`sample_weight` must be given in every call of `partial_fit` or in none",
+                )
             xp = namespace_of(held["x"])
             columns = {name: xp.concat([held[name], columns[name]]) for name in held}
-        rows = place_rows(Rows(ArraySource(**columns), block_rows=self.block_rows))
-        enough = rows.n >= HELD
-        if held is None or enough or rows.n >= REFIT * self._fitted:
+        self._check_enough(int(columns["x"].shape[0]))
+        whole = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
+        rows = standardise(whole)
+        if held is None or rows.n >= SEARCH.rows or rows.n >= REFIT * self._fitted:
             mixture, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
-            mixture = self._polish_rows(rows)
+            mixture = self._refine(rows)
         self._stream, self._held = None, columns
         self.stats_["rows_seen"] = rows.total
-        if rows.n >= max(HELD, HELD_A_COMPONENT * mixture.k):
-            self._placing = rows.center, rows.scale
-            self._stream = begin_stream(self._without_outliers(rows)[0].held(), mixture)
+        if rows.n >= SEARCH.rows_for(mixture.k):
+            self._placing = center_of(rows), scale_of(rows)
+            kept, _ = self._without_outliers(rows)
+            self._stream = begin_stream(hold_rows(kept.hold(single=True)), mixture)
             self._held = None
 
-    def _polish_rows(self, rows: Rows) -> Mixture:
-        """Let EM settle the mixture on rows of which a part was fitted before."""
-        center = np.zeros(rows.d) if rows.center is None else rows.center
-        start = self._mixture().moved(-center / rows.scale, 1 / rows.scale)
+    def _refine(self, rows: Rows) -> Mixture:
+        """Run EM on held rows of which a part was fitted before."""
+        unit = scale_of(rows)
+        start = self._mixture().moved(-center_of(rows) / unit, 1 / unit)
         kept, _ = self._without_outliers(rows)
-        polished = polish(kept, start, self._model(rows.scale), self.max_iter, self.tol)
-        self._store_history(polished, rows)
-        self.converged_, self.n_iter_ = polished.converged, polished.n_iter
-        self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
-        self._note_convergence(stacklevel=6)
-        return self._store(polished.mixture, rows)
+        fitted = run_em(self._family(unit), kept, start, self._final)
+        self.notes_: Notes = self.notes_.without("not_converged")
+        return self._store_fitted(fitted, rows, stacklevel=5)
 
     def _fit_rows(self, rows: Rows, seed: int) -> Mixture:
-        """Fit rows at hand; store what was found in the user's units."""
-        model = self._model(rows.scale)
-        search = Search(self.order, self.n_repairs, self.max_iter, self.tol)
+        """Leave out outliers, fit, measure the fit, and store it in the user's units."""
         rng = np.random.default_rng(seed)
         rows, n_out = self._without_outliers(rows)
-        check_enough(self, n_out + max(rows.census.there, round(rows.total)))
+        self._check_enough(n_out + max(rows.kept, round(rows.total)))
         k = None if self.n_components == "auto" else int(self.n_components)
-        most = min(self.max_components, rows.census.there)
-        found = fit_by_scale(rows, k, most, model, search, rng)
-        polished = found.polished
-        mixture = self._store(polished.mixture, rows)
-        self.converged_, self.n_iter_ = polished.converged, polished.n_iter
-        self.lower_bound_ = float(polished.level) - rows.d * math.log(rows.scale)
-        self.components_read_ = found.start.components
+        most, unit = min(self.max_components, rows.kept), scale_of(rows)
+        options = Options(self.order, self.n_moves, self._final)
+        found = fit_by_scale(rows, k, most, self._family(unit), options, rng)
+        decoded = found.start.decoded
+        self.components_read_ = decoded.components
+        self.stats_: dict[str, Any] = {}
+        self.notes_ = Notes()
+        mixture = self._store_fitted(found.fitted, rows, stacklevel=4)
         within = look_within(rows, mixture, rng)
-        self.stats_ = {
+        history = {} if "groups" not in found.stats else {"mean_log_likelihood_history": ()}
+        self.stats_ |= {
             **found.stats,
             "outliers": n_out,
-            "spread_by_column": (within.spreads * rows.scale).tolist(),
+            "spread_by_column": (within.spreads * unit).tolist(),
             "width_by_component": within.widths.tolist(),
             "doubt": within.doubt,
-            "moments_say": list(found.start.words),
-            "notes": notes_on(self, within, found.start, rows.scale, rows.total, n_out),
+            "moments_say": [str(note) for note in decoded.notes],
+            **account_of_components(decoded.components),
+            **history,
         }
-        self.stats_ |= account_of_components(found.start.components)
-        self._store_history(polished, rows)
-        self._note_convergence(stacklevel=5)
+        notes = notes_on(self, within, found.start, unit, rows.total, n_out)
+        self.notes_ = Notes([*notes, *self.notes_])
         return mixture
 
-    def _note_convergence(self, *, stacklevel: int) -> None:
-        """Say so where the last polish ended early; what was said of one before goes."""
-        notes: list[str] = [each for each in self.stats_["notes"] if UNFINISHED not in each]
-        self.stats_["notes"] = notes
-        if not self.converged_:
-            tell_unfinished(notes, self.max_iter, stacklevel=stacklevel)
-
-    def _store_history(self, polished: Polished, rows: Rows) -> None:
-        unit = rows.d * math.log(rows.scale)
-        levels = tuple(float(level) - unit for level in polished.history)
+    def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows, *, stacklevel: int) -> Mixture:
+        """Store parameters and the course of EM; note and warn where it did not converge."""
+        unit = rows.n_features * math.log(scale_of(rows))
+        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.lower_bound_ = float(fitted.level) - unit
+        levels = tuple(float(level) - unit for level in fitted.history)
         self.stats_["mean_log_likelihood_history"] = levels
-
-    def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
-        """Count the rows, and leave out those that are far from all others."""
-        most = self.max_components if self.n_components == "auto" else int(self.n_components)
-        return leave_out(rows, most) if self.drop_outliers else take_census(rows)
+        if not fitted.converged:
+            note = Note("not_converged", {"max_iter": self.max_iter})
+            self.notes_.append(note)
+            warn_of([note], stacklevel=stacklevel + 2)
+        return self._store(fitted.state, rows)
 
     def _store(self, mixture: Mixture, rows: Rows) -> Mixture:
-        """Store parameters from the heaviest component down; return them as they were fitted.
+        """Store parameters with the heaviest component first; return them as they were fitted.
 
         In the library of the rows and on their device; in NumPy always in double precision.
         """
-        order = np.argsort(-mixture.weights, kind="stable")
-        ordered = Mixture(mixture.weights[order], mixture.means[order], mixture.variances[order])
-        center = np.zeros(rows.d) if rows.center is None else rows.center
-        own, like = ordered.moved(center, rows.scale), rows.first["x"]
+        ordered = mixture.take(np.argsort(-mixture.weights, kind="stable"))
+        own, like = ordered.moved(center_of(rows), scale_of(rows)), rows.first["x"]
         weights, means, variances = (
             value if isinstance(like, np.ndarray) else move_like(value, like)
             for value in (own.weights, own.means, own.variances)
         )
         self.weights_, self.means_, self.n_components_ = weights, means, own.k
-        shared = self.variance_type == "shared" or self.variance is not None
-        self.variance_ = float(own.variances[0]) if shared else variances
+        tied = self.covariance_type == "tied_spherical" or self.variance is not None
+        self.variance_ = float(own.variances[0]) if tied else variances
         return ordered
 
     def _store_stream(self, stream: Stream, rows: Rows) -> None:
         self._store(stream.mixture, rows)
-        mean = stream.sums.log_likelihood / stream.sums.total
-        self.lower_bound_ = float(mean) - rows.d * math.log(rows.scale)
+        unit = rows.n_features * math.log(scale_of(rows))
+        self.lower_bound_ = float(stream.sums.level) - unit
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
         self.stats_["mean_log_likelihood_history"] = ()  # pieces are taken in by few steps
 
-    def _model(self, scale: float) -> VarianceModel:
+    def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
+        most = self.max_components if self.n_components == "auto" else int(self.n_components)
+        return without_outliers(rows, most, drop=self.drop_outliers)
+
+    @property
+    def _final(self) -> Budget:
+        return Budget(2**62, self.max_iter, self.tol)
+
+    def _family(self, scale: float) -> SphericalFamily:
         known = None if self.variance is None else self.variance / scale**2
-        return VarianceModel(known, self.variance_type == "shared", FLOOR)
+        return SphericalFamily(
+            VarianceModel(known, self.covariance_type == "tied_spherical", FLOOR)
+        )
+
+    def _check_parameters(self) -> None:
+        """Raise for a parameter that cannot be used."""
+        check_whole_or("n_components", self.n_components, ("auto",), 1)
+        for name in ("max_iter", "max_components"):
+            check_whole(name, getattr(self, name), 1)
+        if self.rows_per_block is not None:
+            check_whole("rows_per_block", self.rows_per_block, 1)
+        check_whole("n_moves", self.n_moves, 0)
+        check_flag("drop_outliers", self.drop_outliers)
+        check_number("tol", self.tol, 0.0)
+        if self.order is not None:
+            check_whole("order", self.order, 1, 3)
+        check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
+        if check_variance(self.variance) is not None and self.covariance_type == "spherical":
+            raise InputError(
+                "variance_known_and_estimated",
+                "`variance={variance:g}` is known, so there is none to estimate per component; "
+                "use `variance=None` or `covariance_type='tied_spherical'`",
+                variance=self.variance,
+            )
+
+    def _check_enough(self, n: int) -> None:
+        """Raise where there are fewer rows than components."""
+        if self.n_components != "auto" and n < int(self.n_components):
+            raise InputError(
+                "fewer_rows_than_components",
+                "`n_components={k}` is more than n_samples={n}; use fewer components or more rows",
+                k=self.n_components,
+                n=n,
+            )
+
+
+def _in_one_unit(rows: Rows, sample_weight: Any) -> Rows:
+    """Let rows of a piece count as often as was given: no piece is scaled on its own."""
+    if sample_weight is None:
+        return rows
+    weights = sample_weight
+    if not array_api_compat.is_array_api_obj(weights):
+        weights = np.asarray(weights, dtype=np.float64)
+    given = float(namespace_of(weights).sum(weights))
+    factor = given * (1 if weights.ndim else rows.n) / rows.total
+    return rows if math.isclose(factor, 1.0, rel_tol=1e-5) else rows.weighted(factor)

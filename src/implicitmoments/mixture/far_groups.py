@@ -1,4 +1,4 @@
-"""Groups of rows much further apart than the rows within them, told by a few points."""
+"""Groups of rows that lie much further apart than the rows within them."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
-from implicitmoments.mixture.outliers import squared_distances
-from implicitmoments.mixture.row_reader import Limit
-from implicitmoments.mixture.standard_rows import Integers, Rows
+from implicitmoments.mixture.sample import Integers
+from implicitmoments.mixture.standardise import center_of, scale_of
+from implicitmoments.rows import Block, Rows
+from implicitmoments.rows.outliers import squared_distances
 
-__all__ = ["Apart", "Group", "Groups", "far_groups"]
+__all__ = ["Group", "Groups", "far_groups"]
 
 LINKED = 2_000  # rows among which groups are looked for
-JUMP = 500.0  # distance of groups over the largest step inside them: one fit bears less than that
+JUMP = 500.0  # distance of groups over the largest step inside them: one fit copes with less
 SMALLEST_GROUP = 0.02  # of an equal share of rows
 CLEARLY = 0.25  # squared distance from a row to its own points over that to others'
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Points that tell to which group a row belongs: to that of the nearest.
+    """Points that assign a row to a group: that of the nearest point.
 
     Attributes
     ----------
-    center : array of shape (d,) or None
+    center : array of shape (d,)
     scale : float
-        How rows are read before they are compared.
+        Rows are compared as (x − center) / scale.
     points : array of shape (m, d)
     labels : array of int of shape (m,)
     """
 
-    center: Floats | None
+    center: Floats
     scale: float
     points: Floats
     labels: Integers
@@ -47,8 +48,7 @@ class Groups:
         """Return the point that is nearest to every row (n, d), by number."""
         xp = namespace_of(x)
         x = xp.astype(x, xp.float64, copy=False)
-        if self.center is not None:
-            x = (x - move_like(self.center, x)) / self.scale
+        x = (x - move_like(self.center, x)) / self.scale
         return xp.argmin(squared_distances(x, move_like(self.points, x)), axis=1)
 
 
@@ -59,39 +59,23 @@ class Group:
     groups: Groups
     g: int
 
-    def keep(self, x: Array) -> Array | None:
-        """Return the places of the rows of the group; None for all."""
-        xp, nearest = namespace_of(x), self.groups.nearest(x)
+    def __call__(self, block: Block) -> Array:
+        """Return which rows of a block are in the group."""
+        nearest = self.groups.nearest(block["x"])
         inside = nearest < 0
         for i in np.flatnonzero(self.groups.labels == self.g):
             inside = inside | (nearest == int(i))
-        return None if bool(xp.all(inside)) else xp.nonzero(inside)[0]
-
-
-@dataclass(frozen=True, eq=False)
-class Apart:
-    """Keeps the rows that a limit keeps in other coordinates."""
-
-    limit: Limit
-    center: Floats
-    scale: float
-
-    def keep(self, x: Array) -> Array | None:
-        """Return the places of the rows that stay; None for all."""
-        points = (x - move_like(self.center, x)) / self.scale
-        return self.limit.keep(points, namespace_of(x).sum(points * points, axis=1))
+        return inside
 
 
 def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
-    """Return what tells the groups of rows; None if all are one.
+    """Return groups of rows; None if all are one.
 
-    Groups are what single linkage of some rows has left before its steps grow fivehundredfold at
-    once.
+    Groups are the clusters of single linkage of some rows just before its steps grow 500-fold.
     """
-    if k == 1 or rows.census.there < 2 * k:
+    if k == 1 or rows.kept < 2 * k:
         return None
-    sample = rows.sample(LINKED, rng)
-    x = sample.points.astype(np.float64)
+    x = rows.sample(LINKED, rng).points.astype(np.float64)
     links = linkage(x, method="single")
     heights = links[:, 2]
     last = heights[-(k - 1) :] if k > 1 else heights[-1:]
@@ -105,14 +89,14 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     sizes = np.bincount(labels)
     if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
         return None
-    chosen = _telling(x, labels)
-    return Groups(rows.center, rows.scale, x[chosen], labels[chosen])
+    chosen = _representatives(x, labels)
+    return Groups(center_of(rows), scale_of(rows), x[chosen], labels[chosen])
 
 
-def _telling(x: Floats, labels: Integers) -> Integers:
-    """Return rows that tell the groups of all others clearly: as few as do.
+def _representatives(x: Floats, labels: Integers) -> Integers:
+    """Return few rows to which all others of their group are clearly nearest.
 
-    One of each group to begin with; then the row that is told least clearly, until all are.
+    One of each group to begin with; then the row that is assigned least clearly, until all are.
     """
     chosen = [int(np.flatnonzero(labels == g)[0]) for g in range(int(labels.max()) + 1)]
     while len(chosen) < len(x):

@@ -1,47 +1,44 @@
-"""The whole fit: start, search on a sample, polish on all rows."""
+"""The whole fit: starts compete, moves on a sample, EM on all rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.mixture.em import Polished, VarianceModel, polish
-from implicitmoments.mixture.initialisation import Start, choose_start
+from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.moment_start import read_moments
-from implicitmoments.mixture.repair import Repaired, repair
-from implicitmoments.mixture.standard_rows import Rows, Sample
+from implicitmoments.mixture.sample import Sample, draw_sample
+from implicitmoments.mixture.starts import Start, choose_start, decode_moments, spectral_rank
+from implicitmoments.rows import Rows
+from implicitmoments.search import SEARCH, Budget, Fitted, Searched, choose_k, run_em, search_moves
 
-__all__ = ["Fit", "Search", "finish", "fit_mixture", "fit_sample"]
+__all__ = ["Fit", "Options", "fit_mixture"]
 
-ROWS_A_COMPONENT = 400  # in the sample that is searched
-ROWS_IF_UNCLEAR = 2_000  # what moments leave open takes more rows to tell
-FEWEST_ROWS = 8_000
-FAINT, MORE_ROWS = 0.25, 4  # below 0.25/k a weight has four times the rows searched again
-SETTLING, SETTLED = 60, 1e-5
+# A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
+# told from a tail of another.
+FAINT, MORE_ROWS = 0.25, 4
 
 
 @dataclass(frozen=True)
-class Search:
-    """How far to look and how long to polish.
+class Options:
+    """What the user chose.
 
     Attributes
     ----------
     order : int or None
-        Order of the components read off the moments.
-    n_repairs : int
-    max_iter : int
-    tol : float
-        Of the mean log-likelihood of a row.
+        Order r of the components decoded from the moments.
+    n_moves : int
+        The most moves that are tried.
+    final : Budget
+        Of EM on all rows.
     """
 
-    order: int | None = None
-    n_repairs: int = 20
-    max_iter: int = 200
-    tol: float = 1e-7
+    order: int | None
+    n_moves: int
+    final: Budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,89 +47,107 @@ class Fit:
 
     Attributes
     ----------
-    polished : Polished
+    fitted : Fitted
     start : Start
     stats : dict
         What was measured.
     """
 
-    polished: Polished
+    fitted: Fitted[Mixture]
     start: Start
     stats: dict[str, Any]
 
 
 def fit_mixture(
-    rows: Rows, k: int, model: VarianceModel, search: Search, rng: np.random.Generator
-) -> Fit:
-    """Fit k components.
-
-    Moments find where the components are; EM and repairs on a sample of the rows judge and
-    complete them; EM on all rows makes them exact.
-    """
-    mixture, start, stats = fit_sample(rows, None, k, model, search, rng)
-    return finish(rows, mixture, model, search, start, stats)
-
-
-def finish(
     rows: Rows,
-    mixture: Mixture,
-    model: VarianceModel,
-    search: Search,
-    start: Start,
-    stats: dict[str, Any],
-) -> Fit:
-    """Polish on all rows what was found on a sample of them."""
-    clock = perf_counter()
-    polished = polish(rows, mixture, model, search.max_iter, search.tol)
-    return Fit(polished, start, {**stats, "seconds_polish": perf_counter() - clock})
-
-
-def fit_sample(
-    rows: Rows,
-    sample: Sample | None,
-    k: int,
-    model: VarianceModel,
-    search: Search,
+    k: int | None,
+    most: int,
+    family: SphericalFamily,
+    options: Options,
     rng: np.random.Generator,
-) -> tuple[Mixture, Start, dict[str, Any]]:
-    """Start from moments and repair, on a sample of the rows.
+) -> Fit:
+    """Fit k components, or as many as the Bayesian information criterion chooses.
 
-    On the one given, or else on one that is larger where the moments are unclear.
+    Parameters
+    ----------
+    rows : Rows
+    k : int or None
+        None to choose a number up to ``most``.
+    most : int
+    family : SphericalFamily
+    options : Options
+    rng : Generator
+
+    Returns
+    -------
+    Fit
     """
-    clock = perf_counter()
-    reading = read_moments(rows, k, model, search.order, rng) if k > 1 else None
-    few = sample or rows.sample(max(FEWEST_ROWS, ROWS_A_COMPONENT * k), rng, k)
-    start = choose_start(few, k, reading, model, rng)
-    begun = perf_counter()
-    stats = {**start.numbers, "seconds_start": begun - clock}
-    if search.n_repairs == 0:
-        return start.mixture, start, stats
-    mixture = start.mixture
-    if sample is None and reading is not None and not reading.clear:
-        sample = rows.sample(max(FEWEST_ROWS, ROWS_IF_UNCLEAR * k), rng, k)
-        if reading.mixture is not None and start.kind == "moments":
-            mixture = reading.mixture  # EM on few rows may have led it astray
-    sample = sample or few
-    repaired = [_settle(sample, mixture, model, search, rng)]
-    if repaired[0].mixture.weights.min() < FAINT / k and sample.n < rows.census.there:
-        # few rows in a tail may look like a component, until there are more rows
-        sample = rows.sample(MORE_ROWS * sample.n, rng, k)
-        repaired.append(_settle(sample, repaired[0].mixture, model, search, rng))
-    stats |= {
+    clock = _Clock()
+    n = SEARCH.rows_for(k or most)
+    sample = draw_sample(rows, n, rng, k or most)
+    most = min(most, sample.n)
+    first = k or spectral_rank(sample, most, family.model)
+    decoded = decode_moments(rows, first, family.model, options.order, rng)
+    start = choose_start(sample, first, decoded, family, rng)
+    clock.read("seconds_start")
+
+    found: dict[str, Any] = {}
+    if k is None:
+        chosen = choose_k(family, sample, start.mixture, most, options.n_moves, rng)
+        searched = chosen.searched
+        found = {"spectral_components": first, "sample_bic": chosen.scores}
+        if searched.state.k != first:  # describe the moments of the number that was chosen
+            again = decode_moments(rows, searched.state.k, family.model, options.order, rng)
+            start = replace(start, decoded=again)
+    else:
+        searched = search_moves(family, sample, start.mixture, options.n_moves, rng)
+    doubtful = searched.state.k > 1 and not (start.decoded.clear and _heavy(searched.state))
+    if doubtful and n < rows.kept and options.n_moves:
+        sample = draw_sample(rows, MORE_ROWS * n, rng, searched.state.k)
+        searched = _search_again(searched, family, sample, options, rng)
+    clock.read("seconds_search")
+
+    fitted = run_em(family, rows, searched.state, options.final)
+    clock.read("seconds_em")
+    stats = {
+        "start": start.kind,
+        "start_log_likelihood": start.levels,
+        **(start.decoded.numbers or {}),
+        **found,
         "sample_rows": sample.n,
-        "repairs": sum(one.accepted for one in repaired),
-        "repairs_tried": sum(one.tried for one in repaired),
-        "seconds_search": perf_counter() - begun,
+        "n_moves": searched.accepted,
+        "n_moves_tried": searched.tried,
+        **clock.seconds,
     }
-    return repaired[-1].mixture, start, stats
+    return Fit(fitted, start, stats)
 
 
-def _settle(
+def _heavy(mixture: Mixture) -> bool:
+    return float(mixture.weights.min()) >= FAINT / mixture.k
+
+
+def _search_again(
+    before: Searched[Mixture],
+    family: SphericalFamily,
     sample: Sample,
-    mixture: Mixture,
-    model: VarianceModel,
-    search: Search,
+    options: Options,
     rng: np.random.Generator,
-) -> Repaired:
-    settled = polish(sample, mixture, model, SETTLING, SETTLED).mixture
-    return repair(sample, settled, model, search.n_repairs, rng)
+) -> Searched[Mixture]:
+    """Search on more rows, and count the moves of both searches."""
+    after = search_moves(family, sample, before.state, options.n_moves, rng)
+    return replace(
+        after, accepted=before.accepted + after.accepted, tried=before.tried + after.tried
+    )
+
+
+class _Clock:
+    """Seconds of the stages of a fit."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._at = perf_counter()
+
+    def read(self, name: str) -> None:
+        """Note the seconds since the last stage."""
+        now = perf_counter()
+        self.seconds[name], self._at = now - self._at, now

@@ -13,88 +13,95 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.mixture.choose_k import fit_auto, grow, shrink
-from implicitmoments.mixture.em import Polished, VarianceModel, polish
-from implicitmoments.mixture.far_groups import Apart, Group, Groups, far_groups
-from implicitmoments.mixture.fit import Fit, Search, fit_mixture
-from implicitmoments.mixture.initialisation import Start
-from implicitmoments.mixture.likelihood import Mixture, gather
-from implicitmoments.mixture.outliers import take_census
-from implicitmoments.mixture.standard_rows import Rows
-from implicitmoments.mixture.standardise import in_memory, place_rows
+from implicitmoments.mixture.family import SphericalFamily
+from implicitmoments.mixture.far_groups import Group, Groups, far_groups
+from implicitmoments.mixture.fit import Fit, Options, fit_mixture
+from implicitmoments.mixture.likelihood import Mixture
+from implicitmoments.mixture.sample import draw_sample
+from implicitmoments.mixture.standardise import (
+    center_of,
+    scale_of,
+    standardise,
+    without_outliers,
+)
+from implicitmoments.mixture.starts import Decoded, Start
+from implicitmoments.notes import Notes
+from implicitmoments.rows import Rows
+from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
 __all__ = ["fit_by_scale"]
-
-COMPARED = 8_000  # rows of a group on which components are added or merged
-HELD_NUMBERS = 2**23  # of rows in all: then a group is held in memory
 
 
 def fit_by_scale(
     rows: Rows,
     k: int | None,
     most: int,
-    model: VarianceModel,
-    search: Search,
+    family: SphericalFamily,
+    options: Options,
     rng: np.random.Generator,
 ) -> Fit:
-    """Fit k components, or as many as BIC says up to ``most``; far groups of rows apart."""
-    told = far_groups(rows, most if k is None else k, rng)
-    if told is None and k is None:
-        return fit_auto(rows, most, model, search, rng)
+    """Fit k components, or as many as BIC chooses up to ``most``; far groups of rows apart."""
+    told = far_groups(rows, k or most, rng)
     if told is None:
-        return fit_mixture(rows, k or 1, model, search, rng)
-    room = (most if k is None else k) - told.n + 1
+        return fit_mixture(rows, k, most, family, options, rng)
+    room = (k or most) - told.n + 1
     groups = [_group(rows, told, g) for g in range(told.n)]
-    models = [_rescaled(model, rows, group) for group in groups]
+    families = [_rescaled(family, rows, group) for group in groups]
     fits = [
-        fit_by_scale(group, None, room, own, search, rng)
-        for group, own in zip(groups, models, strict=True)
+        fit_by_scale(group, None, room, own, options, rng)
+        for group, own in zip(groups, families, strict=True)
     ]
-    mixtures = [fit.polished.mixture for fit in fits]
+    mixtures = [fit.fitted.state for fit in fits]
     if k is not None:
-        mixtures = _to_number(groups, mixtures, models, k, rng)
-    return _joined(rows, groups, mixtures, models, fits, search)
+        mixtures = _to_number(groups, mixtures, families, k, rng)
+    return _joined(rows, groups, mixtures, families, fits, options)
 
 
 def _group(rows: Rows, groups: Groups, g: int) -> Rows:
     """Return the rows of a group, in a unit of their own; in memory where they are few."""
-    rules = (*rows.rules, Group(groups, g))
-    if rows.near is not None:
-        center = np.zeros(rows.d) if rows.center is None else rows.center
-        rules = (*rules, Apart(rows.near, center, rows.scale))
-    apart = Rows(rows.source, block_rows=rows.block_rows, rules=rules)
-    if rows.n * rows.d <= HELD_NUMBERS:
-        apart = in_memory(apart)
-    return take_census(place_rows(apart))[0]
+    group = rows.as_given().kept_by(Group(groups, g))
+    if rows.small:
+        group = group.hold()
+    return without_outliers(standardise(group), 1, drop=False)[0]
 
 
-def _rescaled(model: VarianceModel, rows: Rows, group: Rows) -> VarianceModel:
-    """Return what is known of the variance in the unit of a group."""
-    if model.known is None:
-        return model
-    return replace(model, known=model.known * (rows.scale / group.scale) ** 2)
+def _rescaled(family: SphericalFamily, rows: Rows, group: Rows) -> SphericalFamily:
+    """Return the family with what is known of the variance in the unit of a group."""
+    known = family.model.known
+    if known is None:
+        return family
+    factor = (scale_of(rows) / scale_of(group)) ** 2
+    return SphericalFamily(replace(family.model, known=known * factor))
 
 
 def _to_number(
     groups: list[Rows],
     mixtures: list[Mixture],
-    models: list[VarianceModel],
+    families: list[SphericalFamily],
     k: int,
     rng: np.random.Generator,
 ) -> list[Mixture]:
-    """Add components where they gain most, or merge where they lose least, until k are left."""
-    samples = [group.sample(COMPARED, rng) for group in groups]
-    while sum(m.k for m in mixtures) != k:
-        step = grow if sum(m.k for m in mixtures) < k else shrink
-        changes: dict[int, tuple[float, Mixture]] = {}
-        for g, (sample, mixture, model) in enumerate(zip(samples, mixtures, models, strict=True)):
-            changed = step(sample, mixture, model, rng)
-            if changed is not None:
-                gain = gather(sample, changed).log_likelihood
-                gain -= gather(sample, mixture).log_likelihood
-                changes[g] = gain * groups[g].total / sample.total, changed
-        best = max(changes, key=lambda g: changes[g][0])
-        mixtures[best] = changes[best][1]
+    """Split where that gains most, or merge where that loses least, until k are left."""
+    samples = [
+        draw_sample(group, SEARCH.rows_for(mixture.k), rng, mixture.k)
+        for group, mixture in zip(groups, mixtures, strict=True)
+    ]
+    mixtures = list(mixtures)
+    while (excess := sum(m.k for m in mixtures) - k) != 0:
+        gains, changed = [], []
+        for group, sample, mixture, family in zip(
+            groups, samples, mixtures, families, strict=True
+        ):
+            ranking = rank_moves(family, sample, mixture, rng)
+            gain, other = -np.inf, mixture
+            if excess < 0:
+                gain, other = ranking.gains[0], ranking.apply(mixture, np.array([0]))
+            elif ranking.merges is not None:
+                gain, other = -ranking.merges.losses[0], ranking.merges.apply(mixture)
+            gains.append(gain * group.total / sample.total)
+            changed.append(other)
+        best = int(np.argmax(gains))
+        mixtures[best] = run_em(families[best], samples[best], changed[best], SEARCH).state
     return mixtures
 
 
@@ -102,68 +109,65 @@ def _joined(
     rows: Rows,
     groups: list[Rows],
     mixtures: list[Mixture],
-    models: list[VarianceModel],
+    families: list[SphericalFamily],
     fits: list[Fit],
-    search: Search,
+    options: Options,
 ) -> Fit:
-    """Polish every group, with one variance where it is shared, and put them side by side."""
-    polished = [
-        polish(group, mixture, model, search.max_iter, search.tol)
-        for group, mixture, model in zip(groups, mixtures, models, strict=True)
+    """Run EM on every group, with one variance where it is shared, and join the mixtures."""
+    settled = [
+        run_em(family, group, mixture, options.final)
+        for family, group, mixture in zip(families, groups, mixtures, strict=True)
     ]
     total = sum(group.total for group in groups)
-    if models[0].shared and models[0].known is None:
-        shared = sum(
-            group.total * found.mixture.pooled * group.scale**2
-            for group, found in zip(groups, polished, strict=True)
+    model = families[0].model
+    if model.estimated_once:
+        squares = sum(
+            group.total * found.state.pooled * scale_of(group) ** 2
+            for group, found in zip(groups, settled, strict=True)
         )
-        polished = [
-            polish(
-                group,
-                found.mixture,
-                replace(models[0], known=float(shared / total) / group.scale**2),
-                search.max_iter,
-                search.tol,
-            )
-            for group, found in zip(groups, polished, strict=True)
+        known = [float(squares / total) / scale_of(group) ** 2 for group in groups]
+        settled = [
+            run_em(SphericalFamily(replace(model, known=v)), group, found.state, options.final)
+            for v, group, found in zip(known, groups, settled, strict=True)
         ]
     parts, level = [], 0.0
-    for group, found in zip(groups, polished, strict=True):
-        share, zero = group.total / total, np.zeros(rows.d)
-        own = found.mixture.moved(zero if group.center is None else group.center, group.scale)
+    for group, found in zip(groups, settled, strict=True):
+        share, d = group.total / total, rows.n_features
+        own = found.state.moved(center_of(group), scale_of(group))
         parts.append(replace(own, weights=own.weights * share))
-        level += share * (found.level - rows.d * np.log(group.scale) + np.log(share))
+        level += share * (found.level - d * np.log(scale_of(group)) + np.log(share))
     together = Mixture(
         np.concatenate([m.weights for m in parts]),
         np.vstack([m.means for m in parts]),
         np.concatenate([m.variances for m in parts]),
     )
-    center = np.zeros(rows.d) if rows.center is None else rows.center
-    mixture = together.moved(-center / rows.scale, 1 / rows.scale)
-    done = Polished(
+    unit = scale_of(rows)
+    mixture = together.moved(-center_of(rows) / unit, 1 / unit)
+    longest = max((found.history for found in settled), key=len)
+    fitted = Fitted(
         mixture,
-        float(level) + rows.d * float(np.log(rows.scale)),
-        max(found.n_iter for found in polished),
-        all(found.converged for found in polished),
+        float(level) + rows.n_features * float(np.log(unit)),
+        longest,
+        all(found.converged for found in settled),
     )
-    return Fit(done, _one_start(fits), _one_account(fits))
+    return Fit(fitted, _joint_start(fits), _joint_stats(fits))
 
 
-def _one_start(fits: list[Fit]) -> Start:
-    """Say where the fit began: from moments if every group did."""
-    words = tuple(word for fit in fits for word in fit.start.words)
+def _joint_start(fits: list[Fit]) -> Start:
+    """Return the start of all groups: the moments if every group started from them."""
+    notes = Notes(note for fit in fits for note in fit.start.decoded.notes)
     kinds = [fit.start.kind for fit in fits]
     kind = "moments" if all(kind == "moments" for kind in kinds) else "scattered"
-    return replace(fits[0].start, kind=kind, components=None, words=words)
+    return replace(fits[0].start, kind=kind, decoded=Decoded(notes=notes))
 
 
-def _one_account(fits: list[Fit]) -> dict[str, Any]:
+def _joint_stats(fits: list[Fit]) -> dict[str, Any]:
     """Add up what was measured in the groups."""
     counted = {
-        name: sum(fit.stats.get(name, 0) for fit in fits) for name in ("repairs", "repairs_tried")
+        name: sum(fit.stats.get(name, 0) for fit in fits) for name in ("n_moves", "n_moves_tried")
     }
     return {
-        "start": _one_start(fits).kind,
+        "start": _joint_start(fits).kind,
         "groups": len(fits),
         **counted,
         "group_stats": [fit.stats for fit in fits],

@@ -22,12 +22,12 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.estimator import FittedSummary
-from implicitmoments.mixture.held_rows import rows_a_block
 from implicitmoments.mixture.likelihood import Mixture, log_densities, log_joint
-from implicitmoments.rows import Block, RandomState, Sums, as_seed
+from implicitmoments.mixture.summary import SphericalMixtureSummary
+from implicitmoments.rows import Block, RandomState, Rows, Sums, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import open_rows, probe_of
+from implicitmoments.rows.budget import DEFAULT_BUDGET
+from implicitmoments.rows.inputs import open_rows
 
 __all__ = ["SphericalAnswers"]
 
@@ -35,7 +35,7 @@ __all__ = ["SphericalAnswers"]
 Asked = Callable[[Array, Mixture], Array]
 
 
-class SphericalAnswers(FittedSummary, DensityMixin, BaseEstimator):
+class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
     """Methods that read ``weights_``, ``means_`` and ``variance_`` of a fitted mixture.
 
     Answers are arrays of the library of the rows that are asked about, on their device.
@@ -116,17 +116,17 @@ class SphericalAnswers(FittedSummary, DensityMixin, BaseEstimator):
         told = _Told(self._mixture(), asked, density)
         k, d = told.mixture.means.shape
         foreign = hasattr(X, "shape") and not on_host(X)
-        size = rows_a_block(max(k, d), X) if foreign else None
-        return answer(self, X, told, block_rows=size)
+        size = DEFAULT_BUDGET.rows_per_block(max(k, d), X) if foreign else None
+        return answer(self, X, told, rows_per_block=size)
 
     def _total(self, X: Any, sample_weight: Any = None) -> Sums:
         """Add up log densities, weights and rows."""
         check_is_fitted(self)
         told = _Told(self._mixture(), log_densities, True)
-        with open_rows(self, X, None, sample_weight, reset=False) as (source, _):
-            size = rows_a_block(max(told.mixture.means.shape), probe_of(source))
-            rows = range(source.n_rows or 0)
-            return source.fold(_Total(told), rows, size, what="log-likelihood")
+        with open_rows(self, X, None, sample_weight, reset=False) as (given, _):
+            rows = Rows.of(given)
+            found = rows.fold(_Total(told), width=told.mixture.k, what="log-likelihood")
+            return {**found, "rows": rows.n}
 
 
 def _likeliest(x: Array, mixture: Mixture) -> Array:
@@ -163,10 +163,9 @@ class _Total:
 
     told: _Told
 
-    def __call__(self, block: Block, rows: range) -> Sums:
+    def __call__(self, block: Block) -> Sums:
         logs, counts = self.told(block["x"]), block.get("counts")
-        xp, n = namespace_of(logs), float(len(rows))
+        xp, mass = namespace_of(logs), float(logs.shape[0])
         if counts is not None:
-            logs = logs * counts
-        mass = n if counts is None else xp.sum(counts, dtype=xp.float64)
-        return {"log_likelihood": xp.sum(logs, dtype=xp.float64), "mass": mass, "rows": n}
+            logs, mass = logs * counts, xp.sum(counts, dtype=xp.float64)
+        return {"log_likelihood": xp.sum(logs, dtype=xp.float64), "mass": mass}

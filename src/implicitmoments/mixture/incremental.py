@@ -1,4 +1,4 @@
-"""Rows in pieces: add to the moments and to the sums of EM, and let likelihood judge between."""
+"""Rows in pieces: stepwise EM, corrected by the moments of all rows and by moves."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.arrays import move_like
-from implicitmoments.mixture.em import VarianceModel, maximise, polish
+from implicitmoments.arrays import move_like, to_numpy
+from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.incremental_moments import MomentSums, begin_sums
-from implicitmoments.mixture.likelihood import Mixture, Sums, gather
-from implicitmoments.mixture.repair import repair
-from implicitmoments.mixture.standard_rows import Integers, Rows, Sample
+from implicitmoments.mixture.likelihood import Mixture, Sums, e_step
+from implicitmoments.mixture.sample import Integers, Sample
+from implicitmoments.rows import Rows
+from implicitmoments.search import SEARCH, run_em, search_moves
 
 __all__ = ["Stream", "begin_stream", "continue_stream"]
 
 # A piece that is a share s of all rows weighs s to this power. At 1 old sums never fade, and
 # overlapping components lag behind; at 0.7 the last pieces rule, and separate ones are noisy.
 FORGETTING = 0.85
-STEPS = 5  # of EM in which a piece is taken in
+STEPS = 5  # EM steps per piece
 STILL = 1e-7  # rise of the mean log-likelihood of a piece at which fewer are enough
-SETTLING, SETTLED = 40, 1e-5
 CLEARLY = 10.0  # log-likelihood of the sample by which another mixture must win
 DRAWN = 2**20  # rows at a time of which is drawn whether they enter the sample
-LATER = 2.0  # the moments are read again when there are so many times the rows of last time
+LATER = 2.0  # the moments are decoded again when there are so many times the rows of last time
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class Stream:
         Some of the rows, each with the same chance; as many as there were to begin with.
     n_seen : int
     read_at : float
-        Rows at which the moments were last read.
+        Rows at which the moments were last decoded.
     corrections : int
-        Times that moments or repairs led to a clearly likelier mixture than EM had.
+        Times that moments or moves led to a clearly likelier mixture than EM had.
     """
 
     mixture: Mixture
@@ -56,19 +56,19 @@ class Stream:
 
 def begin_stream(rows: Sample, mixture: Mixture) -> Stream:
     """Begin with rows, held as they are read, to which a mixture has been fitted."""
-    sums = gather(rows, mixture)
+    sums = e_step(rows, mixture)
     moments = begin_sums(rows, mixture.k, mixture.pooled)
     return Stream(mixture, sums, moments, rows, rows.n, sums.total)
 
 
 def continue_stream(
-    stream: Stream, rows: Rows, model: VarianceModel, n_repairs: int, rng: np.random.Generator
+    stream: Stream, rows: Rows, family: SphericalFamily, n_moves: int, rng: np.random.Generator
 ) -> Stream:
     """Take in further rows.
 
     Stepwise EM (Cappé and Moulines 2009): the sums of this piece follow the mixture for a few
     steps, those of earlier pieces stay as they were and slowly lose weight. Whenever the rows
-    have doubled, the moments of all rows are read again and repairs are tried, both judged on
+    have doubled, the moments of all rows are decoded again and moves are tried, both judged on
     the sample.
     """
     mixture, sums, level = stream.mixture, stream.sums, -np.inf
@@ -78,9 +78,9 @@ def continue_stream(
     share = (rows.total / total) ** FORGETTING
     earlier = stream.sums.times((1 - share) * total / stream.sums.total)
     for _ in range(STEPS):
-        piece = gather(rows, mixture)
+        piece = e_step(rows, mixture)
         sums = earlier + piece.times(share * total / piece.total)
-        mixture = maximise(sums, mixture, model)
+        mixture = family.m_step(sums, mixture)
         before, level = level, piece.log_likelihood / piece.total
         if level - before < STILL:
             break
@@ -94,7 +94,7 @@ def continue_stream(
     )
     if sums.total < LATER * stream.read_at:
         return grown
-    return _look_again(grown, model, n_repairs, rng)
+    return _look_again(grown, family, n_moves, rng)
 
 
 def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) -> Sample:
@@ -102,16 +102,17 @@ def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) ->
     entering, places = _enter(sample.n, rows.n, n_seen, rng)
     if len(entering) == 0:
         return sample
-    new = rows.take(entering)
-    X = sample.points.astype(np.result_type(new.points.dtype, sample.points.dtype))
-    X[places] = new.points
-    x = move_like(X, new.X if new.points.dtype == X.dtype else sample.X)
-    counts = sample.counts
-    if counts is not None or new.counts is not None:
-        counts = np.ones(sample.n) if counts is None else counts.copy()
-        counts[places] = 1.0 if new.counts is None else new.counts
-    times = None if counts is None else move_like(counts, x)
-    return Sample(x, times, sample.block_rows)
+    # rows that are left out keep their place in the draw, and count zero times
+    new = rows.reader().whole(rows.source.pick(entering, what="some of the rows"), entering)
+    points = to_numpy(new["x"])
+    X = sample.points.astype(np.result_type(points.dtype, sample.points.dtype))
+    X[places] = points
+    x = move_like(X, new["x"] if points.dtype == X.dtype else sample.X)
+    if sample.sample_weight is None and "counts" not in new:
+        return Sample(x, None, sample.rows_per_block)
+    counts = sample.weights.copy()
+    counts[places] = to_numpy(new["counts"]) if "counts" in new else 1.0
+    return Sample(x, move_like(counts, x), sample.rows_per_block)
 
 
 def _enter(
@@ -129,21 +130,20 @@ def _enter(
 
 
 def _look_again(
-    stream: Stream, model: VarianceModel, n_repairs: int, rng: np.random.Generator
+    stream: Stream, family: SphericalFamily, n_moves: int, rng: np.random.Generator
 ) -> Stream:
-    """Compare the mixture with what the moments of all rows and repairs make of it."""
+    """Compare the mixture with what the moments of all rows and moves make of it."""
     stream, sample = replace(stream, read_at=stream.sums.total), stream.sample
     k, seed = stream.mixture.k, int(rng.integers(2**31))
-    settled = [polish(sample, stream.mixture, model, SETTLING, SETTLED).mixture]
-    read = stream.moments.read(k, stream.mixture.pooled, seed)
-    if read is not None:
-        settled.append(polish(sample, read, model, SETTLING, SETTLED).mixture)
-    levels = [gather(sample, m).log_likelihood for m in settled]
-    best = settled[int(np.argmax(levels))]
-    if n_repairs:
-        best = repair(sample, best, model, n_repairs, rng).mixture
-    found = gather(sample, best)
-    if found.log_likelihood - levels[0] < CLEARLY:
+    settled = [run_em(family, sample, stream.mixture, SEARCH)]
+    decoded = stream.moments.read(k, stream.mixture.pooled, seed)
+    if decoded is not None:
+        settled.append(run_em(family, sample, decoded, SEARCH))
+    best = max(settled, key=lambda found: found.level).state
+    if n_moves:
+        best = search_moves(family, sample, best, n_moves, rng).state
+    found = e_step(sample, best)
+    if found.log_likelihood - settled[0].level * found.total < CLEARLY:
         return stream
     # the sample stands for all rows until further ones come
     sums = found.times(stream.sums.total / found.total)

@@ -21,7 +21,7 @@ from implicitmoments.mixture.fourth_moment import (
     squares,
 )
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.standard_rows import AnyRows, Sample
+from implicitmoments.mixture.sample import AnyRows, Sample
 from implicitmoments.moments.decode.orthogonal_decomposition import decompose
 from implicitmoments.moments.decode.triples import cube_sum, fill_cube, symmetrise
 from implicitmoments.rows import Block, Sums
@@ -68,8 +68,8 @@ class MomentSums:
     def add(self, rows: AnyRows) -> MomentSums:
         """Return the sums with further rows."""
         step = _MomentStep(self.basis, self.center, self.length, self.directions)
-        found = replace(rows, block_rows=rows.block_rows or BLOCK).fold(
-            step, len(self.Q), "moments of orders 4 and 6"
+        found = replace(rows, rows_per_block=rows.rows_per_block or BLOCK).fold(
+            step, width=len(self.Q), what="moments of orders 4 and 6"
         )
         return replace(
             self,
@@ -131,12 +131,11 @@ def begin_sums(rows: Sample, k: int, variance: float) -> MomentSums:
     variance : float
     """
     x = rows.points.astype(np.float64)
-    counts = np.ones(rows.n) if rows.counts is None else rows.counts
-    times = counts / counts.sum()
+    times = rows.weights / rows.total
     center = times @ x
     covariance = ((x - center) * times[:, None]).T @ (x - center)
     values, vectors = np.linalg.eigh(covariance)
-    kept = min(rows.d, k, MOST_FEATURES)
+    kept = min(rows.n_features, k, MOST_FEATURES)
     basis = np.ascontiguousarray(vectors[:, ::-1][:, :kept].T)
     spread = float(np.sum(np.maximum(values[::-1][:kept] - variance, 0.0)))
     length = math.sqrt(max(spread, variance))

@@ -1,4 +1,4 @@
-"""Spherical Gaussian mixtures: log densities, responsibilities and what EM sums over rows."""
+"""Spherical Gaussian mixtures: parameters, log densities and the E-step."""
 
 from __future__ import annotations
 
@@ -18,26 +18,21 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.standard_rows import AnyRows, Rows, Sample
-from implicitmoments.rows import Block
+from implicitmoments.mixture.sample import AnyRows
+from implicitmoments.mixture.standardise import center_of, scale_of
+from implicitmoments.rows import Block, Rows
 from implicitmoments.rows import Sums as NamedSums
+from implicitmoments.search import Expectations, State
 
-__all__ = [
-    "Mixture",
-    "Sums",
-    "gather",
-    "log_densities",
-    "log_joint",
-    "log_likelihood",
-    "responsibilities",
-]
+__all__ = ["Mixture", "Sums", "e_step", "log_densities", "log_joint"]
 
 SMALLEST_WEIGHT = 1e-300
+FAR_CENTER = 1e3  # units
 MOST_DEVIATIONS = 1e6  # mean squared length over the variance: likelihoods are its differences
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(State):
     r"""The mixture :math:`\sum_i w_i N(\mu_i, v_i I)`.
 
     Attributes
@@ -48,14 +43,8 @@ class Mixture:
         Equal entries for a shared variance.
     """
 
-    weights: Floats
     means: Floats
     variances: Floats
-
-    @property
-    def k(self) -> int:
-        """Number of components."""
-        return len(self.weights)
 
     @property
     def d(self) -> int:
@@ -69,26 +58,12 @@ class Mixture:
 
     @property
     def slopes(self) -> Floats:
-        """Log densities with the weights, as linear functions of (x, |x|², 1): (d + 2, k)."""
+        """Log weight plus log density as linear functions of (x, |x|², 1): (d + 2, k)."""
         v = self.variances
         offsets = np.log(np.maximum(self.weights, SMALLEST_WEIGHT))
         offsets = offsets - 0.5 * np.sum(self.means**2, axis=1) / v
         offsets = offsets - 0.5 * self.d * np.log(2 * math.pi * v)
         return np.vstack([self.means.T / v, -0.5 / v, offsets])
-
-    def without(self, j: int) -> Mixture:
-        """Return the other components, with weights that sum to 1."""
-        w = np.delete(self.weights, j)
-        return Mixture(w / w.sum(), np.delete(self.means, j, 0), np.delete(self.variances, j))
-
-    def with_also(self, means: Floats, weight: float, variance: float) -> Mixture:
-        """Return the mixture with further components of the same weight."""
-        n = len(means)
-        return Mixture(
-            np.append(self.weights * (1 - n * weight), np.full(n, weight)),
-            np.vstack([self.means, means]),
-            np.append(self.variances, np.full(n, variance)),
-        )
 
     def moved(self, center: Floats, scale: float) -> Mixture:
         """Return the mixture of ``center + scale · x``."""
@@ -96,46 +71,25 @@ class Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
-    """What EM needs of the rows: all of it adds up over blocks.
+class Sums(Expectations):
+    """Sums over rows that EM needs.
 
     Attributes
     ----------
+    log_likelihood : float
+    total : float
+        Rows, with their weights.
     counts : array of shape (k,)
         Responsibilities.
     points : array of shape (k, d)
         Rows times responsibilities.
     squares : array of shape (k,)
         Squared lengths of rows times responsibilities.
-    log_likelihood : float
-    total : float
-        Rows, with their weight.
     """
 
     counts: Floats
     points: Floats
     squares: Floats
-    log_likelihood: float
-    total: float
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
-            self.counts + other.counts,
-            self.points + other.points,
-            self.squares + other.squares,
-            self.log_likelihood + other.log_likelihood,
-            self.total + other.total,
-        )
-
-    def times(self, factor: float) -> Sums:
-        """Return the sums of rows that count ``factor`` times as much."""
-        return Sums(
-            self.counts * factor,
-            self.points * factor,
-            self.squares * factor,
-            self.log_likelihood * factor,
-            self.total * factor,
-        )
 
 
 def log_joint(x: Array, mixture: Mixture) -> Array:
@@ -151,72 +105,56 @@ def log_densities(x: Array, mixture: Mixture) -> Array:
     return softmax_rows(log_joint(x, mixture))[1]
 
 
-def responsibilities(sample: Sample, mixture: Mixture) -> tuple[Array, Array]:
-    """Return the shares (n, k) of the components in every row, and log densities (n,)."""
-    slopes, parts = move_like(mixture.slopes, sample.X), []
-    for rows in sample.blocks(mixture.k):
-        lifted = sample.lifted[rows.start : rows.stop, :]
-        parts.append(softmax_rows(linear_rows(lifted, slopes)))
-    xp = namespace_of(sample.X)
-    densities = xp.concat([part[1] for part in parts])
-    return xp.concat([part[0] for part in parts]), xp.astype(densities, xp.float64)
-
-
-def gather(rows: AnyRows, mixture: Mixture) -> Sums:
-    """Sum responsibilities and rows over all rows: the E-step."""
+def e_step(rows: AnyRows, mixture: Mixture) -> Sums:
+    """Return the sums of one pass over all rows."""
     if isinstance(rows, Rows) and _alike(rows, mixture):
-        return _gather_plain(rows, mixture)
+        return _plain_e_step(rows, mixture)
     step = _EStep(move_like(mixture.slopes, rows.like))
-    found = rows.fold(step, mixture.k, "EM", lifted=True)
+    found = rows.fold(step, width=mixture.k, what="EM", lifted=True)
     moments = to_numpy(found["moments"])
-    return Sums(
-        moments[:, -1],
-        moments[:, :-2],
-        moments[:, -2],
-        float(found["log_likelihood"]),
-        float(found["total"]),
-    )
+    level, total = float(found["log_likelihood"]), float(found["total"])
+    return Sums(level, total, moments[:, -1], moments[:, :-2], moments[:, -2])
 
 
 def _alike(rows: Rows, mixture: Mixture) -> bool:
-    """Say whether |x|² is the same in all components, and known as a sum over plain rows."""
-    v = mixture.variances
-    if not np.all(v == v[0]) or not rows.plain:
+    """Return whether one variance and the sum of all |x|² allow a pass over rows as they are."""
+    v, squares = mixture.variances, rows.census.squares
+    if not np.all(v == v[0]) or squares is None or not _plain(rows):
         return False
-    squares = rows.census.squares or 0.0
     return bool(squares <= MOST_DEVIATIONS * v[0] * max(rows.total, 1.0))
 
 
-def _gather_plain(rows: Rows, mixture: Mixture) -> Sums:
-    r"""Sum as :func:`gather` does over rows that are neither moved, scaled nor lifted.
+def _plain(rows: Rows) -> bool:
+    """Return whether rows may be multiplied as they are, and their centre subtracted afterwards.
+
+    Double precision has 16 digits, and a far centre would take too many of them.
+    """
+    if rows.keep or rows.weights is not None or rows.wide:
+        return False
+    x, far = rows.first["x"], float(np.abs(center_of(rows)).max())
+    double = isinstance(x, np.ndarray) and x.dtype == np.float64
+    return double and far <= FAR_CENTER * scale_of(rows)
+
+
+def _plain_e_step(rows: Rows, mixture: Mixture) -> Sums:
+    r"""Sum as :func:`e_step` does over rows that are neither moved, scaled nor lifted.
 
     For :math:`z = (x - c) / s` and one variance v, :math:`z \cdot \mu_i / v` is a product of x
     less a number of the component, and :math:`-|z|^2 / 2v` adds to the likelihood what all rows
     make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2`
     components get what gives each the same variance: a shared one asks for no more.
     """
-    center = np.zeros(rows.d) if rows.center is None else rows.center
-    v, s = float(mixture.variances[0]), rows.scale
+    center, s, v = center_of(rows), scale_of(rows), float(mixture.variances[0])
     slopes, offsets = mixture.slopes[:-2] / s, mixture.slopes[-1]
     step = _PlainEStep(slopes, offsets - center @ slopes)
-    found = rows.fold_plain(step, mixture.k, "EM")
+    found = rows.fold_source(step, width=mixture.k, what="EM")
     counts, total = to_numpy(found["counts"]), float(found["total"])
     points = (to_numpy(found["points"]) - counts[:, None] * center) / s
     squares = float(rows.census.squares or 0.0)
     about_zero = np.sum(points**2, axis=1) / np.maximum(counts, SMALLEST_WEIGHT)
     inside = max(squares - float(about_zero.sum()), 0.0)
-    return Sums(
-        counts,
-        points,
-        about_zero + inside * counts / total,
-        float(found["log_likelihood"]) - 0.5 * squares / v,
-        total,
-    )
-
-
-def log_likelihood(rows: AnyRows, mixture: Mixture) -> float:
-    """Return the log-likelihood of all rows."""
-    return gather(rows, mixture).log_likelihood
+    likelihood = float(found["log_likelihood"]) - 0.5 * squares / v
+    return Sums(likelihood, total, counts, points, about_zero + inside * counts / total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,69 +1,103 @@
-"""Before the fit: equal rows counted, the centre and the unit of length."""
+"""Before the fit: equal rows counted once, centre and unit of length, outliers left out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.arrays import LARGEST, move_like, refuse_large, to_numpy
-from implicitmoments.mixture.standard_rows import MOST_PICKED, Rows
-from implicitmoments.rows import ArraySource, Source
+from implicitmoments.arrays import (
+    LARGEST,
+    Floats,
+    check_squares,
+    move_like,
+    namespace_of,
+    quiet_overflow,
+    refuse_large,
+    to_numpy,
+)
+from implicitmoments.mixture.sample import hold_rows, merge_equal
+from implicitmoments.rows import ArraySource, Block, Census, Rows, Sums
+from implicitmoments.rows.fold import LARGEST as LARGEST_OF
+from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.search import SEARCH
 
-__all__ = ["count_rows", "in_memory", "place_rows"]
+__all__ = ["center_of", "merge_small", "scale_of", "standardise", "without_outliers"]
 
-COUNTED = 8_000  # rows up to which equal ones are counted
-PROBED = 10_000  # rows from which the centre and the unit of length are taken
+PROBED = 20_000  # rows from which the centre and the unit of length are estimated
 RESOLUTION = 1e-9  # of lengths, relative to the centre: below it points are one point
+FAR_OUT = 100.0  # units: a square is then 1e4, which float32 resolves to 1e-3
 
 
-def count_rows(source: Source) -> Source:
-    """Count equal rows once with their weights added, where there are not too many.
-
-    Weights and repeated rows then give the same fit, whatever their order.
-    """
-    n = source.n_rows or 0
-    if n > COUNTED:
-        return source
-    block = source.pick(np.arange(n), what="all rows")
-    points, counts = to_numpy(block["x"]), np.ones(n)
-    if "counts" in block:
-        counts = to_numpy(block["counts"]).astype(np.float64)
-    points, counts = points[counts > 0], counts[counts > 0]
-    distinct, place = np.unique(points, axis=0, return_inverse=True)
-    added = np.bincount(place.ravel(), weights=counts, minlength=len(distinct)).astype(float)
-    x = move_like(distinct, block["x"])
-    return ArraySource(x) if np.all(added == 1.0) else ArraySource(x, counts=move_like(added, x))
+def merge_small(rows: Rows) -> Rows:
+    """Count equal rows once where all rows are searched."""
+    if rows.n > SEARCH.rows:
+        return rows
+    merged = merge_equal(hold_rows(rows))
+    columns = {} if merged.sample_weight is None else {"counts": merged.sample_weight}
+    return replace(
+        rows, source=ArraySource(merged.X, **columns), keep=(), weights=None, known=None
+    )
 
 
-def in_memory(rows: Rows) -> Rows:
-    """Hold the rows that are there in memory, as the source gives them."""
-    unread = replace(rows, center=None, scale=1.0, near=None, wide=False, known=None)
-    block = unread.picked(np.arange(rows.n))
-    return Rows(ArraySource(block.pop("x"), **block), block_rows=rows.block_rows)
-
-
-def place_rows(rows: Rows) -> Rows:
-    """Centre and scale rows by medians, which a few wild rows do not move.
+def standardise(rows: Rows) -> Rows:
+    """Centre and scale rows by medians, which a few outliers do not move.
 
     The unit is the root of the median squared distance from the centre over the number of
-    features; the standard deviation where half the rows are one point. Medians are those of
-    10,000 to 20,000 rows, evenly spread.
+    features; the standard deviation where half the rows are one point.
     """
-    there = rows.census.there if rows.rules else rows.n
-    stride = max(1, there // PROBED, rows.n // MOST_PICKED)
-    probe = to_numpy(rows.picked(np.arange(0, rows.n, stride))["x"]).astype(np.float64)
-    if len(probe) == 0:
-        return rows
-    largest = float(np.abs(probe).max())
-    refuse_large("X", found=largest > LARGEST)
-    # a centre that the precision of the rows can hold
+    probe = rows.as_given().sample(PROBED, 0).points.astype(np.float64)
+    refuse_large("X", found=float(np.median(np.abs(probe).max(axis=1))) > LARGEST)
+    # a centre that the precision of the rows can represent
     center = to_numpy(move_like(np.median(probe, axis=0), rows.like)).astype(np.float64)
-    size = float(np.abs(center).max())
-    spread = probe - center
+    size, spread = float(np.abs(center).max()), probe - center
     unit = float(np.abs(spread).max())
-    if unit <= max(RESOLUTION * size, np.finfo(np.float64).tiny):
-        return replace(rows, center=center, scale=max(size, 1.0))
-    squares = np.mean((spread / unit) ** 2, axis=1)  # no overflow, whatever the unit
-    typical = float(np.median(squares)) or float(np.mean(squares))
-    return replace(rows, center=center, scale=unit * float(np.sqrt(typical)))
+    scale = max(size, 1.0)
+    if unit > max(RESOLUTION * size, np.finfo(np.float64).tiny):
+        squares = np.mean((spread / unit) ** 2, axis=1)  # no overflow, whatever the unit
+        scale = unit * float(np.sqrt(float(np.median(squares)) or float(np.mean(squares))))
+    return rows.as_given().mapped(center, 1 / scale)
+
+
+def center_of(rows: Rows) -> Floats:
+    """Return the centre of standardised rows, in the user's units."""
+    return np.zeros(rows.n_features) if rows.center is None else rows.center
+
+
+def scale_of(rows: Rows) -> float:
+    """Return the unit of standardised rows, in the user's units."""
+    return 1.0 if rows.linear is None else 1 / float(rows.linear)
+
+
+def without_outliers(rows: Rows, k: int, *, drop: bool) -> tuple[Rows, int]:
+    """Leave out outliers, if asked for, and count rows; return how many were left out.
+
+    Rows that lie too far out for single precision are read in double precision.
+    """
+    n_out = 0
+    if drop:
+        rows, n_out, _ = leave_out_outliers(rows, k)
+    else:
+        found = rows.fold(_Counted(), width=3, what="counting rows", lifted=True)
+        longest = float(found.get(f"{LARGEST_OF}square", 0.0))
+        kept = int(found.get("kept", 0))
+        rows = replace(rows, known=Census(kept, found["total"], found["squares"], longest))
+    check_squares("X", rows.census.squares or 0.0)
+    return replace(rows, wide=(rows.census.longest or 0.0) > FAR_OUT**2), n_out
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Counts lifted rows, and sums their squares."""
+
+    @quiet_overflow
+    def __call__(self, block: Block) -> Sums:
+        lifted = block["x"]
+        xp, squares = namespace_of(lifted), lifted[:, -2]
+        counts = block.get("counts", lifted[:, -1])
+        return {
+            "kept": int(lifted.shape[0]),
+            "total": float(xp.sum(counts, dtype=xp.float64)),
+            "squares": float(xp.sum(counts * squares, dtype=xp.float64)),
+            f"{LARGEST_OF}square": float(xp.max(squares)),
+        }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from implicitmoments.arrays import Array, move_like, namespace_of
@@ -58,6 +58,15 @@ class BalancedMoments:
     def dropped(self) -> dict[int, list[Array]]:
         """For each order, its form after 0, 1, … contractions with the noise, times factors."""
         return {a + b: contracted_forms(self.chain, a, b, f) for (a, b), f in self.forms.items()}
+
+    def like(self, other: Array) -> BalancedMoments:
+        """Return the moments in the library, the precision and on the device of an array."""
+        chain = self.chain.like(other)
+        forms = {split: move_like(form, other) for split, form in self.forms.items()}
+        if chain is self.chain and all(form is self.forms[split] for split, form in forms.items()):
+            return self
+        basis, center = (move_like(a, other) for a in (self.frame.basis, self.frame.center))
+        return BalancedMoments(replace(self.frame, basis=basis, center=center), chain, forms)
 
     def hermite(self, coordinates: Array, orders: Iterable[int]) -> dict[int, Array]:
         r"""Return :math:`\langle H_n(x), M_n \rangle` for rows given in the frame, by order.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from implicitmoments.arrays import Array, eye_like, namespace_of, outer_rows
+from implicitmoments.arrays import Array, eye_like, move_like, namespace_of, outer_rows
 
 __all__ = ["SymmetricChain", "contract", "drop", "lift", "mixed_coefficients"]
 
@@ -50,6 +50,13 @@ class SymmetricChain:
     def extend(self, step: Array) -> SymmetricChain:
         """Return the chain with one more step."""
         return SymmetricChain((*self.steps, step), self.noise)
+
+    def like(self, other: Array) -> SymmetricChain:
+        """Return the chain in the library, the precision and on the device of an array."""
+        noise = move_like(self.noise, other)
+        if noise is self.noise:
+            return self
+        return SymmetricChain(tuple(move_like(step, other) for step in self.steps), noise)
 
     @cached_property
     def contractions(self) -> tuple[Array, ...]:

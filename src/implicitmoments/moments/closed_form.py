@@ -27,6 +27,7 @@ from implicitmoments.moments.passes import (
 from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.moments.step_report import StepReport
 from implicitmoments.moments.windows import Window, even_moment, open_window
+from implicitmoments.notes import InputError
 
 __all__ = ["ClosedForm", "Fold", "estimate_closed_form", "even_estimate", "noise_floor"]
 
@@ -229,9 +230,12 @@ def _reframe(
     length = float(xp.linalg.trace(basis @ moment @ xp.matrix_transpose(basis)))
     scale = math.sqrt(length) if length > 0 else 1.0
     if abs(math.log10(scale)) * 2 * order > LARGEST_EXPONENT:
-        raise ValueError(
-            f"the hidden vectors are of length {scale:.2g}, too large or too small for moments of "
-            f"order {order}; rescale the data to lengths near 1"
+        raise InputError(
+            "lengths_out_of_range",
+            "the hidden vectors are of length {scale:.2g}, too large or too small for moments of "
+            "order {order}; rescale the data to lengths near 1",
+            scale=scale,
+            order=order,
         )
     reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
     return reduced, SymmetricChain((eye_like(basis.shape[0], basis),), reduced.noise)

@@ -14,6 +14,7 @@ from implicitmoments.moments.implicit import estimate
 from implicitmoments.moments.passes import View, whole_view
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import RandomState, Truth, as_seed
 
 __all__ = ["implicit_moments"]
@@ -35,7 +36,7 @@ class _Options(TypedDict, total=False):
     n_repeats: int
     truth: Truth | None
     random_state: RandomState
-    block_rows: int | None
+    rows_per_block: int | None
     progress: Progress | None
 
 
@@ -74,7 +75,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     n_repeats: int = 1,
     truth: Truth | None = None,
     random_state: RandomState = None,
-    block_rows: int | None = None,
+    rows_per_block: int | None = None,
     progress: Progress | None = None,
 ) -> ClosedFormMoments | PaperMoments:
     r"""Estimate the moment tensor :math:`M_m = \sum_i w_i v_i^{\otimes m}` in compressed form.
@@ -115,7 +116,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         then measured.
     random_state : int, generator or None
         Of the auxiliary draws, and of a problem that makes its rows.
-    block_rows : int, optional
+    rows_per_block : int, optional
         Rows held at a time; the answer depends on it by rounding alone.
     progress : callable, optional
         Called as ``progress(what, rows_done, rows_total)`` after each block.
@@ -138,8 +139,13 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     for name, value in whole.items():
         check_positive(name, value)
     if order > HIGHEST_ORDER:
-        raise ValueError(f"order is at most {HIGHEST_ORDER}, got {order}")
-    for name, given in (("n_samples", n_samples), ("block_rows", block_rows)):
+        raise InputError(
+            "order_too_high",
+            "order is at most {highest_order}, got {order}",
+            highest_order=HIGHEST_ORDER,
+            order=order,
+        )
+    for name, given in (("n_samples", n_samples), ("rows_per_block", rows_per_block)):
         if given is not None:
             check_positive(name, given)
     seed = as_seed(random_state)
@@ -147,11 +153,11 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         method = "closed_form" if isinstance(problem, HermiteProblem) else "paper"
     if method == "paper":
         _check_paper(sampling, drop_noise, balanced, reduce_weights)
-        average = Averager(problem, seed, block_rows, progress)
+        average = Averager(problem, seed, rows_per_block, progress)
         return _paper(average, n_components, order, n_samples, n_repeats, truth)
     how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights)
     checked = _check_closed_form(method, problem, order, n_repeats, truth)
-    view = whole_view(checked, n_samples, block_rows, seed, progress)
+    view = whole_view(checked, n_samples, rows_per_block, seed, progress)
     return _closed(how, view, sampling or "reuse")
 
 
@@ -173,7 +179,7 @@ def _paper(
     view = None
     if isinstance(problem, HermiteProblem):
         view = whole_view(
-            problem, stats["rows_used"], average.block_rows, average.seed, average.progress
+            problem, stats["rows_used"], average.rows_per_block, average.seed, average.progress
         )
     return PaperMoments(problem, k, m, stats, view, runs)
 
@@ -181,18 +187,30 @@ def _paper(
 def _closed(how: ClosedForm, view: View, sampling: str) -> ClosedFormMoments:
     clock = perf_counter()
     if sampling not in SAMPLING:
-        raise ValueError(f"sampling is one of {', '.join(map(repr, SAMPLING))}, got {sampling!r}")
+        raise InputError(
+            "unknown_option",
+            "`sampling` is one of {options}, got {given!r}",
+            options=", ".join(map(repr, SAMPLING)),
+            given=sampling,
+        )
     parts = {"reuse": 1, "cross_fit": 2, "fresh": how.levels + 1}[sampling]
     needed = 2 * parts  # every part is halved once more, to measure its noise
     if view.n_rows < needed:
-        raise ValueError(
-            f"too few rows: {view.n_rows} are there and sampling={sampling!r} at order {how.m} "
-            f"takes at least {needed}; use more rows"
+        raise InputError(
+            "too_few_rows",
+            "too few rows: {n_rows} are there and `sampling={sampling!r}` at order {m} takes at "
+            "least {needed}; use more rows",
+            n_rows=view.n_rows,
+            sampling=sampling,
+            m=how.m,
+            needed=needed,
         )
     if view.n_rows < how.k:
-        raise ValueError(
-            f"n_components={how.k} is more than the {view.n_rows} rows; "
-            "use more rows or fewer components"
+        raise InputError(
+            "too_few_rows",
+            "`n_components={k}` is more than the {n_rows} rows; use more rows or fewer components",
+            k=how.k,
+            n_rows=view.n_rows,
         )
     folds = tuple(_folds(how, view, sampling, parts))
     stats = {
@@ -238,35 +256,55 @@ def _rows_per_step(
     averages = (m + 1) * n_repeats
     if n_samples is None:
         if problem.n_rows is None:
-            raise ValueError("the problem makes its rows, as many as asked for: give n_samples")
+            raise InputError(
+                "n_samples_missing",
+                "the problem makes its rows, as many as asked for: give n_samples",
+            )
         n_samples = problem.n_rows // averages
     shared = f"order {m} takes {m + 1} averages over fresh rows" + (
         f", {n_repeats} times" if n_repeats > 1 else ""
     )
     if problem.n_rows is not None and (n_samples < 1 or n_samples * averages > problem.n_rows):
-        raise ValueError(
-            f"too few rows: {shared}, {averages} × {max(n_samples, 1)} rows are needed and "
-            f"{problem.n_rows} are there; use more rows, a smaller n_samples or a lower order"
+        raise InputError(
+            "too_few_rows",
+            "too few rows: {shared}, {averages} × {per_average} rows are needed and {n_rows} are "
+            "there; use more rows, a smaller n_samples or a lower order",
+            shared=shared,
+            averages=averages,
+            per_average=max(n_samples, 1),
+            n_rows=problem.n_rows,
         )
     if n_samples < k:
-        raise ValueError(
-            f"n_components={k} is more than the {n_samples} rows of each average ({shared}); "
-            "use more rows or fewer components"
+        raise InputError(
+            "too_few_rows",
+            "`n_components={k}` is more than the {n_samples} rows of each average ({shared}); use "
+            "more rows or fewer components",
+            k=k,
+            n_samples=n_samples,
+            shared=shared,
         )
     return n_samples
 
 
 def _check_problem(problem: MomentProblem, truth: Truth | None) -> None:
     if not isinstance(problem, MomentProblem):
-        raise TypeError(
-            f"problem is a MomentProblem such as HermiteProblem(X), got {type(problem).__name__}"
+        raise InputTypeError(
+            "not_a_problem",
+            "problem is a MomentProblem such as HermiteProblem(X), got {kind}",
+            kind=type(problem).__name__,
         )
     if not (truth is None or isinstance(truth, Truth)):
-        raise TypeError(f"truth is a Truth(weights, vectors), got {type(truth).__name__}")
+        raise InputTypeError(
+            "not_a_truth",
+            "truth is a Truth(weights, vectors), got {kind}",
+            kind=type(truth).__name__,
+        )
     if truth is not None and truth.vectors.shape[1] != problem.n_features:
-        raise ValueError(
-            f"truth has vectors of {truth.vectors.shape[1]} features, "
-            f"the problem has {problem.n_features}"
+        raise InputError(
+            "n_features_differ",
+            "truth has vectors of {n_features} features, the problem has {expected}",
+            n_features=truth.vectors.shape[1],
+            expected=problem.n_features,
         )
 
 
@@ -274,10 +312,15 @@ def _check_paper(
     sampling: str | None, drop_noise: bool, balanced: bool, reduce_weights: bool
 ) -> None:
     if sampling not in (None, "fresh"):
-        raise ValueError(f"method='paper' takes fresh rows in every average, got {sampling=}")
+        raise InputError(
+            "option_of_other_method",
+            "`method='paper'` takes fresh rows in every average, got `sampling={sampling!r}`",
+            sampling=sampling,
+        )
     if not (drop_noise and balanced and reduce_weights):
-        raise ValueError(
-            "drop_noise, balanced and reduce_weights are options of method='closed_form'"
+        raise InputError(
+            "option_of_other_method",
+            "drop_noise, balanced and reduce_weights are options of `method='closed_form'`",
         )
 
 
@@ -285,16 +328,27 @@ def _check_closed_form(
     method: str, problem: MomentProblem, order: int, n_repeats: int, truth: Truth | None
 ) -> HermiteProblem:
     if method != "closed_form":
-        raise ValueError(f"method is 'closed_form' or 'paper', got {method!r}")
+        raise InputError(
+            "unknown_option",
+            "method is 'closed_form' or 'paper', got {method!r}",
+            method=method,
+        )
     if not isinstance(problem, HermiteProblem):
-        raise TypeError(
-            f"the closed form is for a HermiteProblem, got {type(problem).__name__}; "
-            "method='paper' takes any problem"
+        raise InputTypeError(
+            "not_a_hermite_problem",
+            "the closed form is for a HermiteProblem, got {kind}; `method='paper'` takes any "
+            "problem",
+            kind=type(problem).__name__,
         )
     if n_repeats != 1 or truth is not None:
-        raise ValueError("n_repeats and truth go with method='paper'")
+        raise InputError(
+            "option_of_other_method",
+            "n_repeats and truth go with `method='paper'`",
+        )
     if not problem.has_order(order):
-        raise ValueError(
-            f"the data say nothing about the moment of order {order}; ask for another order"
+        raise InputError(
+            "order_without_data",
+            "the data say nothing about the moment of order {order}; ask for another order",
+            order=order,
         )
     return problem

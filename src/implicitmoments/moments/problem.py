@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from implicitmoments.arrays import (
     Array,
@@ -15,16 +16,16 @@ from implicitmoments.arrays import (
     namespace_of,
 )
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     After,
     Block,
-    CountedSource,
     Measure,
     RowDraws,
+    Rows,
     Source,
     Stream,
     Sums,
-    as_source,
     blocks,
     fold_blocks,
 )
@@ -83,7 +84,7 @@ class MomentProblem(ABC):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
@@ -95,13 +96,17 @@ class MomentProblem(ABC):
             for name, array in inputs.items():
                 given = array.shape[0] if hasattr(array, "shape") else len(array)
                 if given != len(piece):
-                    raise ValueError(
-                        f"{type(self).__name__}.draw gave {given} rows of {name!r} "
-                        f"and was asked for {len(piece)}"
+                    raise InputError(
+                        "lengths_differ",
+                        "{kind}.draw gave {given} rows of {name!r} and was asked for {n_piece}",
+                        kind=type(self).__name__,
+                        given=given,
+                        name=name,
+                        n_piece=len(piece),
                     )
             return inputs
 
-        return fold_blocks(read, measure, blocks(rows, block_rows), None, after)
+        return fold_blocks(read, measure, blocks(rows, rows_per_block), None, after)
 
 
 class HermiteProblem(MomentProblem):
@@ -112,7 +117,7 @@ class HermiteProblem(MomentProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
     weight : callable, optional
         ``weight(order)`` returns :math:`c_t` for all rows, ``(n_samples,)``, or None for all
         ones. Models whose rows do not fit in memory override :meth:`weigh` instead.
@@ -136,19 +141,21 @@ class HermiteProblem(MomentProblem):
 
     def __init__(
         self,
-        points: Array | Source,
+        points: Array | Source | Rows,
         weight: Callable[[int], Array | None] | None = None,
         sample_weight: Array | None = None,
     ) -> None:
         if not (weight is None or callable(weight)):
-            raise TypeError(
-                "weight is a function of the order that returns one weight a row, "
-                f"got {type(weight).__name__}; try weight=lambda order: w"
+            raise InputTypeError(
+                "weight_not_callable",
+                "weight is a function of the order that returns one weight a row, got {kind}; try "
+                "weight=lambda order: w",
+                kind=type(weight).__name__,
             )
-        self.source = as_source(points)
-        self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
+        self.rows = Rows.of(points)
+        self.n_features, self.n_rows = self.rows.n_features, self.rows.source.n_rows
         if sample_weight is not None:
-            self.source = CountedSource(self.source, self._counted(sample_weight))
+            self.rows = self.rows.weighted(self._counted(sample_weight))
         # all orders have the same weights, so that they can be mixed
         self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
         self._weight = weight
@@ -162,22 +169,29 @@ class HermiteProblem(MomentProblem):
     @property
     def mass(self) -> float:
         """The number of rows, with their multiplicity; 0 for a problem that makes its rows."""
-        return self.source.mass
+        return self.rows.total
 
     def prepare(self, orders: Sequence[int]) -> None:
         """Compute what weights of these orders need of all rows, before a pass weighs any."""
 
     def _counted(self, sample_weight: Array) -> Array:
         if self.n_rows is None:
-            raise ValueError(
-                "sample_weight is for rows that are there, and this problem makes its"
+            raise InputError(
+                "weights_of_drawn_rows",
+                "sample_weight is for rows that are there, and this problem makes its",
             )
         counts = self._checked(sample_weight, "sample_weight")
         xp = namespace_of(counts)
         if bool(xp.any(counts < 0)):
-            raise ValueError("sample_weight has negative entries; weights are 0 or more")
+            raise InputError(
+                "negative_weight",
+                "sample_weight has negative entries; weights are 0 or more",
+            )
         if float(xp.sum(counts)) == 0:
-            raise ValueError("sample_weight is zero for every row; give some row a weight")
+            raise InputError(
+                "weights_all_zero",
+                "sample_weight is zero for every row; give some row a weight",
+            )
         return counts
 
     def _all_weights(self, order: int) -> Array | None:
@@ -192,8 +206,12 @@ class HermiteProblem(MomentProblem):
     def _checked(self, given: Array, name: str) -> Array:
         weights = as_real_array(given, name, 1)
         if self.n_rows is not None and weights.shape[0] != self.n_rows:
-            raise ValueError(
-                f"{name} has {weights.shape[0]} rows, expected {self.n_rows}: one weight a point"
+            raise InputError(
+                "lengths_differ",
+                "{name} has {n_rows} rows, expected {expected}: one weight a point",
+                name=name,
+                n_rows=weights.shape[0],
+                expected=self.n_rows,
             )
         check_finite(weights, name)
         return weights
@@ -229,7 +247,7 @@ class HermiteProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, weights and fresh auxiliary normals."""
-        block = self.source.read(rows, rng.fork(Stream.ROWS))
+        block = self.rows.read(rows, rng.fork(Stream.ROWS))
         return self._inputs(order, block, rows, rng, self._mean_count)
 
     def fold(
@@ -237,7 +255,7 @@ class HermiteProblem(MomentProblem):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
@@ -250,8 +268,8 @@ class HermiteProblem(MomentProblem):
             rng = RowDraws(seed, rows, (Stream.AUXILIARY, order))
             return measure(self._inputs(order, block, rows, rng, mean_count), rows)
 
-        what = f"order {order}"
-        return self.source.fold(dressed, rows, block_rows, what=what, seed=seed, after=after)
+        sized = replace(self.rows, rows_per_block=rows_per_block)
+        return sized.fold_numbered(dressed, rows, what=f"order {order}", seed=seed, after=after)
 
     @property
     def _mean_count(self) -> float:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import RowDraws, Stream, blocks
 
 __all__ = ["Auxiliary", "Query"]
@@ -51,13 +52,29 @@ class Query:
     ) -> Query:
         """Check what the user gave against what the circuit reads."""
         if not isinstance(circuit, Circuit):
-            raise TypeError(f"a query is a circuit such as power(vector('x'), 3), got {circuit!r}")
+            raise InputTypeError(
+                "not_a_circuit",
+                "a query is a circuit such as power(vector('x'), 3), got {circuit!r}",
+                circuit=circuit,
+            )
         if not isinstance(inputs, Mapping):
-            raise TypeError(f"inputs map names to arrays, got {type(inputs).__name__}")
+            raise InputTypeError(
+                "inputs_not_a_mapping",
+                "inputs map names to arrays, got {kind}",
+                kind=type(inputs).__name__,
+            )
         if isinstance(auxiliary, str):
-            raise TypeError(f"auxiliary is a tuple of names, try auxiliary=({auxiliary!r},)")
+            raise InputTypeError(
+                "auxiliary_not_a_tuple",
+                "auxiliary is a tuple of names, try auxiliary=({auxiliary!r},)",
+                auxiliary=auxiliary,
+            )
         if n_draws < 1:
-            raise ValueError(f"n_draws is at least 1, got {n_draws}")
+            raise InputError(
+                "not_positive",
+                "n_draws is at least 1, got {n_draws}",
+                n_draws=n_draws,
+            )
         samplers = _samplers(circuit, inputs, auxiliary, n_features)
         given = {
             name: as_real_array(inputs[name], f"input {name!r}", order + 1)
@@ -68,7 +85,11 @@ class Query:
             check_finite(array, f"input {name!r}")
         rows = {name: int(array.shape[0]) for name, array in given.items()}
         if len(set(rows.values())) > 1:
-            raise ValueError(f"inputs have different numbers of rows: {rows}")
+            raise InputError(
+                "lengths_differ",
+                "inputs have different numbers of rows: {rows}",
+                rows=rows,
+            )
         return cls(circuit, given, samplers, n_draws if samplers else 1, seed)
 
     def answer(self, inner: Callable[[Mapping[str, Array]], Array], width: int) -> Array:
@@ -110,25 +131,35 @@ def _samplers(
     samplers: dict[str, Sampler] = {}
     for name, sampler in named.items():
         if name not in circuit.inputs:
-            raise ValueError(
-                f"auxiliary names {name!r}, which the circuit does not read "
-                f"(it reads: {', '.join(map(repr, circuit.inputs)) or 'nothing'})"
+            raise InputError(
+                "auxiliary_unknown",
+                "auxiliary names {name!r}, which the circuit does not read (it reads: {names})",
+                name=name,
+                names=", ".join(map(repr, circuit.inputs)) or "nothing",
             )
         if name in inputs:
-            raise ValueError(
-                f"{name!r} is both in inputs and in auxiliary; give it in one of them"
+            raise InputError(
+                "auxiliary_twice",
+                "{name!r} is both in inputs and in auxiliary; give it in one of them",
+                name=name,
             )
         if sampler is None and circuit.inputs[name] == 0:
-            raise ValueError(
-                f"auxiliary {name!r} is a scalar: say how to draw it, "
-                f"auxiliary={{{name!r}: lambda rng: rng.normal()}}"
+            raise InputError(
+                "auxiliary_scalar",
+                "auxiliary {name!r} is a scalar: say how to draw it, `auxiliary={{{name!r}`: "
+                "lambda rng: rng.normal()}}",
+                name=name,
             )
         samplers[name] = sampler or (lambda rng: rng.normal(n_features))
     missing = [name for name in circuit.inputs if name not in inputs and name not in samplers]
     if missing:
-        raise ValueError(
-            f"the circuit reads {', '.join(map(repr, missing))}, which the inputs do not hold "
-            f"(given: {', '.join(map(repr, inputs)) or 'nothing'}); pass it in inputs, or name it "
-            f"in auxiliary=({missing[0]!r},) to have it drawn from N(0, I) and averaged over"
+        raise InputError(
+            "input_missing",
+            "the circuit reads {missing}, which the inputs do not hold (given: {given}); pass it "
+            "in inputs, or name it in auxiliary=({example!r},) to have it drawn from N(0, I) and "
+            "averaged over",
+            missing=", ".join(map(repr, missing)),
+            given=", ".join(map(repr, inputs)) or "nothing",
+            example=missing[0],
         )
     return samplers

@@ -25,6 +25,7 @@ from implicitmoments.moments.passes import View
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.queries import Auxiliary, Query
 from implicitmoments.moments.step_report import StepReport
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate
 from implicitmoments.rows import RandomState, as_seed, blocks
 
@@ -167,17 +168,26 @@ class ImplicitMoments(ABC):
             With NaN, and a reason, for components that cannot be told apart.
         """
         if self.view is None:
-            raise TypeError(
-                f"components are read off a HermiteProblem, got {type(self.problem).__name__}"
+            raise InputTypeError(
+                "not_a_hermite_problem",
+                "components are read off a HermiteProblem, got {kind}",
+                kind=type(self.problem).__name__,
             )
         k = self.n_components if n_components is None else n_components
         check_positive("n_components", k)
         if r not in (None, 1, 2, 3):
-            raise ValueError(f"r is 1, 2, 3 or None, got {r}")
+            raise InputError(
+                "unknown_option",
+                "r is 1, 2, 3 or None, got {r}",
+                r=r,
+            )
         if k > self.view.n_rows:
-            raise ValueError(
-                f"n_components={k} is more than the {self.view.n_rows} rows; "
-                "use more rows or fewer components"
+            raise InputError(
+                "too_few_rows",
+                "`n_components={k}` is more than the {n_rows} rows; use more rows or fewer "
+                "components",
+                k=k,
+                n_rows=self.view.n_rows,
             )
         return find_components(self.view, k, r, as_seed(random_state))
 
@@ -297,9 +307,12 @@ class PaperMoments(ImplicitMoments):
 
     def _check_order(self, order: int) -> None:
         if order != self.order:
-            raise ValueError(
-                f"the moment of order {self.order} was estimated and order {order} is asked for; "
-                f"run implicit_moments(..., order={order})"
+            raise InputError(
+                "order_not_estimated",
+                "the moment of order {order} was estimated and order {asked} is asked for; run "
+                "implicit_moments(..., `order={asked}`)",
+                order=self.order,
+                asked=order,
             )
 
 
@@ -352,8 +365,11 @@ class ClosedFormMoments(ImplicitMoments):
         x = as_real_array(points, "points", 2)
         check_finite(x, "points")
         if x.shape[1] != self.problem.n_features:
-            raise ValueError(
-                f"points have {x.shape[1]} features, expected {self.problem.n_features}"
+            raise InputError(
+                "n_features_differ",
+                "points have {n_features} features, expected {expected}",
+                n_features=x.shape[1],
+                expected=self.problem.n_features,
             )
         moments = [fold.moments for fold in self.folds]
         size = max(64, HERMITE_NUMBERS // (self.width * moments[0].chain.p))
@@ -374,14 +390,18 @@ class ClosedFormMoments(ImplicitMoments):
     def _check_order(self, order: int) -> None:
         known = sorted(a + b for a, b in self.folds[0].moments.forms)
         if order not in known:
-            raise ValueError(
-                f"the moments of orders {', '.join(map(str, known))} were estimated and order "
-                f"{order} is asked for; "
-                + (
-                    f"run implicit_moments(..., order={order})"
-                    if order > self.order
-                    else "the data say nothing about this order"
-                )
+            higher = order > self.order
+            advice = (
+                "run implicit_moments(..., `order={asked}`)"
+                if higher
+                else ("the data say nothing about this order")
+            )
+            raise InputError(
+                "order_not_estimated" if higher else "order_without_data",
+                "the moments of orders {orders} were estimated and order {asked} is asked for; "
+                + advice,
+                orders=known,
+                asked=order,
             )
 
 

@@ -1,4 +1,4 @@
-"""Where pictures are drawn, and in which colours."""
+"""Axes, colours and frames of pictures."""
 
 from __future__ import annotations
 
@@ -8,40 +8,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from implicitmoments.estimator import FittedEstimator
+from implicitmoments.notes import CodedError, InputTypeError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "MARKERS",
     "PALETTE",
-    "NoPictureError",
+    "MissingLibraryError",
     "axes_for",
     "check_matplotlib",
     "check_model",
     "colour",
+    "finish",
     "ink",
     "key",
+    "marker",
     "middle_tones",
-    "thin_frame",
+    "plain_text",
     "whole_numbers",
 ]
 
-# Okabe and Ito's colours without black and yellow, which vanish on dark and on light paper
+# The colours of Okabe and Ito without black and yellow, which are invisible on dark and on light
+# backgrounds
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-MARKERS = ("o", "s", "^", "D", "v", "P")  # change when the colours begin again
+MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 5.6, 4.0  # inches
-NOTHING = 1e-9  # of the end of an axis: a tick that rounding keeps from 0
+ROUNDED_ZERO = 1e-9  # of the end of an axis: a smaller tick is 0 up to rounding
 
 
-class NoPictureError(ValueError):
-    """A model does not have what a picture shows; the message says what it has instead."""
+class MissingLibraryError(CodedError, ImportError):
+    """A picture needs a library that is not installed."""
 
 
 def check_matplotlib() -> None:
-    """Say which extra is missing."""
+    """Raise an error that names the extra where matplotlib is missing."""
     if find_spec("matplotlib") is None:
-        raise ImportError(
-            "pictures take matplotlib; install it with pip install 'implicitmoments[plot]'"
+        raise MissingLibraryError(
+            "missing_library",
+            "pictures need {library}; install it with pip install 'implicitmoments[{extra}]'",
+            library="matplotlib",
+            extra="plot",
         )
 
 
@@ -55,15 +63,16 @@ def axes_for(ax: Axes | None) -> Axes:
     return plt.subplots(figsize=(WIDTH, HEIGHT), layout="constrained")[1]
 
 
-def check_model(model: Any) -> str:
-    """Return the name of the class of a fitted model; raise for one that is not."""
+def check_model(model: Any) -> None:
+    """Raise unless this is a fitted estimator of this library."""
     check_is_fitted(model)
-    if not isinstance(getattr(model, "stats_", None), dict):
-        raise TypeError(
-            f"pictures are of the estimators of implicitmoments, got {type(model).__name__}; of a "
-            "pipeline or search give the step or best_estimator_"
+    if not isinstance(model, FittedEstimator):
+        raise InputTypeError(
+            "not_an_estimator",
+            "pictures and reports are of the estimators of implicitmoments, got {name}; of a "
+            "pipeline or search give the step or best_estimator_",
+            name=type(model).__name__,
         )
-    return type(model).__name__
 
 
 def colour(i: int) -> str:
@@ -71,28 +80,38 @@ def colour(i: int) -> str:
     return PALETTE[i % len(PALETTE)]
 
 
+def marker(i: int) -> str:
+    """Return the marker of component i, which changes when the colours begin again."""
+    return MARKERS[i // len(PALETTE) % len(MARKERS)]
+
+
 def ink() -> Any:
-    """Return the colour of text, which follows the user's style."""
+    """Return the colour of text in the style of the user."""
     import matplotlib as mpl  # noqa: PLC0415
 
     return mpl.rcParams["text.color"]
 
 
 def key(ax: Axes) -> None:
-    """Put a legend where it hides least."""
+    """Put a legend where it covers least."""
     ax.legend(loc="best", fontsize="small", framealpha=0.85, edgecolor="none", borderpad=0.2)
 
 
 def middle_tones() -> Any:
-    """Return a map of colours of which none vanishes on light or on dark paper."""
+    """Return a colour map that is visible on light and on dark backgrounds."""
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.colors import ListedColormap  # noqa: PLC0415
 
     return ListedColormap(mpl.colormaps["viridis"](np.linspace(0.2, 0.92, 256)), "middle_tones")
 
 
-def thin_frame(ax: Axes, title: str, note: str = "") -> None:
-    """Draw no more frame than is read, and put a note beneath the title."""
+def plain_text(text: str) -> str:
+    """Return text as matplotlib prints it: a dollar sign would begin a formula."""
+    return text.replace("$", r"\$")
+
+
+def finish(ax: Axes, title: str, note: str = "") -> None:
+    """Leave out the upper and right frame, and write the title and a note beneath it."""
     ax.spines[["top", "right"]].set_visible(False)
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "linear":
@@ -104,17 +123,17 @@ def thin_frame(ax: Axes, title: str, note: str = "") -> None:
 
 
 def _number_plainly(axis: Any) -> None:
-    """Write out what ticks are: a common offset or factor would stand on the title."""
+    """Write ticks in full: a common offset or factor would overlap the title."""
 
-    def told(value: float, _: Any) -> str:
-        least = NOTHING * max(map(abs, axis.get_view_interval()))
+    def formatted(value: float, _: Any) -> str:
+        least = ROUNDED_ZERO * max(map(abs, axis.get_view_interval()))
         return "0" if abs(value) <= least else f"{value:.10g}".replace("-", "−")
 
-    axis.set_major_formatter(told)
+    axis.set_major_formatter(formatted)
 
 
 def whole_numbers(ax: Axes) -> None:
-    """Mark whole numbers alone along the axis of x."""
+    """Put ticks at integers only along the x axis."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -8,26 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm
 
-from implicitmoments.activation import ActivationSumRegressor
-from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.clustering import SphericalMixtureClusterer
-from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
+from implicitmoments.arrays import Floats
 from implicitmoments.estimator import counted
-from implicitmoments.mixture import SphericalMixture
-from implicitmoments.plot.canvas import (
-    MARKERS,
-    PALETTE,
-    NoPictureError,
-    axes_for,
-    check_model,
-    colour,
-    ink,
-    middle_tones,
-    thin_frame,
-)
-from implicitmoments.plot.plotted_rows import Some, asked, some_rows
-from implicitmoments.plot.viewing_plane import leading_plane, name_of_axis
-from implicitmoments.regression import RegressionMixture
+from implicitmoments.picture_data import Densities, Directions, Integers, Lines, Means, RowSample
+from implicitmoments.plot import canvas
+from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,10 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["components"]
 
 MOST_ROWS = 2_000
-NUMBERED = 30  # components that are told by number
-WEIGHED = 8  # and by weight
-SHORTEST = 1e-12
+NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
 BINS = 40
+RANK_TOL = 1e-9  # of the largest singular value
+ALONG_AN_AXIS = 0.99  # cosine from which a direction is called by the name of its column
+ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reaches
 
 
 def components(
@@ -47,7 +33,7 @@ def components(
     """Draw rows and components in two dimensions.
 
     - Means: rows on the two leading principal directions of the means, coloured by component, and
-      a circle of one standard deviation about each mean.
+      a circle of one standard deviation around each mean.
     - Lines: y against the leading principal direction of the coefficients, less what the other
       directions of each row's line explain, with a band of one standard deviation.
     - Directions of activations: rows on their two leading directions, coloured by y.
@@ -58,16 +44,17 @@ def components(
     ----------
     model : fitted estimator
     X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
-    y : array of shape (n_samples,), where the model has labels
-        Refused where it has none.
+    y : array of shape (n_samples,), optional
+        Labels, for models that are fitted to labels.
     ax : matplotlib.axes.Axes, optional
-        Drawn on, instead of a new figure.
-    max_rows : int
-        Rows that are drawn at most, evenly taken.
+        Axes to draw on; a new figure by default.
+    max_rows : int, default 2000
+        Largest number of rows drawn, a random sample.
 
     Returns
     -------
     matplotlib.axes.Axes
+        Titled with the number of components.
 
     Examples
     --------
@@ -79,208 +66,200 @@ def components(
     >>> ax.get_title(loc="left").strip()
     '3 components'
     """
-    check_model(model)
-    if isinstance(model, ActivationSumRegressor) and not hasattr(model, "directions_"):
-        raise NoPictureError(
-            "refine=False gives this ActivationSumRegressor no directions; fit with refine=True, "
-            "or use implicitmoments.plot.fit"
-        )
-    some = some_rows(model, X, y, max_rows)
-    ax = axes_for(ax)
-    _draw(asked(model), ax, some)
+    canvas.check_model(model)
+    rows = sample_rows(model, X, y, max_rows)
+    view = frozen_copy(model)._component_view(rows)
+    ax = canvas.axes_for(ax)
+    _draw(view, ax, rows, model.component)
     return ax
 
 
 @singledispatch
-def _draw(model: Any, ax: Axes, some: Some) -> None:  # noqa: ARG001
-    raise TypeError(f"there is no picture of the components of {type(model).__name__}")
+def _draw(view: Any, ax: Axes, rows: RowSample, noun: str) -> None:
+    raise NotImplementedError
 
 
-@_draw.register(SphericalMixture)
-@_draw.register(SphericalMixtureClusterer)
-def _draw_means(model: Any, ax: Axes, some: Some) -> None:
-    means, weights = _numbers(model.means_), _numbers(model.weights_)
-    center = weights @ means
-    labels = np.asarray(to_numpy(model.predict(some.given)))
-    plane = leading_plane(np.sqrt(weights)[:, None] * (means - center), some.x - center)
-    deviations = np.sqrt(np.broadcast_to(_numbers(model.variance_), len(means)))
-    note = some.note
+@_draw.register(Means)
+def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
+    center = view.weights @ view.means
+    spread = np.sqrt(view.weights)[:, None] * (view.means - center)
+    plane = _leading_plane(spread, rows.x - center)
+    note = count_note(rows)
     if len(plane) == 1:
-        _along_one_axis(ax, some.x[:, 0], labels, (weights, means[:, 0], deviations))
+        _draw_histogram(view, ax, rows.x[:, 0])
     else:
-        _circles(ax, means @ plane.T, deviations)
-        _by_component(ax, some.x @ plane.T, labels, len(means))
-        _numbered(ax, means @ plane.T, weights)
+        marks = view.means @ plane.T
+        _draw_circles(ax, marks, np.sqrt(view.variances))
+        _draw_rows(ax, rows.x @ plane.T, view.labels, len(marks))
+        _number(ax, marks, view.weights)
         ax.set_aspect("equal", adjustable="datalim")
         note += "; circles: one standard deviation"
-    _axes_of(ax, some, plane, "principal direction of the means", second="density")
-    what = "cluster" if isinstance(model, SphericalMixtureClusterer) else "component"
-    thin_frame(ax, counted(len(means), what), note)
+    _name_axes(ax, rows, plane, "principal direction of the means", second="density")
+    canvas.finish(ax, counted(len(view.means), noun), note)
 
 
-@_draw.register(RegressionMixture)
-def _draw_lines(model: RegressionMixture, ax: Axes, some: Some) -> None:
-    coef, shift, weights, noise = (
-        _numbers(a) for a in (model.coef_, model.intercept_, model.weights_, model.noise_)
-    )
-    y = some.y
-    center = some.x.mean(axis=0)
-    labels = np.asarray(to_numpy(model.predict_component(some.given, y)))
-    apart = coef - (weights @ coef if len(coef) > 1 else 0.0)
-    u = leading_plane(apart, some.x - center)[0]
+@_draw.register(Lines)
+def _draw_lines(view: Lines, ax: Axes, rows: RowSample, noun: str) -> None:
+    center, coef = rows.x.mean(axis=0), view.coef
+    apart = coef - (view.weights @ coef if len(coef) > 1 else 0.0)
+    u = _leading_plane(apart, rows.x - center)[0]
     # y less what the other directions explain: a_i + b_i · m + (b_i · u) u · (x − m) + noise
     others = coef - np.outer(coef @ u, u)
-    along = some.x @ u
-    level = y - np.einsum("nd,nd->n", some.x - center, others[labels])
-    _by_component(ax, np.column_stack([along, level]), labels, len(coef))
+    along = rows.x @ u
+    level = rows.y - np.einsum("nd,nd->n", rows.x - center, others[view.labels])
+    _draw_rows(ax, np.column_stack([along, level]), view.labels, len(coef))
     ends = np.array([along.min(), along.max()])
     tops = []
-    for i, (b, a, s) in enumerate(zip(coef, shift, noise, strict=True)):
+    for i, (b, a, s) in enumerate(zip(coef, view.intercept, view.noise, strict=True)):
         line = a + b @ center + (b @ u) * (ends - center @ u)
-        ax.plot(ends, line, color=ink(), lw=2.4, alpha=0.6, zorder=3)
-        ax.plot(ends, line, color=colour(i), lw=1.4, zorder=4)
-        ax.fill_between(ends, line - s, line + s, color=colour(i), alpha=0.15, lw=0)
+        ax.plot(ends, line, color=canvas.ink(), lw=2.4, alpha=0.6, zorder=3)
+        ax.plot(ends, line, color=canvas.colour(i), lw=1.4, zorder=4)
+        ax.fill_between(ends, line - s, line + s, color=canvas.colour(i), alpha=0.15, lw=0)
         tops.append((ends[1], line[1]))
-    _numbered(ax, np.array(tops), weights)
-    ax.set_xlabel(name_of_axis(u, some.names, "leading direction of the coefficients"))
-    less = "" if len(u) == 1 else ", less what other directions explain"
-    ax.set_ylabel(some.label + less)
-    bands = f"{some.note}; bands: one standard deviation"
-    thin_frame(ax, counted(len(coef), "line"), bands)
-
-
-@_draw.register(ActivationSumRegressor)
-def _draw_directions(model: ActivationSumRegressor, ax: Axes, some: Some) -> None:
-    vectors, weights = _numbers(model.directions_), _numbers(model.weights_)
-    center = np.zeros(some.x.shape[1]) if model.whitening_ is None else model.whitening_.mean
-    rows = some.x - _numbers(center)
-    plane = leading_plane(np.sqrt(np.abs(weights))[:, None] * vectors, rows)
-    at = rows @ plane.T if len(plane) > 1 else np.column_stack([rows, some.y])
-    _by_value(ax, at, some.y, some.label)
-    if len(plane) > 1:
-        tips = vectors @ plane.T
-        longest = max(float(np.linalg.norm(tips, axis=1).max()), SHORTEST)
-        # arrows reach over most of the rows, whatever the unit of the inputs is
-        tips *= float(np.quantile(np.linalg.norm(at, axis=1), 0.8)) / longest
-        for tip in tips:
-            ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": ink(), "lw": 2})
-        _numbered(ax, tips, weights)
-        ax.set_aspect("equal", adjustable="datalim")
-    _axes_of(ax, some, plane, "principal direction of the v", second=some.label)
-    arrows = "; arrows: directions, numbered" if len(plane) > 1 else ""
-    thin_frame(ax, counted(len(vectors), "direction"), some.note + arrows)
-
-
-@_draw.register(SphericalMixtureDensity)
-def _draw_density(model: SphericalMixtureDensity, ax: Axes, some: Some) -> None:
-    center = _numbers(model.center_)
-    basis = np.asarray(getattr(model.hypothesis_.span, "basis", np.zeros((0, len(center)))))
-    plane = leading_plane(np.diag(np.arange(len(basis), 0, -1.0)) @ basis, some.x - center)
-    logs = np.asarray(to_numpy(model.score_samples(some.given)))
-    at = some.x @ plane.T
-    _by_value(ax, at if len(plane) > 1 else np.column_stack([at, logs]), logs, "log density")
-    _axes_of(ax, some, plane, "leading direction of the rows", second="log density")
-    thin_frame(ax, "Rows by their log density", some.note)
-
-
-@_draw.register(RegressionMixtureDensity)
-def _draw_label_density(model: RegressionMixtureDensity, ax: Axes, some: Some) -> None:
-    slope, y = _numbers(model.slope_), some.y
-    frame = model.hypothesis_.frame
-    directions = np.asarray(frame.basis) @ np.asarray(frame.whitener).T
-    u = leading_plane(directions[:1], some.x - some.x.mean(axis=0))[0]
-    logs = np.asarray(to_numpy(model.score_samples(some.given, y)))
-    left = y - some.x @ slope - float(model.intercept_)
-    _by_value(ax, np.column_stack([some.x @ u, left]), logs, f"log density of x and {some.label}")
-    ax.set_xlabel(name_of_axis(u, some.names, "leading direction of the regressors"))
-    ax.set_ylabel(f"{some.label}, less the line of least squares")
-    thin_frame(ax, "Rows by their log density", some.note)
-
-
-def _numbers(array: Any) -> Floats:
-    return np.asarray(to_numpy(array), dtype=np.float64)
-
-
-def _by_component(ax: Axes, at: Floats, labels: Floats, k: int) -> None:
-    for i in range(k):
-        ax.plot(
-            *at[labels == i].T,
-            MARKERS[i // len(PALETTE) % len(MARKERS)],
-            color=colour(i),
-            ms=2.5,
-            mew=0,
-            alpha=0.55,
-            label=f"component {i}",
-        )
-
-
-def _by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
-    low, high = np.quantile(values, [0.01, 0.99])
-    drawn = ax.scatter(
-        at[:, 0],
-        at[:, 1],
-        c=values,
-        s=7,
-        lw=0,
-        cmap=middle_tones(),
-        vmin=low,
-        vmax=high,
-        alpha=0.8,
+    _number(ax, np.array(tops), view.weights)
+    ax.set_xlabel(_axis_name(u, rows.names, "leading direction of the coefficients"))
+    less = "" if len(u) == 1 else ", less the contribution of other directions"
+    ax.set_ylabel(canvas.plain_text(rows.target) + less)
+    canvas.finish(
+        ax, counted(len(coef), noun), f"{count_note(rows)}; bands: one standard deviation"
     )
+
+
+@_draw.register(Directions)
+def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> None:
+    x, target = rows.x - view.center, canvas.plain_text(rows.target)
+    plane = _leading_plane(np.sqrt(np.abs(view.weights))[:, None] * view.vectors, x)
+    at = x @ plane.T if len(plane) > 1 else np.column_stack([x, rows.y])
+    _colour_by_value(ax, at, rows.y, target)
+    note = count_note(rows)
+    if len(plane) > 1:
+        tips = view.vectors @ plane.T
+        longest = max(float(np.linalg.norm(tips, axis=1).max()), np.finfo(np.float64).tiny)
+        tips *= float(np.quantile(np.linalg.norm(at, axis=1), ARROW_REACH)) / longest
+        for tip in tips:
+            ax.annotate(
+                "", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": canvas.ink(), "lw": 2}
+            )
+        _number(ax, tips, view.weights)
+        ax.set_aspect("equal", adjustable="datalim")
+        note += "; arrows: directions"
+    _name_axes(ax, rows, plane, "principal direction of the network", second=target)
+    canvas.finish(ax, counted(len(view.vectors), noun), note)
+
+
+@_draw.register(Densities)
+def _draw_densities(view: Densities, ax: Axes, rows: RowSample, noun: str) -> None:  # noqa: ARG001
+    plane = _leading_plane(view.vectors, rows.x - view.center)
+    what, target = view.what.format(target=rows.target), canvas.plain_text(rows.target)
+    at, second = rows.x @ plane.T, what
+    if view.residuals is not None or len(plane) == 1:
+        plane = plane[:1]
+        height = view.values if view.residuals is None else view.residuals
+        at = np.column_stack([at[:, 0], height])
+        if view.residuals is not None:
+            second = f"{target}, less the least-squares line"
+    _colour_by_value(ax, at, view.values, canvas.plain_text(what))
+    _name_axes(ax, rows, plane, "direction of the expansion", second=second)
+    canvas.finish(ax, "Rows by log density", count_note(rows))
+
+
+def _leading_plane(vectors: Floats, rows: Floats) -> Floats:
+    """Return orthonormal directions, (2, d), or (1, d) with one column: the leading ones.
+
+    Where vectors span less than a plane, centred rows give the missing directions: those of their
+    largest variance.
+    """
+    d = rows.shape[1]
+    plane = _leading(vectors, min(2, d))
+    for further in (rows, np.eye(d)):  # rows may have no spread at all
+        if len(plane) < min(2, d):
+            residual = further - (further @ plane.T) @ plane
+            plane = np.vstack([plane, _leading(residual, min(2, d) - len(plane))])
+    # signs are arbitrary: the largest entry is positive, so that pictures do not flip
+    largest = np.abs(plane).argmax(axis=1)
+    signed: Floats = plane * np.sign(plane[np.arange(len(plane)), largest])[:, None]
+    return signed
+
+
+def _leading(vectors: Floats, most: int) -> Floats:
+    if not len(vectors):
+        return np.zeros((0, vectors.shape[1]))
+    _, sizes, directions = np.linalg.svd(vectors, full_matrices=False)
+    kept = sizes[:most] > RANK_TOL * max(float(sizes[0]), np.finfo(np.float64).tiny)
+    leading: Floats = directions[:most][kept]
+    return leading
+
+
+def _axis_name(direction: Floats, names: Any, otherwise: str) -> str:
+    """Return the name of the column that a direction is, or other words."""
+    i = int(np.abs(direction).argmax())
+    if abs(direction[i]) < ALONG_AN_AXIS * float(np.linalg.norm(direction)):
+        return otherwise
+    return f"column {i}" if names is None else canvas.plain_text(str(names[i]))
+
+
+def _name_axes(ax: Axes, rows: RowSample, plane: Floats, words: str, second: str) -> None:
+    ax.set_xlabel(_axis_name(plane[0], rows.names, f"first {words}"))
+    if len(plane) > 1:
+        second = _axis_name(plane[1], rows.names, f"second {words}")
+    ax.set_ylabel(second)
+
+
+def _draw_rows(ax: Axes, at: Floats, labels: Integers, k: int) -> None:
+    """Draw rows in the colours of their components."""
+    style: dict[str, Any] = {"ms": 2.5, "mew": 0, "alpha": 0.55}
+    for i in range(k):
+        marker = canvas.marker(i)
+        points = at[labels == i].T
+        ax.plot(*points, marker, color=canvas.colour(i), label=f"component {i}", **style)
+
+
+def _colour_by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
+    low, high = np.quantile(values, [0.01, 0.99])
+    style: dict[str, Any] = {"s": 7, "lw": 0, "alpha": 0.8, "cmap": canvas.middle_tones()}
+    drawn = ax.scatter(at[:, 0], at[:, 1], c=values, vmin=low, vmax=high, **style)
     ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
 
 
-def _along_one_axis(
-    ax: Axes, x: Floats, labels: Floats, mixture: tuple[Floats, Floats, Floats]
-) -> None:
-    """Draw histograms of components on top of one another, and the density of the mixture."""
-    weights, means, deviations = mixture
-    k = len(weights)
+def _draw_histogram(view: Means, ax: Axes, x: Floats) -> None:
+    """Draw stacked histograms of the components, and the density of the mixture."""
+    k, deviations = len(view.weights), np.sqrt(view.variances)
     ax.hist(
-        [x[labels == i] for i in range(k)],
+        [x[view.labels == i] for i in range(k)],
         bins=BINS,
         stacked=True,
         density=True,
-        color=[colour(i) for i in range(k)],
+        color=[canvas.colour(i) for i in range(k)],
         alpha=0.5,
         label=[f"component {i}" for i in range(k)],
     )
     at = np.linspace(x.min(), x.max(), 400)
-    parts = weights * norm.pdf(at[:, None], means, deviations)
-    ax.plot(at, parts.sum(axis=1), color=ink(), lw=1.5, label="the model")
-    heights = weights * norm.pdf(0.0, 0.0, deviations)
-    _numbered(ax, np.column_stack([means, heights]), weights)
+    density = (view.weights * norm.pdf(at[:, None], view.means[:, 0], deviations)).sum(axis=1)
+    ax.plot(at, density, color=canvas.ink(), lw=1.5, label="the model")
+    heights = view.weights * norm.pdf(0.0, 0.0, deviations)
+    _number(ax, np.column_stack([view.means[:, 0], heights]), view.weights)
 
 
-def _circles(ax: Axes, marks: Floats, deviations: Floats) -> None:
+def _draw_circles(ax: Axes, marks: Floats, deviations: Floats) -> None:
     turn = np.linspace(0, 2 * np.pi, 73)
     for i, (mark, s) in enumerate(zip(marks, deviations, strict=True)):
         ring = mark[:, None] + s * np.array([np.cos(turn), np.sin(turn)])
-        ax.plot(*ring, color=ink(), lw=2.2, alpha=0.5, zorder=3)
-        ax.plot(*ring, color=colour(i), lw=1.4, zorder=3)
+        ax.plot(*ring, color=canvas.ink(), lw=2.2, alpha=0.5, zorder=3)
+        ax.plot(*ring, color=canvas.colour(i), lw=1.4, zorder=3)
 
 
-def _numbered(ax: Axes, marks: Floats, weights: Floats) -> None:
+def _number(ax: Axes, marks: Floats, weights: Floats) -> None:
+    """Write numbers and weights of components at marks; crosses where they are many."""
     if len(marks) > NUMBERED:
-        ax.plot(*marks.T, "+", color=ink(), ms=7, mew=1.5, zorder=4)
+        ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5, zorder=4)
         return
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small", "zorder": 5}
     for i, (mark, weight) in enumerate(zip(marks, weights, strict=True)):
         words = f"{i}: {weight:.2g}" if len(marks) <= WEIGHED else str(i)
-        box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "ec": colour(i), "lw": 1}
-        ax.text(
-            mark[0],
-            mark[1],
-            words,
-            ha="center",
-            va="center",
-            fontsize="x-small",
-            bbox=box,
-            zorder=5,
-        )
-
-
-def _axes_of(ax: Axes, some: Some, plane: Floats, words: str, second: str) -> None:
-    ax.set_xlabel(name_of_axis(plane[0], some.names, f"first {words}"))
-    ax.set_ylabel(
-        name_of_axis(plane[1], some.names, f"second {words}") if len(plane) > 1 else second
-    )
+        box = {
+            "boxstyle": "round,pad=0.2",
+            "fc": ax.get_facecolor(),
+            "ec": canvas.colour(i),
+            "lw": 1,
+        }
+        ax.text(mark[0], mark[1], words, bbox=box, **style)

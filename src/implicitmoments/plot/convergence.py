@@ -1,4 +1,4 @@
-"""How a fit came to its end: the polish step by step, or the orders one after another."""
+"""How a fit converged: EM or network training step by step, or held-out scores by degree."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicitmoments.clustering import SphericalMixtureClusterer
 from implicitmoments.estimator import counted
-from implicitmoments.plot.canvas import (
-    NoPictureError,
-    axes_for,
-    check_model,
-    colour,
-    ink,
-    key,
-    thin_frame,
-    whole_numbers,
-)
+from implicitmoments.picture_data import NoPictureError
+from implicitmoments.plot import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["convergence"]
+__all__ = ["convergence", "step_history"]
 
-SPREAD = 10.0  # the largest over the smallest, from which magnitudes are shown
-ROUNDING = 1e-15  # of a level: less is not told apart
-FOOT = 1e-3  # of tol: less is drawn there, as is the last step, which leaves nothing
+SPREAD = 10.0  # largest over smallest value, from which the axis is logarithmic
+ROUNDING = 1e-15  # of a log-likelihood: smaller differences are rounding
+FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step
+HISTORIES = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_degree")
+MISSING = {
+    "steps_of_pairwise_test": "a pairwise test has no iterations",
+    "steps_without_comparison": "no degrees were compared, and no network was fitted",
+    "steps_of_groups": "its rows form groups far apart that were fitted separately",
+    "steps_of_pieces": "its rows came in pieces, each taken in by a few steps",
+    "steps_not_stored": "it was fitted by an older version, which stored none",
+}
 
 
 def convergence(model: Any, ax: Axes | None = None) -> Axes:
     """Draw how a fit converged.
 
-    Of mixtures, what each step of EM left to be gained of the mean log-likelihood, on a
-    logarithmic scale. Of the network of an :class:`~implicitmoments.ActivationSumRegressor`, its
-    mean squared error step by step. Of models with a degree, the score of held-out rows by the
+    For mixtures, the gain of mean log-likelihood that was left after each step of EM, on a
+    logarithmic scale. For the network of an :class:`~implicitmoments.ActivationSumRegressor`, its
+    mean squared error step by step. For models with a degree, the score of held-out rows by
     degree.
 
     Parameters
     ----------
     model : fitted estimator
     ax : matplotlib.axes.Axes, optional
-        Drawn on, instead of a new figure.
+        Drawn on instead of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
+        Its note says so if the fit did not converge.
 
     Examples
     --------
@@ -57,49 +57,62 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     >>> im.plot.convergence(model, Figure().add_subplot()).get_title(loc="left").strip()
     'Convergence of EM'
     """
-    name, stats = check_model(model), model.stats_
-    if stats.get("mean_log_likelihood_history"):
-        return _draw_likelihood(axes_for(ax), model, stats["mean_log_likelihood_history"])
-    if stats.get("loss_history"):
-        return _draw_loss(axes_for(ax), model, stats["loss_history"])
-    if stats.get("scores"):
-        words = "mean log density (nats a row)"
-        return _draw_degrees(axes_for(ax), stats["scores"], model.degree_, words, best=max)
-    if stats.get("error_by_degree"):
-        words = "mean squared error of the polynomial"
-        return _draw_degrees(axes_for(ax), stats["error_by_degree"], model.degree_, words, min)
-    raise NoPictureError(
-        f"this {name} has no steps to show: {_why(model, stats)}; use implicitmoments.plot.fit"
-    )
+    canvas.check_model(model)
+    history = step_history(model)
+    if history is None:
+        code = _why(model)
+        raise NoPictureError(
+            code,
+            "this {name} has no steps to show: " + MISSING[code] + "; use "
+            "implicitmoments.plot.fit",
+            name=type(model).__name__,
+        )
+    steps = model.stats_[history]
+    ax = canvas.axes_for(ax)
+    if history == "mean_log_likelihood_history":
+        return _draw_likelihood(ax, model, steps)
+    if history == "loss_history":
+        return _draw_loss(ax, model, steps)
+    if history == "scores":
+        return _draw_degrees(ax, steps, model.degree_, "mean log density per row (nats)", best=max)
+    words = "mean squared error of the polynomial"
+    return _draw_degrees(ax, steps, model.degree_, words, best=min)
+
+
+def step_history(model: Any) -> str | None:
+    """Return which of the histories in ``stats_`` a picture shows; None if there is none."""
+    return next((name for name in HISTORIES if model.stats_.get(name)), None)
 
 
 def _draw_likelihood(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
     levels = np.asarray(history, dtype=np.float64)
     least = max(ROUNDING * max(1.0, float(np.abs(levels).max())), FOOT * model.tol)
     left = np.maximum(levels.max() - levels, least)
-    _draw_steps(ax, left, "what EM has yet to gain")
+    _draw_steps(ax, left, "remaining gain of EM")
     ax.set_yscale("log")
     if model.tol > 0:
-        ax.axhline(model.tol, ls="--", lw=1, color=ink(), alpha=0.7, label="tol")
-    ax.set_ylabel("mean log-likelihood to gain\n(nats a row)")
+        ax.axhline(model.tol, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="tol")
+    ax.set_ylabel("remaining gain of\nmean log-likelihood (nats)")
     ax.set_xlabel("pass over all rows")
     passes = counted(len(levels), "pass", "passes")
     at_once = len(levels) > 1 and left[0] <= model.tol
-    note = passes + (", within tol from the first" if at_once else "")
+    note = passes + (", within tol from the start" if at_once else "")
     return _finish(ax, model, "Convergence of EM", note)
 
 
 def _draw_loss(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
     stats = model.stats_
     losses = np.maximum(np.asarray(history, dtype=np.float64), np.finfo(np.float64).tiny)
-    _draw_steps(ax, losses, "network, rows that were fitted")
+    _draw_steps(ax, losses, "network, training rows")
     shown = list(losses)
     if np.isfinite(error := stats.get("polynomial_error", np.nan)) and error > 0:
-        ax.axhline(error, ls="--", lw=1, color=ink(), alpha=0.7, label="polynomial, new rows")
+        ax.axhline(
+            error, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="polynomial, new rows"
+        )
         shown.append(error)
     _fit_scale(ax, shown)
     ax.set_ylabel("mean squared error")
-    ax.set_xlabel("step of the polish")
+    ax.set_xlabel("Gauss–Newton step")
     end = losses[-1]
     note = "ends at " + (f"{end:,.0f}" if 1e3 <= end < 1e7 else f"{end:.3g}")
     if stats.get("hypothesis") == "polynomial":
@@ -108,12 +121,14 @@ def _draw_loss(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
 
 
 def _draw_steps(ax: Axes, values: Any, label: str) -> None:
-    ax.plot(np.arange(len(values)), values, "o-", color=colour(0), ms=4, lw=1.5, label=label)
-    whole_numbers(ax)
+    ax.plot(
+        np.arange(len(values)), values, "o-", color=canvas.colour(0), ms=4, lw=1.5, label=label
+    )
+    canvas.whole_numbers(ax)
 
 
 def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
-    """Show orders of magnitude where values span them, and else how large they are beside 0."""
+    """Use a logarithmic scale where values span magnitudes, and one from 0 elsewhere."""
     if min(shown) > 0 and max(shown) > SPREAD * min(shown):
         ax.set_yscale("log")
     else:
@@ -122,8 +137,8 @@ def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
 
 def _finish(ax: Axes, model: Any, title: str, note: str) -> Axes:
     done = getattr(model, "converged_", model.stats_.get("converged", True))
-    key(ax)
-    thin_frame(ax, title, note if done else f"not converged; {note}")
+    canvas.key(ax)
+    canvas.finish(ax, title, note if done else f"not converged; {note}")
     return ax
 
 
@@ -132,26 +147,26 @@ def _draw_degrees(
 ) -> Axes:
     degrees = sorted(scores)
     values = [scores[n] for n in degrees]
-    ax.plot(degrees, values, "o-", color=colour(0), mfc="none", ms=6, lw=1.5)
+    ax.plot(degrees, values, "o-", color=canvas.colour(0), mfc="none", ms=6, lw=1.5)
     chosen = degree if degree in scores else best(degrees, key=scores.__getitem__)
-    ax.plot(chosen, scores[chosen], "o", color=colour(1), ms=8, label=f"chosen: {chosen}")
+    ax.plot(chosen, scores[chosen], "o", color=canvas.colour(1), ms=8, label=f"chosen: {chosen}")
     if min(values) > 0:  # errors, and no logarithms
         _fit_scale(ax, values)
     ax.set_xticks(degrees)
     ax.set_xlabel("degree of the polynomial")
     ax.set_ylabel(words)
-    key(ax)
-    thin_frame(ax, "Held-out rows, by degree", "rows that the polynomial was not fitted to")
+    canvas.key(ax)
+    canvas.finish(ax, "Held-out rows, by degree", "rows that the polynomial was not fitted to")
     return ax
 
 
-def _why(model: Any, stats: Mapping[str, Any]) -> str:
-    if isinstance(model, SphericalMixtureClusterer):
-        return "a test of pairs is made once"
-    if "scores" in stats or hasattr(model, "polynomial_"):
-        return "no degrees were compared, and nothing was polished"
+def _why(model: Any) -> str:
+    """Return the code of why there are no steps."""
+    stats = model.stats_
+    if not model.iterative:
+        return "steps_of_pairwise_test"
+    if hasattr(model, "degree_"):
+        return "steps_without_comparison"
     if stats.get("groups", 1) > 1:
-        return "its rows fell into groups far apart that were fitted each on its own"
-    if "rows_seen" in stats:
-        return "its rows came in pieces, and each was taken in by a few steps"
-    return "it was fitted by an older version, which kept none"
+        return "steps_of_groups"
+    return "steps_of_pieces" if "rows_seen" in stats else "steps_not_stored"

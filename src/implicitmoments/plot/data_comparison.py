@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi
 
-from implicitmoments.activation import ActivationSumRegressor
-from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.clustering import SphericalMixtureClusterer
-from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
-from implicitmoments.mixture import SphericalMixture
-from implicitmoments.plot.canvas import (
-    NoPictureError,
-    axes_for,
-    check_model,
-    colour,
-    ink,
-    key,
-    middle_tones,
-    thin_frame,
-)
-from implicitmoments.plot.plotted_rows import Some, asked, some_rows
-from implicitmoments.regression import RegressionMixture
+from implicitmoments.arrays import Floats
+from implicitmoments.picture_data import Distribution, Predictions, RowSample
+from implicitmoments.plot import canvas
+from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["compared", "fit"]
+__all__ = ["fit"]
 
 MOST_ROWS = 5_000
-PROPOSALS = 1_000_000  # of a rejection sampler, about
-FEWEST_DRAWN = 200
 BINS = 40
-INNER = (0.002, 0.998)  # quantiles of rows between which histograms are drawn
+CELLS = 36  # across a picture of predictions
+INNER = (0.002, 0.998)  # quantiles between which histograms are drawn
 
 
 def fit(
@@ -44,27 +28,28 @@ def fit(
     """Draw the model against the rows.
 
     - Regressors: predicted against actual values.
-    - Mixtures and densities: how log densities of the rows are distributed, and those of rows
-      drawn from the model. If the model is right, the two agree.
-    - Mixtures of regressions: residuals from the likeliest line, of the rows and of labels drawn
-      from the model at the same inputs.
-    - Clusters: distances of rows from the mean of their cluster, and the law they have if clusters
-      are spherical.
+    - Mixtures and densities: the distribution of log densities of the rows, and that of rows drawn
+      from the model. If the model is right, the two agree.
+    - Mixtures of regressions: residuals from the most probable line, of the rows and of labels
+      drawn from the model at the same inputs.
+    - Clusters: distances of rows from the mean of their cluster, and their distribution if
+      clusters are spherical.
 
     Parameters
     ----------
     model : fitted estimator
     X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
-    y : array of shape (n_samples,), where the model has labels
-        Refused where it has none.
+    y : array of shape (n_samples,), optional
+        Labels; regressors and models of regressions need them.
     ax : matplotlib.axes.Axes, optional
-        Drawn on, instead of a new figure.
-    max_rows : int
-        Rows that are looked at at most, evenly taken.
+        Drawn on instead of a new figure.
+    max_rows : int, default 5000
+        Largest number of rows used, a random sample.
 
     Returns
     -------
     matplotlib.axes.Axes
+        Its note has the number of rows used.
 
     Examples
     --------
@@ -76,160 +61,59 @@ def fit(
     >>> ax.get_title(loc="left").strip()
     'Residuals'
     """
-    check_model(model)
-    some = some_rows(model, X, y, max_rows)
-    _affordable(model, len(some.x))  # before there is a figure
-    ax = axes_for(ax)
-    _draw(asked(model), ax, some)
+    canvas.check_model(model)
+    rows = sample_rows(model, X, y, max_rows)
+    view = frozen_copy(model)._fit_view(rows)
+    ax = canvas.axes_for(ax)
+    if isinstance(view, Predictions):
+        _draw_predictions(view, ax, rows)
+    else:
+        _draw_distribution(view, ax, rows)
     return ax
 
 
-@singledispatch
-def _draw(model: Any, ax: Axes, some: Some) -> None:  # noqa: ARG001
-    raise TypeError(f"there is no picture of {type(model).__name__} against rows")
-
-
-@_draw.register(ActivationSumRegressor)
-def _draw_predictions(model: ActivationSumRegressor, ax: Axes, some: Some) -> None:
-    y = some.y
-    predicted = np.asarray(to_numpy(model.predict(some.given)))
-    low, high = min(predicted.min(), y.min()), max(predicted.max(), y.max())
-    if not high > low:
-        low, high = low - 0.5, high + 0.5
-    drawn = ax.hexbin(
-        predicted,
-        y,
-        gridsize=36,
-        mincnt=1,
-        bins="log",
-        cmap=middle_tones(),
-        extent=(low, high, low, high),
-        lw=0.1,
-    )
+def _draw_predictions(view: Predictions, ax: Axes, rows: RowSample) -> None:
+    y, predicted, target = rows.y, view.values, canvas.plain_text(rows.target)
+    low, high = _widened(min(predicted.min(), y.min()), max(predicted.max(), y.max()))
+    cells: dict[str, Any] = {"extent": (low, high, low, high), "mincnt": 1, "bins": "log"}
+    drawn = ax.hexbin(predicted, y, gridsize=CELLS, cmap=canvas.middle_tones(), lw=0.1, **cells)
     drawn.set_clim(1, max(10.0, float(np.max(np.asarray(drawn.get_array())))))
     ax.figure.colorbar(drawn, ax=ax, label="rows", shrink=0.9, pad=0.02)
-    ax.axline((low, low), slope=1, color=ink(), lw=1, ls="--", alpha=0.7)
+    ax.axline((low, low), slope=1, color=canvas.ink(), lw=1, ls="--", alpha=0.7)
     ax.set_aspect("equal", adjustable="box")
-    ax.set_xlabel(f"predicted {some.label}")
-    ax.set_ylabel(some.label)
+    ax.set_xlabel(f"predicted {target}")
+    ax.set_ylabel(target)
     share = 1 - np.var(y - predicted) / max(float(np.var(y)), np.finfo(np.float64).tiny)
-    used = model.stats_.get("hypothesis", "model")
-    note = f"by the {used}; {some.note}; R² {share:.4f} of these rows"
-    thin_frame(ax, "Predicted and actual", note)
+    note = f"by the {view.by}; {count_note(rows)}; R² {share:.4f} on these rows"
+    canvas.finish(ax, "Predicted and actual", note)
 
 
-@_draw.register(SphericalMixture)
-@_draw.register(SphericalMixtureDensity)
-@_draw.register(RegressionMixtureDensity)
-def _draw_densities(model: Any, ax: Axes, some: Some) -> None:
-    rows, drawn = compared(model, some)
-    _compare(ax, rows, drawn)
-    ax.set_xlabel("log density under the model (nats)")
-    thin_frame(ax, "Log densities of rows", f"{some.note}, and {len(drawn):,} from the model")
-
-
-@_draw.register(RegressionMixture)
-def _draw_residuals(model: RegressionMixture, ax: Axes, some: Some) -> None:
-    ax.set_xlabel("residual from the likeliest line (σ)")
-    _compare(ax, *compared(model, some))
-    thin_frame(ax, "Residuals", f"{some.note}, and as many labels drawn from the model")
-
-
-@_draw.register(SphericalMixtureClusterer)
-def _draw_distances(model: SphericalMixtureClusterer, ax: Axes, some: Some) -> None:
-    means = np.asarray(to_numpy(model.means_), dtype=np.float64)
-    labels = np.asarray(to_numpy(model.predict(some.given)))
-    sigma = float(np.sqrt(model.variance_))
-    apart = np.linalg.norm(some.x - means[labels], axis=1) / sigma
-    edges = _edges(apart)
-    ax.hist(_within(apart, edges), edges, density=True, color=colour(0), alpha=0.4, label="rows")
-    at = np.linspace(edges[0], edges[-1], 200)
-    ax.plot(at, chi.pdf(at, some.x.shape[1]), color=colour(1), lw=2, label="spherical clusters")
-    ax.set_xlabel("distance from the mean of the cluster (σ)")
+def _draw_distribution(view: Distribution, ax: Axes, rows: RowSample) -> None:
+    every = view.rows if view.drawn is None else np.concatenate([view.rows, view.drawn])
+    edges, note = _edges(every), count_note(rows)
+    # the first and last bins hold what lies beyond them, also −inf
+    inner = np.clip(view.rows, edges[0], edges[-1])
+    bins: dict[str, Any] = {"bins": edges, "density": True}
+    ax.hist(inner, color=canvas.colour(0), alpha=0.4, label="rows", **bins)
+    if view.drawn is not None:
+        drawn = np.clip(view.drawn, edges[0], edges[-1])
+        bins |= {"lw": 2, "histtype": "step"}
+        ax.hist(drawn, color=canvas.colour(1), label="drawn from the model", **bins)
+        note += f", and {len(drawn):,} drawn from the model"
+    if view.law is not None:
+        at = np.linspace(edges[0], edges[-1], 200)
+        ax.plot(at, view.law(at), color=canvas.colour(1), lw=2, label="the model")
+    ax.set_xlabel(view.axis)
     ax.set_ylabel("density")
-    key(ax)
-    thin_frame(ax, "Distances within clusters", some.note)
-
-
-@singledispatch
-def compared(model: Any, some: Some) -> tuple[Floats, Floats]:  # noqa: ARG001
-    """Return a number for each row, and as many of rows drawn from the model.
-
-    Both have one law if the model is right: log densities, or residuals from the likeliest line.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        As :func:`implicitmoments.plot.plotted_rows.asked` returns it.
-    some : Some
-    """
-    raise TypeError(f"nothing is drawn from {type(model).__name__}")
-
-
-@compared.register(SphericalMixture)
-@compared.register(SphericalMixtureDensity)
-def _compared_rows(model: Any, some: Some) -> tuple[Floats, Floats]:
-    drawn = model.sample(_affordable(model, len(some.x)))
-    points = drawn[0] if isinstance(drawn, tuple) else drawn
-    return _floats(model.score_samples(some.given)), _floats(model.score_samples(points))
-
-
-@compared.register
-def _compared_labelled(model: RegressionMixtureDensity, some: Some) -> tuple[Floats, Floats]:
-    drawn = model.sample(_affordable(model, len(some.x)))
-    return _floats(model.score_samples(some.given, some.y)), _floats(model.score_samples(*drawn))
-
-
-@compared.register
-def _compared_labels(model: RegressionMixture, some: Some) -> tuple[Floats, Floats]:
-    _, labels, _ = model.sample(X=some.given)
-    return _residuals(model, some, some.y), _residuals(model, some, _floats(labels))
-
-
-def _floats(array: Any) -> Floats:
-    return np.asarray(to_numpy(array), dtype=np.float64)
-
-
-def _compare(ax: Axes, rows: Floats, drawn: Floats) -> None:
-    edges = _edges(np.concatenate([rows, drawn]))
-    how: dict[str, Any] = {"bins": edges, "density": True}
-    ax.hist(_within(rows, edges), color=colour(0), alpha=0.4, label="rows", **how)
-    drawn = _within(drawn, edges)
-    ax.hist(drawn, color=colour(1), lw=2, histtype="step", label="drawn from the model", **how)
-    ax.set_ylabel("density")
-    key(ax)
+    canvas.key(ax)
+    canvas.finish(ax, view.title, note)
 
 
 def _edges(values: Floats) -> list[float]:
     finite = values[np.isfinite(values)]
     low, high = np.quantile(finite, INNER) if len(finite) else (0.0, 1.0)
-    if not high > low:
-        low, high = low - 0.5, high + 0.5
-    return [float(edge) for edge in np.linspace(low, high, BINS + 1)]
+    return [float(edge) for edge in np.linspace(*_widened(low, high), BINS + 1)]
 
 
-def _within(values: Floats, edges: list[float]) -> Floats:
-    """Put what lies beyond the ends, and −inf, into the first and last bins."""
-    return np.clip(values, edges[0], edges[-1])
-
-
-def _residuals(model: RegressionMixture, some: Some, y: Floats) -> Floats:
-    own = np.asarray(to_numpy(model.predict_component(some.given, y)))
-    coef, shift, noise = (
-        np.asarray(to_numpy(a), dtype=np.float64)
-        for a in (model.coef_, model.intercept_, model.noise_)
-    )
-    tiny = np.finfo(np.float64).tiny
-    left = y - np.einsum("nd,nd->n", some.x, coef[own]) - shift[own]
-    residuals: Floats = left / np.maximum(noise[own], tiny)
-    return residuals
-
-
-def _affordable(model: Any, n: int) -> int:
-    rate = float(getattr(model, "acceptance_rate_", 1.0))
-    if rate * getattr(model, "max_proposals", PROPOSALS) < 2 * FEWEST_DRAWN:
-        raise NoPictureError(
-            f"no rows can be drawn from this {type(model).__name__}: its sampler accepts "
-            f"{rate:.2g} of its proposals; use implicitmoments.plot.components"
-        )
-    return max(min(n, int(rate * PROPOSALS)), FEWEST_DRAWN)
+def _widened(low: float, high: float) -> tuple[float, float]:
+    return (low, high) if high > low else (low - 0.5, high + 0.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
 
 __all__ = [
@@ -52,6 +53,8 @@ class Activation:
         Error of the coefficients: 0 for formulas, an estimate for quadrature.
     kinks : tuple of float
         Where quadrature found the function or its slope to jump.
+    origin : tuple of str and tuple of float, optional
+        Name and parameters of one of the library's own activations, by which files hold it.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class Activation:
     mean_square: float | None = None
     error: float = 0.0
     kinks: tuple[float, ...] = ()
+    origin: tuple[str, tuple[float, ...]] | None = None
 
     def __call__(self, u: Array) -> Array:
         """Apply the function: an array of the library and the precision of u."""
@@ -97,18 +101,22 @@ class Activation:
         try:
             value = function(u)
         except Exception as reason:
-            raise TypeError(self._refusal(u, f"{type(reason).__name__}: {reason}")) from reason
+            raise self._refusal(u, f"{type(reason).__name__}: {reason}") from reason
         if not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
-            raise TypeError(self._refusal(u, f"it returns {type(value).__name__}"))
+            raise self._refusal(u, f"it returns {type(value).__name__}")
         return value if value.dtype == u.dtype else xp.astype(value, u.dtype)
 
-    def _refusal(self, u: Array, why: str) -> str:
-        kind = type(u).__module__.split(".")[0]
-        return (
-            f"the activation {self.name} takes NumPy arrays only, and the rows are arrays of "
-            f"{kind} ({why}). Named activations run on every library: "
-            f"{', '.join(map(repr, NAMED))} and cosine(frequency, phase). Write the function with "
-            "those of array_api_compat.array_namespace(u), or give the rows as NumPy arrays"
+    def _refusal(self, u: Array, why: str) -> InputTypeError:
+        return InputTypeError(
+            "activation_needs_numpy",
+            "the activation {name} takes NumPy arrays only, and the rows are arrays of {library} "
+            "({why}). Named activations run on every library: {names} and cosine(frequency, "
+            "phase). Write the function with those of array_api_compat.array_namespace(u), or "
+            "pass the rows as NumPy arrays",
+            name=self.name,
+            library=type(u).__module__.split(".")[0],
+            why=why,
+            names=", ".join(map(repr, NAMED)),
         )
 
     def tail(self, degree: int) -> float:
@@ -130,7 +138,7 @@ def relu() -> Activation:
     >>> [round(relu().coefficient(t), 5) for t in (2, 4, 6, 8)]
     [0.28209, -0.08143, 0.0446, -0.0298]
     """
-    return Activation("relu", _relu, _relu_coefficient, _step, 0.5)
+    return Activation("relu", _relu, _relu_coefficient, _step, 0.5, origin=("relu", ()))
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
@@ -142,7 +150,11 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     [-0.1, 2.0]
     """
     if not math.isfinite(slope):
-        raise ValueError(f"slope is a finite number, got {slope}")
+        raise InputError(
+            "not_finite",
+            "slope is a finite number, got {slope}",
+            slope=slope,
+        )
 
     return Activation(
         f"leaky_relu({slope:g})",
@@ -150,6 +162,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
         partial(_leaky_coefficient, slope),
         partial(_leaky_slope, slope),
         (1 + slope**2) / 2,
+        origin=("leaky_relu", (slope,)),
     )
 
 
@@ -157,13 +170,18 @@ def absolute() -> Activation:
     """Return the absolute value, 2 relu(u) − u."""
     # 1 − (−1) = 2 times a ReLU of slope −1 on the negative side
     return Activation(
-        "abs", abs, partial(_leaky_coefficient, -1.0), partial(_leaky_slope, -1.0), 1.0
+        "abs",
+        abs,
+        partial(_leaky_coefficient, -1.0),
+        partial(_leaky_slope, -1.0),
+        1.0,
+        origin=("abs", ()),
     )
 
 
 def square() -> Activation:
     r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
-    return Activation("square", _square, _square_coefficient, _twice, 3.0)
+    return Activation("square", _square, _square_coefficient, _twice, 3.0, origin=("square", ()))
 
 
 def softplus() -> Activation:
@@ -174,7 +192,7 @@ def softplus() -> Activation:
     >>> softplus()(np.array([0.0])).round(4).tolist()
     [0.6931]
     """
-    return from_function(_softplus, "softplus", _logistic)
+    return replace(from_function(_softplus, "softplus", _logistic), origin=("softplus", ()))
 
 
 def gelu() -> Activation:
@@ -185,7 +203,7 @@ def gelu() -> Activation:
     >>> gelu()(np.array([1.0])).round(4).tolist()
     [0.8413]
     """
-    return from_function(_gelu, "gelu", _gelu_slope)
+    return replace(from_function(_gelu, "gelu", _gelu_slope), origin=("gelu", ()))
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
@@ -206,15 +224,24 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     <activation cos(2u + 0)>
     """  # noqa: D400 (the formula belongs to the sentence)
     if not (math.isfinite(frequency) and frequency > 0):
-        raise ValueError(f"frequency is a positive number, got {frequency}")
+        raise InputError(
+            "not_positive",
+            "frequency is a positive number, got {frequency}",
+            frequency=frequency,
+        )
     if not math.isfinite(phase):
-        raise ValueError(f"phase is a finite number of radians, got {phase}")
+        raise InputError(
+            "not_finite",
+            "phase is a finite number of radians, got {phase}",
+            phase=phase,
+        )
     return Activation(
         f"cos({frequency:g}u + {phase:g})",
         partial(_cosine, frequency, phase),
         partial(_cosine_coefficient, frequency, phase),
         partial(_cosine_slope, frequency, phase),
         (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
+        origin=("cos", (frequency, phase)),
     )
 
 
@@ -279,9 +306,12 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
         return given
     if isinstance(given, str):
         if given not in NAMED:
-            raise ValueError(
-                f"activation={given!r} is not known; expected one of "
-                f"{', '.join(map(repr, NAMED))}, cosine(frequency, phase) or a function of arrays"
+            raise InputError(
+                "unknown_activation",
+                "activation={given!r} is not known; expected one of {named}, cosine(frequency, "
+                "phase) or a function of arrays",
+                given=given,
+                named=", ".join(map(repr, NAMED)),
             )
         return NAMED[given]()
     for make in NAMED.values():
@@ -289,9 +319,11 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
             return make()
     if callable(given):
         return from_function(given)
-    raise TypeError(
-        f"activation is a name such as 'relu', an Activation or a function of an array, "
-        f"got {given!r}"
+    raise InputTypeError(
+        "not_an_activation",
+        "activation is a name such as 'relu', an Activation or a function of an array, got "
+        "{given!r}",
+        given=given,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats
+from implicitmoments.notes import InputError
 
 __all__ = ["Quadrature", "hermite_coefficients"]
 
@@ -137,35 +138,52 @@ def _values(function: Callable[[Array], Array], u: Floats, name: str) -> Floats:
     try:
         values = np.asarray(function(u), dtype=np.float64)
     except Exception as reason:
-        raise ValueError(
-            f"{name} cannot be applied to an array ({reason}); it is applied entry by entry, try "
-            "numpy.vectorize"
+        raise InputError(
+            "function_fails",
+            "{name} cannot be applied to an array ({reason}); it is applied entry by entry, try "
+            "numpy.vectorize",
+            name=name,
+            reason=reason,
         ) from reason
     if values.shape != u.shape:
-        raise ValueError(
-            f"{name} gave an array of shape {values.shape} for {len(u)} numbers; it is applied "
-            "entry by entry to an array, try numpy.vectorize"
+        raise InputError(
+            "function_wrong_shape",
+            "{name} gave an array of shape {shape} for {n_u} numbers; it is applied entry by "
+            "entry to an array, try numpy.vectorize",
+            name=name,
+            shape=values.shape,
+            n_u=len(u),
         )
     if not np.isfinite(values).all():
         where = float(u[~np.isfinite(values)][0])
-        raise ValueError(f"{name} is not finite at {where:.6g}; expected a function on all of R")
+        raise InputError(
+            "function_not_finite",
+            "{name} is not finite at {where:.6g}; expected a function on all of R",
+            name=name,
+            where=where,
+        )
     return values
 
 
 def _check_growth(squares: Floats, name: str) -> None:
     total = float(squares.sum())
     if not (math.isfinite(total) and max(squares[0], squares[-1]) <= LARGEST_ERROR * total):
-        raise ValueError(
-            f"{name} grows as fast as a Gaussian falls, so that its square has no mean; expected "
-            "a function such as relu or cos, of at most polynomial growth"
+        raise InputError(
+            "function_not_integrable",
+            "{name} grows as fast as a Gaussian falls, so that its square has no mean; expected a "
+            "function such as relu or cos, of at most polynomial growth",
+            name=name,
         )
 
 
 def _check(error: float, size: float, name: str) -> None:
     if not error <= LARGEST_ERROR * size:
-        raise ValueError(
-            f"the Hermite coefficients of {name} are known to {error:.1g} only: it jumps in too "
-            "many places, or is random"
+        raise InputError(
+            "function_not_integrable",
+            "the Hermite coefficients of {name} are known to {error:.1g} only: it jumps in too "
+            "many places, or is random",
+            name=name,
+            error=error,
         )
 
 

@@ -14,6 +14,7 @@ import math
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.circuits import Circuit, unit, vector
 from implicitmoments.moments import MomentProblem
+from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, RowDraws, Source, Stream, as_source
 
 __all__ = ["LiLiuMixtureProblem", "li_liu_hermite", "li_liu_names", "li_liu_variance"]
@@ -53,7 +54,11 @@ def li_liu_hermite(x: Circuit, order: int) -> Circuit:
     <circuit of order 4, size 31, inputs: x, z1, z2>
     """
     if order < 1:
-        raise ValueError(f"order is at least 1, got {order}")
+        raise InputError(
+            "out_of_range",
+            "order is at least 1, got {order}",
+            order=order,
+        )
     z = [vector(name) for name in li_liu_names(order)]
     minus_z = [-v for v in z]
     # state: (pairs opened so far, pairs still open)

@@ -10,18 +10,18 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.moments import HermiteProblem
+from implicitmoments.notes import InputError
 from implicitmoments.problems.orthogonal_polynomials import (
     monic_polynomial,
     recurrence_from_moments,
 )
-from implicitmoments.rows import ArraySource, Block, MappedSource, Source, Sums, Whitening
+from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 
 __all__ = ["RegressionMixtureProblem"]
 
 
 WEIGHTS = ("orthogonal", "monomial", "fourier")
 HIGHEST_ORDER = 9  # of orthogonal weights; moments of y to twice that are still accurate
-BLOCK_ROWS = 65_536
 
 
 class RegressionMixtureProblem(HermiteProblem):
@@ -72,7 +72,7 @@ class RegressionMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array | Source,
+        X: Array | Source | Rows,
         y: Array | None,
         *,
         weights: str = "orthogonal",
@@ -81,21 +81,32 @@ class RegressionMixtureProblem(HermiteProblem):
         sample_weight: Array | None = None,
     ) -> None:
         if weights not in WEIGHTS:
-            raise ValueError(f"weights is one of {', '.join(map(repr, WEIGHTS))}, got {weights!r}")
+            raise InputError(
+                "unknown_option",
+                "`weights` is one of {options}, got {given!r}",
+                options=", ".join(map(repr, WEIGHTS)),
+                given=weights,
+            )
         if omega is not None and weights != "fourier":
-            raise ValueError(f"omega goes with weights='fourier', got weights={weights!r}")
+            raise InputError(
+                "option_of_other_method",
+                "omega goes with `weights='fourier'`, got `weights={weights!r}`",
+                weights=weights,
+            )
         if omega is not None and not (math.isfinite(omega) and omega > 0):
-            raise ValueError(f"omega is a positive number or None, got {omega}")
-        source = X if isinstance(X, Source) else ArraySource(X, y=y)
+            raise InputError(
+                "not_positive",
+                "omega is a positive number or None, got {omega}",
+                omega=omega,
+            )
+        rows = Rows.of(X, y=y)
         self.weights, self._omega = weights, omega
         if isinstance(whiten, Whitening):
             self.whitening: Whitening | None = whiten
         else:
-            self.whitening = Whitening.of(source, sample_weight) if whiten else None
+            self.whitening = Whitening.of(rows, sample_weight) if whiten else None
         super().__init__(
-            source
-            if self.whitening is None
-            else MappedSource(source, self.whitening.apply, self.whitening.n_features),
+            rows if self.whitening is None else self.whitening.map(rows),
             sample_weight=sample_weight,
         )
 
@@ -162,12 +173,10 @@ class RegressionMixtureProblem(HermiteProblem):
         return unit, recurrence_from_moments(moments)
 
     def _mean_power(self, unit: float, powers: list[int]) -> list[float]:
-        def measure(block: Block, rows: range) -> Sums:  # noqa: ARG001
-            y = block["y"] / unit
+        def measure(block: Block) -> Sums:
+            y, counts = block["y"] / unit, weights_of(block)
             xp = namespace_of(y)
-            counts = block.get("counts", xp.ones_like(y))
             return {str(power): float(xp.sum(counts * y**power)) for power in powers}
 
-        n_rows = self.n_rows or 0
-        sums = self.source.fold(measure, range(n_rows), BLOCK_ROWS, what="powers of the labels")
-        return [float(sums[str(power)]) / n_rows for power in powers]
+        sums = self.rows.fold(measure, what="powers of the labels")
+        return [float(sums[str(power)]) / self.rows.n for power in powers]

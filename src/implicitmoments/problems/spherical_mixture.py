@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, as_real_array, move_like, to_numpy
+from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.rows import Block, DifferenceSource, MappedSource, Source, as_source
+from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.rows import DifferenceSource, Rows, Source, as_source
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
 
@@ -21,7 +22,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
     variance : float
         The common variance :math:`\sigma^2` of the components.
     center : array of shape (n_features,), optional
@@ -42,31 +43,37 @@ class SphericalMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        points: Array | Source,
+        points: Array | Source | Rows,
         *,
         variance: float = 1.0,
         center: Array | None = None,
         sample_weight: Array | None = None,
     ) -> None:
         if not hasattr(variance, "__float__"):
-            raise TypeError(f"variance is a positive number, got {variance!r}")
+            raise InputTypeError(
+                "not_a_number",
+                "variance is a positive number, got {variance!r}",
+                variance=variance,
+            )
         if not (math.isfinite(variance) and variance > 0):
-            raise ValueError(f"variance is a positive number, got {variance}")
-        source = as_source(points)
-        origin = np.zeros(source.n_features) if center is None else center
+            raise InputError(
+                "not_positive",
+                "variance is a positive number, got {variance}",
+                variance=variance,
+            )
+        rows = Rows.of(points)
+        origin = np.zeros(rows.n_features) if center is None else center
         origin = as_real_array(origin, "center", 1)
-        if origin.shape[0] != source.n_features:
-            raise ValueError(
-                f"center has {origin.shape[0]} entries and the points {source.n_features} features"
+        if origin.shape[0] != rows.n_features:
+            raise InputError(
+                "wrong_shape",
+                "center has {n_rows} entries and the points {n_features} features",
+                n_rows=origin.shape[0],
+                n_features=rows.n_features,
             )
         sigma = math.sqrt(variance)
         self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)
-
-        def standardise(block: Block) -> Block:
-            x = block["x"]
-            return {**block, "x": (x - move_like(origin, x)[None, :]) / sigma}
-
-        super().__init__(MappedSource(source, standardise), sample_weight=sample_weight)
+        super().__init__(rows.mapped(self.center, 1.0 / sigma), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Return the means."""
@@ -81,7 +88,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
         Rows of the mixture; rows 2i and 2i + 1 make one difference.
     sample_weight : array of shape (n_samples,), optional
         How often each row counts; a difference counts as often as the product says.
@@ -95,8 +102,11 @@ class PairwiseDifferenceProblem(HermiteProblem):
     (5, 3)
     """
 
-    def __init__(self, points: Array | Source, *, sample_weight: Array | None = None) -> None:
-        differences = DifferenceSource(as_source(points))
+    def __init__(
+        self, points: Array | Source | Rows, *, sample_weight: Array | None = None
+    ) -> None:
+        source = points.hold().source if isinstance(points, Rows) else as_source(points)
+        differences = DifferenceSource(source)
         counts = None
         if sample_weight is not None:
             weights = as_real_array(sample_weight, "sample_weight", 1)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from implicitmoments.arrays import Array, as_real_array, move_like, namespace_of
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections.inputs import read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection
 
@@ -51,7 +52,11 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
                 ones = (1,) * (head.ndim - 1)
                 value = head[..., None] * xp.reshape(last, (batch.n, *ones, last.shape[1]))
             case _:
-                raise TypeError(f"{type(node).__name__} is not a node of a circuit")
+                raise InputTypeError(
+                    "not_a_node",
+                    "{kind} is not a node of a circuit",
+                    kind=type(node).__name__,
+                )
         tensors[id(node)] = value
     return tensors[id(circuit)]
 
@@ -100,9 +105,11 @@ def project_dense(projection: RecursiveProjection, tensor: Array) -> Array:
     tensor = as_real_array(tensor, "tensor", projection.order + 1)
     d = projection.n_features
     if any(size != d for size in tensor.shape[1:]):
-        raise ValueError(
-            f"tensor has shape {tuple(tensor.shape)}, "
-            f"expected (n_samples{f', {d}' * projection.order})"
+        raise InputError(
+            "wrong_shape",
+            "tensor has shape {shape}, expected (n_samples{expected})",
+            shape=tuple(tensor.shape),
+            expected=f", {d}" * projection.order,
         )
     xp = namespace_of(tensor)
     flat = xp.reshape(tensor, (tensor.shape[0], d**projection.order))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from implicitmoments.arrays import Array
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections.inputs import Batch, read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection
 
@@ -101,9 +102,12 @@ def evaluate_split(
     """
     _check_order(circuit, left.order + right.order)
     if left.order < 1 or right.order < 1:
-        raise ValueError(
-            f"both halves need order 1 or more, got {left.order} and {right.order}; "
-            "use evaluate for a circuit in one piece"
+        raise InputError(
+            "order_zero",
+            "both halves need order 1 or more, got {order} and {other_order}; use evaluate for a "
+            "circuit in one piece",
+            order=left.order,
+            other_order=right.order,
         )
     batch = read_inputs(circuit, inputs, left.n_features, first_row)
     listed = wires(circuit)
@@ -196,7 +200,11 @@ def _operate(
                 _enter(value, inside, projection), raw[id(vector)]
             )
         case _:
-            raise TypeError(f"{type(node).__name__} is not one of the operations of a circuit")
+            raise InputTypeError(
+                "not_a_node",
+                "{kind} is not one of the operations of a circuit",
+                kind=type(node).__name__,
+            )
 
 
 def _enter(value: Array, order: int, projection: RecursiveProjection) -> Array:
@@ -206,7 +214,10 @@ def _enter(value: Array, order: int, projection: RecursiveProjection) -> Array:
 
 def _check_order(circuit: Circuit, order: int) -> None:
     if circuit.order != order:
-        raise ValueError(
-            f"the circuit has order {circuit.order} and the projection order {order}; "
-            "they must be equal"
+        raise InputError(
+            "orders_differ",
+            "the circuit has order {order} and the projection order {other_order}; they must be "
+            "equal",
+            order=circuit.order,
+            other_order=order,
         )

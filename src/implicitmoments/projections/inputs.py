@@ -9,6 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, namespace_of
 from implicitmoments.circuits import Circuit
+from implicitmoments.notes import InputError
 
 __all__ = ["Batch", "read_inputs"]
 
@@ -61,9 +62,11 @@ def read_inputs(
     missing = [name for name in circuit.inputs if name not in inputs]
     if missing:
         given = ", ".join(map(repr, inputs)) or "nothing"
-        raise ValueError(
-            f"the circuit reads {', '.join(map(repr, missing))}, which the inputs do not hold "
-            f"(given: {given})"
+        raise InputError(
+            "input_missing",
+            "the circuit reads {missing}, which the inputs do not hold (given: {given})",
+            missing=", ".join(map(repr, missing)),
+            given=given,
         )
     arrays = {
         name: as_real_array(inputs[name], f"input {name!r}", order + 1)
@@ -73,15 +76,21 @@ def read_inputs(
         namespace_of(*arrays.values())
     rows = {name: int(array.shape[0]) for name, array in arrays.items()}
     if len(set(rows.values())) > 1:
-        raise ValueError(
-            f"inputs have different numbers of rows: {rows}; expected one row a sample"
+        raise InputError(
+            "lengths_differ",
+            "inputs have different numbers of rows: {rows}; expected one row a sample",
+            rows=rows,
         )
     for name, array in arrays.items():
         if array.ndim == 2:
             n_features = n_features or int(array.shape[1])
             if array.shape[1] != n_features:
-                raise ValueError(
-                    f"input {name!r} has {array.shape[1]} features, expected {n_features}"
+                raise InputError(
+                    "n_features_differ",
+                    "input {name!r} has {n_features} features, expected {expected}",
+                    name=name,
+                    n_features=array.shape[1],
+                    expected=n_features,
                 )
         check_finite(array, f"input {name!r}", first_row)
     return Batch(arrays, next(iter(rows.values()), 1))

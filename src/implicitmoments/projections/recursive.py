@@ -18,6 +18,7 @@ from implicitmoments.arrays import (
     orthonormality_defect,
     outer_rows,
 )
+from implicitmoments.notes import InputError
 
 __all__ = ["RecursiveProjection", "Step"]
 
@@ -137,9 +138,10 @@ class RecursiveProjection:
 
     def __init__(self, steps: Sequence[Array], *, tolerance: float | None = None) -> None:
         if len(steps) == 0:
-            raise ValueError(
+            raise InputError(
+                "no_steps",
                 "a recursive projection needs at least one step; "
-                "RecursiveProjection.identity(n_features, order) keeps everything"
+                "RecursiveProjection.identity(n_features, order) keeps everything",
             )
         first = as_real_array(steps[0], "step 1", 2)
         built = RecursiveProjection._from_steps((), int(first.shape[1]), 0.0)
@@ -160,8 +162,11 @@ class RecursiveProjection:
     def identity(cls, n_features: int, order: int) -> RecursiveProjection:
         """Return the projection that keeps all ``n_features ** order`` numbers."""
         if n_features < 1 or order < 0:
-            raise ValueError(
-                f"identity needs n_features >= 1 and order >= 0, got {n_features} and {order}"
+            raise InputError(
+                "out_of_range",
+                "identity needs n_features >= 1 and order >= 0, got {n_features} and {order}",
+                n_features=n_features,
+                order=order,
             )
         steps = tuple(Step(None, 1, n_features**i, n_features) for i in range(order))
         return cls._from_steps(steps, n_features, 0.0)
@@ -188,22 +193,36 @@ class RecursiveProjection:
         check_finite(theta, f"step {number}")
         n, columns = (int(s) for s in theta.shape)
         if columns != self.dim * self.n_features:
-            raise ValueError(
-                f"step {number} has {columns} columns, expected {self.dim} · {self.n_features} = "
-                f"{self.dim * self.n_features} (rows of the step before times n_features)"
+            raise InputError(
+                "step_wrong_columns",
+                "step {number} has {columns} columns, expected {dim} · {n_features} = {expected} "
+                "(rows of the step before times n_features)",
+                number=number,
+                columns=columns,
+                dim=self.dim,
+                n_features=self.n_features,
+                expected=self.dim * self.n_features,
             )
         if n > columns:
-            raise ValueError(
-                f"step {number} has {n} rows and only {columns} columns: "
-                "more rows than columns cannot be orthonormal"
+            raise InputError(
+                "step_too_many_rows",
+                "step {number} has {n} rows and only {columns} columns: more rows than columns "
+                "cannot be orthonormal",
+                number=number,
+                n=n,
+                columns=columns,
             )
         defect = orthonormality_defect(theta)
         if tolerance is None:
             tolerance = math.sqrt(float(namespace_of(theta).finfo(theta.dtype).eps))
         if not defect <= tolerance:
-            raise ValueError(
-                f"the rows of step {number} are not orthonormal: |φφᵀ − I| = {defect:.2g}, "
-                f"accepted up to {tolerance:.2g}; try a QR decomposition of its transpose"
+            raise InputError(
+                "step_not_orthonormal",
+                "the rows of step {number} are not orthonormal: |φφᵀ − I| = {defect:.2g}, "
+                "accepted up to {tolerance:.2g}; try a QR decomposition of its transpose",
+                number=number,
+                defect=defect,
+                tolerance=tolerance,
             )
         added = Step(theta, 1, self.dim, self.n_features)
         return self._from_steps((*self.steps, added), self.n_features, max(self.defect, defect))
@@ -211,8 +230,11 @@ class RecursiveProjection:
     def tensor(self, other: RecursiveProjection) -> RecursiveProjection:
         """Return ``self ⊗ other``, with steps ``φ_1 … φ_t, I ⊗ θ_1 … I ⊗ θ_s`` (Lemma 3.8)."""
         if other.n_features != self.n_features:
-            raise ValueError(
-                f"cannot join projections of {self.n_features} and {other.n_features} features"
+            raise InputError(
+                "n_features_differ",
+                "cannot join projections of {n_features} and {other} features",
+                n_features=self.n_features,
+                other=other.n_features,
             )
         steps = self.steps + tuple(step.repeat(self.dim) for step in other.steps)
         return self._from_steps(steps, self.n_features, max(self.defect, other.defect))
@@ -220,7 +242,12 @@ class RecursiveProjection:
     def first(self, order: int) -> RecursiveProjection:
         """Return the projection made of the first ``order`` steps."""
         if not 0 <= order <= self.order:
-            raise ValueError(f"there are {self.order} steps, asked for the first {order}")
+            raise InputError(
+                "too_few_steps",
+                "there are {order} steps, asked for the first {asked}",
+                order=self.order,
+                asked=order,
+            )
         return self._from_steps(self.steps[:order], self.n_features, self.defect)
 
     def as_matrix(self) -> Array:

@@ -1,4 +1,4 @@
-"""The page: what is on it, and in which order."""
+"""The page: its contents, filled into the template."""
 
 from __future__ import annotations
 
@@ -7,141 +7,160 @@ import hashlib
 import platform
 from collections.abc import Callable, Iterator
 from functools import partial
-from html import escape
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from implicitmoments.estimator import counted, findings_of
+import jinja2
+
+from implicitmoments.estimator import FittedEstimator, Table, counted, findings_of
+from implicitmoments.notes import SENTENCES, Note
+from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
-from implicitmoments.plot.canvas import NoPictureError
-from implicitmoments.plot.plotted_rows import Some
-from implicitmoments.report.agreement import agreement_of
-from implicitmoments.report.captions import caption_of
-from implicitmoments.report.measurements import statistics_of
-from implicitmoments.report.model_names import name_of
+from implicitmoments.plot.convergence import step_history
+from implicitmoments.report.cells import cell, exact, is_number
+from implicitmoments.report.statistics import settings_of, statistics_of
 from implicitmoments.report.svg import picture
-from implicitmoments.report.tables import Table, html_of, parameters_of, settings_of
-from implicitmoments.report.verdict import Verdict, verdict_of
+from implicitmoments.report.verdict import title_of, verdict_of
 
-__all__ = ["Named", "page_of"]
+__all__ = ["MOST_COLUMNS", "MOST_ROWS", "render_page", "sentence"]
 
+MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table; the model has the rest
+FOLDED = 25  # rows from which a table is folded
 SCATTERED = 1_200  # rows in a picture where each is an element
-NAMED = 8  # columns that are named in the summary
+NAMED = 8  # columns named in the header
 VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
+NOISE = " Dashed: the noise level, below which an eigenvalue carries no information."
+STEPS = {
+    "mean_log_likelihood_history": "The remaining gain of EM at each pass over the rows; it stops "
+    "below tol. At the foot: a thousandth of tol, or less.",
+    "loss_history": "Error of the network on its training rows, step by step. Dashed: that of the "
+    "polynomial, expected on new rows.",
+    "scores": "Mean log density of held-out rows, by degree of the polynomial.",
+    "error_by_degree": "Squared error of the polynomial on held-out rows, by degree.",
+}
 
 
-class Named(NamedTuple):
-    """What the reader is told first.
+class Picture(NamedTuple):
+    """A picture with its caption."""
 
-    Attributes
-    ----------
-    title : str
-        What the model is, by default.
-    subtitle : str
-        Where rows and model come from.
-    date : str
-    """
-
-    title: str | None
-    subtitle: str
-    date: str
+    id: str
+    svg: str
+    title: str
+    words: str
 
 
-def page_of(model: Any, some: Some, named: Named) -> str:
+def render_page(
+    model: FittedEstimator, rows: RowSample, *, title: str | None, subtitle: str, date: str
+) -> str:
     """Return the page as text.
 
     Parameters
     ----------
     model : fitted estimator
-    some : Some
-        Rows to show it with.
-    named : Named
+    rows : RowSample
+    title : str or None
+        By default what the model is.
+    subtitle : str
+        Where rows and model come from.
+    date : str
     """
-    style, script = (
-        files("implicitmoments.report").joinpath(f"page.{end}").read_text("utf-8")
-        for end in ("css", "js")
+    own = title_of(model, rows.target)
+    found = [[*pair] for pair in findings_of(model).items()]
+    return _template().render(
+        title=title or own[0].upper() + own[1:],
+        subtitle=subtitle,
+        date=date,
+        data=_describe_data(model, rows),
+        verdict=verdict_of(model, rows),
+        pictures=list(_pictures(model, rows)),
+        parameters=model._parameter_tables(),
+        found=Table("Found", ["quantity", "value"], found),
+        settings=settings_of(model),
+        statistics=statistics_of(model),
+        versions=", ".join(
+            [f"{name} {version(name)}" for name in VERSIONS]
+            + [f"Python {platform.python_version()}"]
+        ),
     )
+
+
+def _template() -> jinja2.Template:
+    source, style, script = (
+        files("implicitmoments.report").joinpath(f"page.{end}").read_text("utf-8")
+        for end in ("html.jinja", "css", "js")
+    )
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"cell": cell, "exact": exact, "counted": counted, "sentence": sentence}
+    environment.tests["numeric"] = is_number
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    limits = {"rows": MOST_ROWS, "columns": MOST_COLUMNS, "folded": FOLDED}
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    words = name_of(model, some.target)
-    heading = escape(named.title or words[0].upper() + words[1:])
-    origin = f"<p>{escape(named.subtitle)}</p>" if named.subtitle else ""
-    body = "".join(_body(model, some))
-    return (
-        "<!DOCTYPE html>\n"
-        f'<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{heading}</title><style>\n{style}</style></head>\n<body>"
-        f"<header><h1>{heading}</h1>{origin}<p>{_data(model, some)}</p></header>\n"
-        f"<main>{body}</main>\n{_footer(named.date)}\n<script>{script}</script></body></html>\n"
-    )
+    environment.globals |= {"style": style, "script": script, "policy": policy, "limits": limits}
+    return environment.from_string(source)
 
 
-def _body(model: Any, some: Some) -> Iterator[str]:
-    yield _verdict(verdict_of(model, some.total, some.target, agreement_of(model, some)))
-    yield '<section><h2>Pictures</h2><div class="pictures">'
-    yield from _pictures(model, some)
-    yield "</div></section>\n<section><h2>Parameters</h2>"
-    for i, table in enumerate(parameters_of(model)):
-        yield html_of(table, f"parameters-{i}")
-    yield '</section>\n<section class="words"><h2>Numbers</h2><div class="two">'
-    found = Table("Found", ["quantity", "value"], [[*pair] for pair in findings_of(model).items()])
-    yield f"<div>{html_of(found, 'found')}{html_of(settings_of(model), 'settings')}</div>"
-    yield f"<div>{html_of(statistics_of(model), 'statistics')}</div></div></section>"
+def sentence(note: Note) -> str:
+    """Return a note with a capital, unless it begins with a value or an expression, and a stop."""
+    text = str(note)
+    if SENTENCES[note.code][0].islower():
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
-def _verdict(verdict: Verdict) -> str:
-    against, in_favour = (
-        "".join(f"<li>{escape(each)}</li>" for each in facts)
-        for facts in (verdict.against, verdict.in_favour)
-    )
-    return (
-        f'<section class="verdict{"" if verdict.good else " look"}" aria-label="Verdict">'
-        f'<p class="found">{escape(verdict.found)}</p>'
-        f"<p><strong>{escape(verdict.judgement)}</strong></p>"
-        + (f'<ul class="against">{against}</ul>' if against else "")
-        + (f'<p>What speaks for it:</p><ul class="for">{in_favour}</ul>' if in_favour else "")
-        + "</section>\n"
-    )
-
-
-def _pictures(model: Any, some: Some) -> Iterator[str]:
-    """Draw what there is to show."""
-    drawn: dict[str, Callable[[Any], Any]] = {
-        "spectra": partial(spectra, model),
-        "components": lambda ax: components(model, some, ax=ax, max_rows=SCATTERED),
-        "fit": lambda ax: fit(model, some, ax=ax),
-        "convergence": partial(convergence, model),
-    }
-    for name, draw in drawn.items():
-        title, words = caption_of(name, model, some.target)
-        try:
-            shown = picture(draw, name, f"{title}. {words}")
-        except NoPictureError:
-            continue
-        yield (
-            f'<figure id="{name}">{shown}'
-            f"<figcaption><strong>{title}.</strong> {escape(words)}</figcaption></figure>"
-        )
-
-
-def _data(model: Any, some: Some) -> str:
+def _describe_data(model: FittedEstimator, rows: RowSample) -> str:
     names = getattr(model, "feature_names_in_", None)
-    words = f"{counted(some.total, 'row')}, {counted(model.n_features_in_, 'column')}"
+    words = f"{counted(rows.total, 'row')}, {counted(model.n_features_in_, 'column')}"
     if names is not None:
         more = "" if len(names) <= NAMED else ", …"
         words += " (" + ", ".join(map(str, names[:NAMED])) + more + ")"
-    if len(some.y) and some.target != "y":
-        words += f", labels: {some.target}"
-    return escape(f"{type(model).__name__}: {words}")
+    if len(rows.y) and rows.target != "y":
+        words += f", labels: {rows.target}"
+    return f"{type(model).__name__}: {words}"
 
 
-def _footer(date: str) -> str:
-    used = [f"{name} {version(name)}" for name in VERSIONS]
-    words = ", ".join([*used, f"Python {platform.python_version()}"])
-    return f"<footer><p>{escape(date)}. Made with {escape(words)}.</p></footer>"
+def _pictures(model: FittedEstimator, rows: RowSample) -> Iterator[Picture]:
+    """Draw the pictures that the model has."""
+    drawn: dict[str, Callable[[Any], Any]] = {
+        "spectra": partial(spectra, model),
+        "components": lambda ax: components(model, rows, ax=ax, max_rows=SCATTERED),
+        "fit": lambda ax: fit(model, rows, ax=ax),
+        "convergence": partial(convergence, model),
+    }
+    for name, draw in drawn.items():
+        title, words = caption_of(name, model, rows.target)
+        try:
+            svg = picture(draw, name, f"{title}. {words}")
+        except NoPictureError:
+            continue
+        yield Picture(name, svg, title, words)
+
+
+def caption_of(name: str, model: FittedEstimator, target: str = "y") -> tuple[str, str]:
+    """Return the title of a picture, and how to read it.
+
+    Parameters
+    ----------
+    name : {"spectra", "components", "fit", "convergence"}
+    model : fitted estimator
+    target : str
+        The name of the labels.
+    """
+    if name == "convergence":
+        history = step_history(model) or "scores"
+        steps = history.endswith("history")
+        return "Convergence" if steps else "Choice of the degree", STEPS[history]
+    words = model._caption(name).format(target=target)
+    if name == "spectra" and any(floor > 0 for floor in model.stats_.get("noise_floor", ())):
+        words += NOISE
+    own = "Components" if model.vectors else "Rows by density"
+    return {"spectra": "Spectra", "components": own, "fit": "Fit against data"}[name], words

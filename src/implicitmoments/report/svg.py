@@ -1,4 +1,4 @@
-"""Pictures as SVG inside a page, in colours that the page chooses."""
+"""Pictures as SVG elements of a page, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["picture"]
 
 WIDTH, HEIGHT = 4.6, 3.5  # inches: text stays readable at the width of a phone
-# colours that stand for those of the page, which change with light and dark
+# placeholders for colours of the page, which depend on light and dark
 INK, PAPER = "#010203", "#fdfcfb"
 VARIABLES = {INK: "var(--ink)", PAPER: "var(--paper)"} | {
     colour: f"var(--c{i})" for i, colour in enumerate(PALETTE)
@@ -31,9 +31,9 @@ def picture(draw: Callable[[Axes], Any], name: str, words: str) -> str:
     draw : callable
         ``draw(ax)``.
     name : str
-        Of letters; its ids begin with it, so that those of several pictures differ.
+        Prefix of all ids, so that those of several pictures differ.
     words : str
-        What the picture shows, for those who do not see it.
+        Text alternative.
     """
     check_matplotlib()
     import matplotlib as mpl  # noqa: PLC0415 (an extra: only pictures need it)
@@ -68,7 +68,7 @@ def _style(name: str) -> Any:
 
 
 def _inline(svg: str, name: str, words: str) -> str:
-    """Make a file into an element: no prolog, no metadata, ids and colours of this page."""
+    """Turn a file into an element: no prolog, no metadata, ids and colours of the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     box = re.search(r'viewBox="([^"]*)"', svg)

@@ -1,17 +1,23 @@
-"""The verdict on a fit, in plain words."""
+"""The verdict on a fit: its notes, and measurements for and against it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from implicitmoments.estimator import counted, shortened
-from implicitmoments.report.evidence import evidence_of
-from implicitmoments.report.model_names import name_of
+from scipy.stats import ks_2samp
 
-__all__ = ["Verdict", "verdict_of"]
+from implicitmoments.estimator import Fact, FittedEstimator, notes_of
+from implicitmoments.notes import Note, Notes
+from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
+from implicitmoments.plot.row_sample import frozen_copy, sample_rows
+
+__all__ = ["MOST_ROWS", "Verdict", "title_of", "verdict_of"]
+
+MOST_ROWS = 5_000  # of a report
+THRESHOLD = 2.0  # the Kolmogorov–Smirnov statistic passes this by chance once in 1,500
+FEWEST_ROWS = 50  # fewer show nothing
 
 
 @dataclass(frozen=True)
@@ -20,59 +26,80 @@ class Verdict:
 
     Attributes
     ----------
-    found : str
-        What the model is, as a sentence.
-    judgement : str
-        In a sentence.
-    against : tuple of str
-        What the fit said itself, and what was measured that speaks against it.
-    in_favour : tuple of str
-        What was measured that speaks for it.
+    found : Note
+        What the model is.
+    judgement : Note
+    against : Notes
+        Notes of the fit, and measurements that speak against it.
+    in_favour : Notes
+        Measurements that support it.
     """
 
-    found: str
-    judgement: str
-    against: tuple[str, ...]
-    in_favour: tuple[str, ...]
-
-    @property
-    def good(self) -> bool:
-        """Whether there is nothing to look at."""
-        return not self.against
+    found: Note
+    judgement: Note
+    against: Notes
+    in_favour: Notes
 
 
-def verdict_of(
-    model: Any, n_rows: int, target: str = "y", agreement: Sequence[tuple[bool, str]] = ()
-) -> Verdict:
-    """Judge a fitted model by what it measured and said.
+def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) -> Verdict:
+    """Judge a fitted model by its notes, its measurements, and a sample of rows.
 
     Parameters
     ----------
     model : fitted estimator
-    n_rows : int
-    target : str
-        The name of the labels.
-    agreement : sequence of tuple of bool and str
-        Whether rows look like draws from the model, and sentences about it.
+    X, y : what ``fit`` takes, or a RowSample
+    max_rows : int
+        Largest number of rows used, a random sample.
+
+    Returns
+    -------
+    Verdict
     """
-    rows, columns = counted(n_rows, "row"), counted(model.n_features_in_, "column")
-    found = f"The fit found {name_of(model, target)} in {rows} of {columns}."
-    evidence = evidence_of(model).joined(agreement)
-    notes = tuple(_sentence(shortened(note)) for note in model.stats_["notes"])
-    against = notes + evidence.con
-    if len(against) == 1:
-        judgement = "There is one thing to look at:"
-    elif against:
-        judgement = f"There are {len(against)} things to look at:"
-    elif evidence.pro:
-        judgement = "Nothing that was measured speaks against it."
+    rows = sample_rows(model, X, y, max_rows)
+    facts = model._evidence() + _compare_samples(model, rows)
+    against = Notes(notes_of(model) + [fact.note for fact in facts if not fact.supports])
+    in_favour = Notes(fact.note for fact in facts if fact.supports)
+    if against:
+        judgement = Note("points_to_check", {"n": len(against)})
     else:
-        judgement = "Nothing was measured that could speak against it: look at the pictures."
-    return Verdict(found, judgement, against, evidence.pro)
+        judgement = Note("all_checks_passed" if in_favour else "nothing_checked")
+    values: dict[str, Any] = {
+        "title": title_of(model, rows.target),
+        "n_rows": rows.total,
+        "n_columns": model.n_features_in_,
+    }
+    return Verdict(Note("fit_found", values), judgement, against, in_favour)
 
 
-def _sentence(note: str) -> str:
-    """Begin with a capital, unless the first word is a name or a symbol, and end with a stop."""
-    first = re.match(r"(a|[a-z]{2,})(?![\w=.(])", note)
-    begun = note[0].upper() + note[1:] if first else note
-    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+def title_of(model: FittedEstimator, target: str) -> str:
+    """Return what a model is and for which labels; the name "y" is left out."""
+    return model._title() + ("" if target == "y" else f" for {target}")
+
+
+def _compare_samples(model: FittedEstimator, rows: RowSample) -> list[Fact]:
+    """Compare rows with rows drawn from the model.
+
+    There is nothing to compare for models without samples, for few rows, for rows without noise,
+    and for rows with weights, which the comparison would ignore.
+    """
+    if "samples" not in model.answers or len(rows.x) < FEWEST_ROWS:
+        return []
+    if model._weighted() or model._noise_free(rows):
+        return []
+    twin = frozen_copy(model)
+    try:
+        view = twin._fit_view(rows)
+    except NoPictureError as reason:
+        return [Fact(False, Note("cannot_sample", {"rate": reason.values["rate"]}))]
+    facts: list[Fact] = twin._row_evidence(rows)
+    return [_same_distribution(view), *facts]
+
+
+def _same_distribution(view: Distribution) -> Fact:
+    """Compare the two distributions that the picture of the fit shows."""
+    drawn = view.rows if view.drawn is None else view.drawn
+    gap = float(ks_2samp(view.rows, drawn, method="asymp").statistic)
+    limit = THRESHOLD * math.sqrt(1 / len(view.rows) + 1 / len(drawn))
+    agree = gap <= limit
+    values = {"gap": gap, "limit": limit}
+    return Fact(agree, Note("samples_agree" if agree else "samples_differ", values))

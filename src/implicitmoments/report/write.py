@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from implicitmoments.plot.canvas import check_model
-from implicitmoments.plot.plotted_rows import some_rows
-from implicitmoments.report.page import Named, page_of
+from implicitmoments.plot.row_sample import sample_rows
+from implicitmoments.report.page import render_page
+from implicitmoments.report.verdict import MOST_ROWS
 from implicitmoments.saving.atomic_file import write_whole
 
 __all__ = ["write_report"]
-
-MOST_ROWS = 5_000
 
 
 def write_report(
@@ -30,37 +29,37 @@ def write_report(
 ) -> Path:
     """Write one HTML page about a fitted model.
 
-    The page holds all it needs and asks no network for anything: a verdict in words, what there
-    is to show of spectra with the noise, components, the fit against the rows and convergence,
-    parameters to be copied, statistics and versions. It follows light and dark.
+    The page is one file without network access: a verdict, pictures of spectra, components, the
+    fit against the rows and convergence, parameters that can be copied, statistics and versions.
+    It follows the light or dark setting of the reader.
 
     Parameters
     ----------
     model : fitted estimator
     X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
-    y : array of shape (n_samples,), where the model has labels
-        Refused where it has none.
-    path : path
+    y : array of shape (n_samples,), optional
+        Labels, for models that are fitted to labels.
+    path : path, default "report.html"
         Replaced at once when the page is complete.
     title : str, optional
         What the model is by default: "A mixture of 4 spherical Gaussians".
     subtitle : str, optional
-        Where rows and model come from; the file by default, where X is a path.
+        Where rows and model come from; by default the file if X is a path.
     date : datetime.date or str, optional
-        Today by default; with a date of your own the same model and rows give the same page.
-    max_rows : int
-        Rows that pictures look at at most, evenly taken.
+        Today by default; with a given date, the same model and rows give the same page.
+    max_rows : int, default 5000
+        Largest number of rows used for pictures and checks, a random sample.
 
     Returns
     -------
     pathlib.Path
-        Where the page is.
+        Where the page was written.
 
     Examples
     --------
+    >>> import implicitmoments as im
     >>> import tempfile
     >>> from pathlib import Path
-    >>> import implicitmoments as im
     >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
     >>> model = im.SphericalMixture(3, random_state=0).fit(X)
     >>> path = im.report.write_report(model, X, path=Path(tempfile.mkdtemp()) / "mixture.html")
@@ -68,10 +67,10 @@ def write_report(
     '<!DOCTYPE html>'
     """
     check_model(model)
-    some = some_rows(model, X, y, max_rows)
+    rows = sample_rows(model, X, y, max_rows)
     day = calendar.today().isoformat() if date is None else str(date)
-    origin = Path(X).name if isinstance(X, str | os.PathLike) else ""
-    named = Named(title, origin if subtitle is None else subtitle, day)
-    text = page_of(model, some, named)
+    if subtitle is None:
+        subtitle = Path(X).name if isinstance(X, str | os.PathLike) else ""
+    text = render_page(model, rows, title=title, subtitle=subtitle, date=day)
     write_whole(Path(path), text.encode())
     return Path(path)

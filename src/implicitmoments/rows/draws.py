@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from implicitmoments.arrays import Floats
+from implicitmoments.notes import InputError, InputTypeError
 
 __all__ = ["RandomState", "RowDraws", "Stream", "as_seed"]
 
@@ -50,11 +51,15 @@ def as_seed(random_state: RandomState) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     if isinstance(random_state, bool) or not hasattr(random_state, "__index__"):
-        raise TypeError(
-            f"random_state is a whole number, a NumPy generator or None, got {random_state!r}"
+        raise InputTypeError(
+            "not_a_random_state",
+            "`random_state` is an integer, a NumPy generator or None, got {given!r}",
+            given=random_state,
         )
     if random_state < 0:
-        raise ValueError(f"random_state is at least 0, got {random_state}")
+        raise InputError(
+            "out_of_range", "`random_state` is at least 0, got {given}", given=random_state
+        )
     return int(random_state)
 
 
@@ -83,7 +88,11 @@ class RowDraws:
 
     def __init__(self, seed: int, rows: range, stream: tuple[int, ...] = ()) -> None:
         if rows.step != 1:
-            raise ValueError(f"rows are consecutive, got a step of {rows.step}")
+            raise InputError(
+                "rows_not_consecutive",
+                "rows are consecutive, got a step of {step}",
+                step=rows.step,
+            )
         self.seed, self.rows, self.stream = seed, rows, stream
         self._calls = 0
 

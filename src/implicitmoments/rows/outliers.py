@@ -1,163 +1,276 @@
-"""Rows that lie so far from the others that they would own every high moment."""
+"""Outliers: rows far from all others, which would dominate high-order moments and variances."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
-from implicitmoments.rows import Block, MappedSource, Source, Sums, as_source
-from implicitmoments.rows.sampling import counts_of
+from implicitmoments.notes import InputError
+from implicitmoments.rows.block_map import BlockMap, join_labels, take_rows, weights_of
+from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
+from implicitmoments.rows.view import Census, Rows
 
-__all__ = ["NearRows", "Reach", "check_enough", "join_labels", "near_rows"]
+__all__ = [
+    "Near",
+    "Outliers",
+    "check_enough",
+    "far_limit",
+    "leave_out_outliers",
+    "squared_distances",
+]
 
-BLOCK_ROWS = 16_384
-MOST_FAR = 0.01  # a larger part of the rows is structure, not outliers
-PROBED = 20_000  # rows from which the usual distance is told, at the least
-
-
-def join_labels(block: Block) -> Array:
-    """Return rows (n, d + 1) of points and labels."""
-    x = block["x"]
-    return namespace_of(x).concat([x, block["y"][:, None]], axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """Tells rows that are near from those that are not; of a block, makes those count 0 times.
-
-    They are moved to the centre, so that nothing that is made of them overflows.
-
-    Attributes
-    ----------
-    center, scale : array of shape (d,), or (d + 1,) of labelled rows
-        Distances are those of (row − center) / scale.
-    most : float
-        The largest distance of a row that is near.
-    labelled : bool
-    """
-
-    center: Floats
-    scale: Floats
-    most: float
-    labelled: bool
-
-    def near(self, block: Block) -> Array:
-        """Say for each row whether it is near."""
-        rows = join_labels(block) if self.labelled else block["x"]
-        xp = namespace_of(rows)
-        moved = rows - move_like(self.center, rows)[None, :]
-        if self.labelled:  # columns of any unit; those of a spherical mixture have one
-            moved = moved / move_like(self.scale, rows)[None, :]
-        with np.errstate(over="ignore"):  # as far as can be
-            return xp.sqrt(xp.sum(moved * moved, axis=1)) <= self.most
-
-    def __call__(self, block: Block) -> Block:
-        """Leave rows out that are not near."""
-        near, x, counts = self.near(block), block["x"], counts_of(block)
-        xp = namespace_of(x)
-        center = move_like(self.center, x)
-        moved = {**block, "counts": counts * xp.astype(near, counts.dtype)}
-        if self.labelled:
-            moved["y"] = xp.where(near, block["y"], center[-1])
-            center = center[:-1]
-        return {**moved, "x": xp.where(near[:, None], x, center[None, :])}
+# The limit is measured in spreads of the distances beyond their median, in units of those of a
+# normal variable. The upper quartile withstands a far group of a quarter of the rows; once far
+# groups are known, the ninth decile tells of heavier tails.
+QUARTILE, DECILE = (0.75, 0.6745), (0.9, 1.2816)
+FALSE_ALARMS = 0.01  # data sets of Gaussian rows in which a row passes the limit, before REACH
+REACH = 1.2  # times that limit: room for tails that are a little heavier
+LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all be equal
+MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
+SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: a far group of more is a component
+LINK = 1.2  # two rows of a component are at most so many times as far apart as typical ones
+MOST_LINKED = 2_000  # far rows that are compared with one another
+PROBED, PROBED_NUMBERS = 100_000, 2**24  # rows that the limit is estimated from, and their size
+COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
+COMPARED_NUMBERS = 2**22  # distances computed at a time
 
 
-@dataclass(frozen=True, eq=False)
-class NearRows:
+class Outliers(NamedTuple):
     """Rows without outliers.
 
     Attributes
     ----------
-    rows : Source
-        In which outliers count 0 times.
-    center : array of shape (d,), or (d + 1,) of labelled rows
-        The median of some rows.
-    n_rows : int
-        Rows that count, without outliers.
-    n_far : int
-        Outliers.
+    rows : Rows
+    n_outliers : int
+        Rows that were left out.
+    center : array of shape (d,), or (d + 1,) with the label
+        The median of the rows, as the source has them.
     """
 
-    rows: Source
+    rows: Rows
+    n_outliers: int
     center: Floats
-    n_rows: int
-    n_far: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were kept."""
+        return self.rows.kept
 
 
-def near_rows(
-    rows: Array | Source,
-    *,
-    times: float | None = None,
-    reach: float = 1.2,
-    labelled: bool = False,
-) -> NearRows:
-    """Tell rows from outliers that would own every high moment, in one pass.
+@dataclass(frozen=True, eq=False)
+class Near:
+    """Keeps rows that are not far from the median, or that belong to a far group.
 
-    By the distance from the median, against its own median and spread over some rows: the bound
-    takes one row in about a hundred data sets of this size for an outlier that is none; a larger
-    ``reach`` takes fewer, where columns are correlated. With ``times`` the bound is so many times
-    the median distance instead, for components that lie apart. Where more than a hundredth of the
-    rows pass it, they are no outliers, and all rows are kept. Columns of labelled rows are scaled
-    by their usual spread, so that outliers show in any of them.
+    Attributes
+    ----------
+    center, scale : array of shape (d,), or (d + 1,) with the label
+        Distances are those of (row − center) / scale, with rows as the source has them.
+    limit : float
+        Distance from the centre beyond which a row is far.
+    company : array of shape (m, d) or (m, d + 1)
+        Far rows, scaled, of groups that are large enough to be a component.
+    reach : float
+        A far row nearer than that to one of them belongs to its group.
+    labelled : bool
+        Whether the label is a column of the row.
     """
-    source = as_source(rows)
-    n = source.n_rows or 0
-    found = _usual(source, times, reach, labelled)
-    sums = source.fold(_Count(found), range(n), BLOCK_ROWS, what="outliers")
-    there, far = int(sums["there"]), int(sums["far"])
-    if not 0 < far <= max(1.0, MOST_FAR * there):
-        return NearRows(source, found.center, there, 0)
-    return NearRows(MappedSource(source, found), found.center, there - far, far)
+
+    center: Floats
+    scale: Floats
+    limit: float
+    company: Floats
+    reach: float
+    labelled: bool = False
+
+    def scaled(self, block: Block) -> Array:
+        """Return the rows of a block about the centre."""
+        rows = join_labels(block) if self.labelled else block["x"]
+        moved = rows - move_like(self.center, rows)[None, :]
+        return moved / move_like(self.scale, rows)[None, :]
+
+    @np.errstate(over="ignore")  # an infinite distance is far
+    def __call__(self, block: Block) -> Array | None:
+        """Return which rows of a block are kept; None for all."""
+        z = self.scaled(block)
+        xp = namespace_of(z)
+        near = xp.sum(z * z, axis=1) <= self.limit**2
+        if bool(xp.all(near)):
+            return None
+        if len(self.company) == 0:
+            return near
+        (far,) = xp.nonzero(~near)
+        x = xp.astype(xp.take(z, far, axis=0), xp.float64)
+        others, joined = move_like(self.company, x), []
+        for rows in blocks(range(int(far.shape[0])), COMPARED_NUMBERS // len(self.company)):
+            apart = squared_distances(x[rows.start : rows.stop, :], others)
+            joined.append(xp.min(apart, axis=1) < self.reach**2)
+        (place,) = xp.nonzero(xp.concat(joined))
+        kept = to_numpy(near).copy()
+        kept[to_numpy(xp.take(far, place, axis=0))] = True
+        return xp.astype(move_like(kept.astype(np.float64), x), xp.bool)
 
 
-def check_enough(found: NearRows, k: int) -> None:
-    """Raise unless there is a row a component, and two in all."""
-    counted = found.n_rows + found.n_far
-    if counted < max(2, k):
-        raise ValueError(
-            f"n_components={k} and n_samples={counted} rows with a weight: expected at "
-            "least one row a component, and two in all; use more rows or fewer components"
+def squared_distances(x: Array, others: Array) -> Array:
+    """Return the squared distances of rows x (n, d) and others (m, d), (n, m)."""
+    xp = namespace_of(x)
+    shift = others[:1, :]  # rows far away may lie close together
+    x, others = x - shift, others - shift
+    squares = xp.sum(x * x, axis=1)[:, None] + xp.sum(others * others, axis=1)[None, :]
+    return squares - 2 * (x @ xp.matrix_transpose(others))
+
+
+def leave_out_outliers(
+    rows: Rows, k: int, *, labelled: bool = False, reach: float = REACH, seed: int = 0
+) -> Outliers:
+    """Leave out rows that are far from the median and belong to no far group.
+
+    The limit is estimated from all rows, or from a random sample of 100,000. Far rows are linked
+    if they are as near to one another as two rows of a component can be. A group that is large
+    enough to be one of k components is kept, and with it every row that is linked to it. All
+    rows are kept where more than a fifth of them would be left out.
+
+    Parameters
+    ----------
+    rows : Rows
+    k : int
+        Number of components.
+    labelled : bool
+        Look at labels too, with every column in units of its median absolute deviation.
+    reach : float
+        Multiplies the limit for Gaussian rows; more where columns are correlated.
+    seed : int
+        Of the sample.
+
+    Returns
+    -------
+    Outliers
+        Its rows know their census.
+    """
+    most = max(1, min(PROBED, PROBED_NUMBERS // rows.source.n_features))
+    rule = _estimate(rows.as_given().sample(most, seed), rows.n, k, reach, labelled)
+    found = rows.fold_source(_Count(rows.reader(lifted=True), rule), width=4, what="outliers")
+    n, n_out = int(found["n"]), int(found["out"])
+    if n_out == 0 or n_out > MOST_FAR * n or n - n_out < k:
+        return Outliers(replace(rows, known=_census(found, "all", n)), 0, rule.center)
+    known = _census(found, "kept", n - n_out)
+    return Outliers(rows.kept_by(rule, known), n_out, rule.center)
+
+
+def check_enough(found: Outliers, k: int) -> None:
+    """Raise unless there is a row per component, and two in all."""
+    n = found.n_rows + found.n_outliers
+    if n < max(2, k):
+        raise InputError(
+            "fewer_rows_than_components",
+            "`n_components={k}` and n_samples={n} rows with a weight: expected at least one row "
+            "per component, and two in all; use more rows or fewer components",
+            k=k,
+            n=n,
         )
 
 
-def _usual(source: Source, times: float | None, reach: float, labelled: bool) -> Reach:
-    """Measure distances from the median over some rows."""
-    n = source.n_rows or 0
-    block = source.pick(np.arange(0, n, max(1, n // PROBED)), what="usual distances")
-    table = to_numpy(join_labels(block) if labelled else block["x"])
-    some = table[to_numpy(counts_of(block)) > 0].astype(np.float64)
-    if len(some) == 0:
-        return Reach(np.zeros(table.shape[1]), np.ones(table.shape[1]), math.inf, labelled)
-    center = np.median(some, axis=0)
-    scale = np.ones_like(center)
-    if labelled:
-        spread = np.median(np.abs(some - center), axis=0)
-        scale = np.where(spread > 0, spread, 1.0)
-    with np.errstate(over="ignore"):
-        usual = np.linalg.norm((some - center) / scale, axis=1)
-    middle = float(np.median(usual))
-    refuse_large("X", found=math.isinf(middle) and not labelled)
-    if times is not None:
-        return Reach(center, scale, times * middle, labelled)
-    spread_of = 1.4826 * float(np.median(np.abs(usual - middle)))  # of a normal, its deviation
-    usually = math.sqrt(2.0 * math.log(100.0 * n))
-    most = middle + reach * usually * max(spread_of, 0.1 * middle)
-    return Reach(center, scale, most, labelled)
+def far_limit(
+    radius: Floats, n: int, reach: float = REACH, outer: tuple[float, float] = DECILE
+) -> float:
+    """Return the distance from the centre beyond which one of n rows is far."""
+    quantile, deviations = outer
+    middle, high = np.quantile(radius, [0.5, quantile])
+    spread = max(float(high - middle), LEAST_SPREAD * float(middle)) / deviations
+    return float(middle + spread * reach * math.sqrt(2.0 * math.log(max(n, 2) / FALSE_ALARMS)))
+
+
+def _census(found: Sums, which: str, n: int) -> Census:
+    total, squares = float(found[f"{which} total"]), float(found[f"{which} squares"])
+    return Census(n, total, squares, float(found.get(f"{LARGEST}{which}", 0.0)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Count:
-    """Counts rows that are there, and those of them that are far."""
+    """Counts rows of a block and those that a rule leaves out, and sums their squares."""
 
-    reach: Reach
+    reader: BlockMap
+    rule: Near
 
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
-        near, counts = self.reach.near(block), block.get("counts")
-        xp = namespace_of(near)
-        far = ~near if counts is None else xp.logical_and(~near, counts > 0)
-        there = near.shape[0] if counts is None else xp.count_nonzero(counts)
-        return {"there": int(there), "far": int(xp.count_nonzero(far))}
+    @np.errstate(over="ignore")
+    def __call__(self, block: Block, rows: range) -> Sums:
+        block = self.reader.kept(block, rows)
+        n = int(block["x"].shape[0])
+        xp, kept = namespace_of(block["x"]), self.rule(block)
+        sums: Sums = {"n": n, "out": 0}
+        if kept is not None:
+            sums["out"] = n - int(xp.count_nonzero(kept))
+        squares, counts = self.reader.map(block)["x"][:, -2], weights_of(block)
+        for which, mask in (("all", None), ("kept", kept)):
+            some = take_rows({"squares": squares, "counts": counts}, mask)
+            products = some["counts"] * some["squares"]
+            sums[f"{which} total"] = float(xp.sum(some["counts"], dtype=xp.float64))
+            sums[f"{which} squares"] = float(xp.sum(products, dtype=xp.float64))
+            if products.shape[0]:
+                sums[f"{LARGEST}{which}"] = float(xp.max(some["squares"]))
+        return sums
+
+
+def _estimate(probe: Rows, n: int, k: int, reach: float, labelled: bool) -> Near:
+    """Estimate centre, limit and far groups from some of the rows."""
+    block = probe.block
+    table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
+    weights = np.asarray(to_numpy(weights_of(block)), dtype=float)
+    center = np.median(table, axis=0)
+    moved = table - center
+    scale = np.ones_like(center)
+    if labelled:  # columns of any unit; those of a spherical mixture have one
+        deviations = np.median(np.abs(moved), axis=0)
+        scale = np.where(deviations > 0, deviations, 1.0)
+    with np.errstate(over="ignore"):
+        radius = np.linalg.norm(moved / scale, axis=1)
+    middle = float(np.median(radius))
+    refuse_large("X", found=math.isinf(middle))
+    if middle == 0:  # half the rows are one point
+        middle = float(np.sqrt(np.mean(radius[np.isfinite(radius)] ** 2))) or 1.0
+    unit = middle / math.sqrt(len(center))
+    scale = scale * unit
+    z, radius = moved / scale, radius / unit
+    near = Near(center, scale, math.inf, np.zeros((0, len(center))), 0.0, labelled)
+    limit = far_limit(radius, n, reach, QUARTILE)
+    grouped = _in_groups(z, radius, limit, weights, k)
+    limit = max(limit, far_limit(radius[~grouped], n, reach))
+    grouped = _in_groups(z, radius, limit, weights, k)
+    n_out = np.count_nonzero((radius > limit) & ~grouped)
+    if n_out > MOST_FAR * len(z) or len(z) - n_out < k:
+        return near
+    company = z[grouped]
+    thinned = max(1, math.ceil(company.size / COMPANY_NUMBERS))
+    link = _link(company) if len(company) else 0.0
+    return replace(near, limit=limit, company=company[::thinned], reach=link)
+
+
+def _in_groups(
+    z: Floats, radius: Floats, limit: float, weights: Floats, k: int
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Say which scaled rows are far, and in a group that is large enough to be a component."""
+    grouped = np.zeros(len(z), dtype=bool)
+    (far,) = np.nonzero((radius > limit) & np.isfinite(radius))
+    if len(far) == 0:
+        return grouped
+    step = math.ceil(len(far) / MOST_LINKED)
+    chosen = np.sort(np.random.default_rng(0).choice(far, len(far) // step, replace=False))
+    some = z[chosen]
+    linked = squared_distances(some, some) < _link(some) ** 2
+    _, groups = connected_components(linked, directed=False)
+    sizes = np.bincount(groups, weights=weights[chosen]) * step
+    grouped[chosen] = sizes[groups] >= SMALLEST_COMPONENT * float(weights.sum()) / k
+    return grouped
+
+
+def _link(z: Floats) -> float:
+    """Return how far apart two rows of one far group are at the most.
+
+    In units of the median distance from the centre, which is not below the noise.
+    """
+    largest = float(np.sum((z - z.mean(axis=0)) ** 2, axis=1).max())
+    return math.sqrt(LINK**2 * 2 * z.shape[1] + 1e-12 * largest)

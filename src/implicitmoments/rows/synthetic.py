@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from implicitmoments.arrays import Floats
+from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.rows.fold import blocks
 from implicitmoments.rows.truth import Truth
@@ -218,7 +219,11 @@ def random_directions(
     _positive("n_features", n_features)
     low, high = radius if isinstance(radius, tuple) else (radius, radius)
     if not 0 <= low <= high:
-        raise ValueError(f"radius is a number or a pair low <= high of at least 0, got {radius}")
+        raise InputError(
+            "out_of_range",
+            "radius is a number or a pair low <= high of at least 0, got {radius}",
+            radius=radius,
+        )
     seed, kept = as_seed(random_state), np.zeros((0, n_features))
     for rows in blocks(range(max(TRIES, n_vectors)), 4 * n_vectors):
         rng = RowDraws(seed, rows, (Stream.HIDDEN,))
@@ -230,9 +235,15 @@ def random_directions(
                 kept = np.vstack([kept, proposal])
             if len(kept) == n_vectors:
                 return kept
-    raise ValueError(
-        f"only {len(kept)} of {n_vectors} vectors at least {separation} apart were found at "
-        f"radius {radius} in {n_features} features; lower the separation or raise the radius"
+    raise InputError(
+        "separation_not_reached",
+        "only {n_kept} of {n_vectors} vectors at least {separation} apart were found at radius "
+        "{radius} in {n_features} features; lower the separation or raise the radius",
+        n_kept=len(kept),
+        n_vectors=n_vectors,
+        separation=separation,
+        radius=radius,
+        n_features=n_features,
     )
 
 
@@ -246,13 +257,26 @@ def _weights(weights: Sequence[float] | None, n_components: int) -> Floats:
         return np.full(n_components, 1.0 / n_components)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (n_components,):
-        raise ValueError(f"weights have shape {w.shape}, expected ({n_components},)")
+        raise InputError(
+            "wrong_shape",
+            "weights have shape {shape}, expected ({n_components},)",
+            shape=w.shape,
+            n_components=n_components,
+        )
     if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() == 0:
-        raise ValueError("weights are finite, at least 0 and not all 0")
+        raise InputError(
+            "weights_invalid",
+            "weights are finite, at least 0 and not all 0",
+        )
     return np.asarray(w / w.sum())
 
 
 def _positive(name: str, value: int) -> int:
     if value < 1:
-        raise ValueError(f"{name} is at least 1, got {value}")
+        raise InputError(
+            "not_positive",
+            "{name} is at least 1, got {value}",
+            name=name,
+            value=value,
+        )
     return value

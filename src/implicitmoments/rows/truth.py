@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats
+from implicitmoments.notes import InputError
 
 __all__ = ["Truth"]
 
@@ -44,12 +45,19 @@ class Truth:
         weights = np.asarray(self.weights, dtype=np.float64)
         vectors = np.asarray(self.vectors, dtype=np.float64)
         if weights.ndim != 1 or vectors.ndim != 2 or len(weights) != len(vectors):
-            raise ValueError(
-                f"weights have shape {weights.shape} and vectors {vectors.shape}, "
-                "expected (k,) and (k, n_features)"
+            raise InputError(
+                "wrong_shape",
+                "weights have shape {shape} and vectors {other_shape}, expected (k,) and (k, "
+                "n_features)",
+                shape=weights.shape,
+                other_shape=vectors.shape,
             )
         if np.any(weights < 0):
-            raise ValueError(f"weights are at least 0, got {weights.min():.3g}")
+            raise InputError(
+                "negative_weight",
+                "weights are at least 0, got {least:.3g}",
+                least=weights.min(),
+            )
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "vectors", vectors)
 

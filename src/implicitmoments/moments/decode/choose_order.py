@@ -14,6 +14,7 @@ from implicitmoments.moments.decode.resolution import (
 )
 from implicitmoments.moments.decode.standardise import Placing, place
 from implicitmoments.moments.passes import Lower, View
+from implicitmoments.notes import Note
 
 __all__ = ["find_components"]
 
@@ -45,9 +46,7 @@ def find_components(view: View, k: int, r: int | None = None, seed: int = 0) -> 
     """
     problem = view.problem
     if not problem.has_order(2):
-        return nothing_decoded(
-            k, problem.n_features, "the data say nothing about moments of order 2"
-        )
+        return nothing_decoded(k, problem.n_features, [Note("orders_missing", {"orders": [2]})])
     if any(problem.has_order(2 * n) and problem.has_order(3 * n) for n in ORDERS):
         view = view.knowing(_lower_moments(view, k))
     placing = place(view, k)
@@ -91,21 +90,22 @@ def _first_choice(possible: list[int], room: dict[int, int], k: int) -> int:
 def _decode(view: View, k: int, r: int, seed: int, placing: Placing) -> Components:
     decoded = decode(view, k, r, placing, seed)
     if decoded is None:
-        reason = f"the moment of order {2 * r} has no positive eigenvalue: nothing stands out"
-        return nothing_decoded(k, view.problem.n_features, reason)
+        note = Note("no_positive_eigenvalue", {"order": 2 * r})
+        return nothing_decoded(k, view.problem.n_features, [note])
     return judge(decoded, view, placing)
 
 
-def _why_none(view: View, k: int, room: dict[int, int], r: int | None) -> str:
+def _why_none(view: View, k: int, room: dict[int, int], r: int | None) -> list[Note]:
     asked = ORDERS if r is None else (r,)
     silent = [
         n for n in asked if not (view.problem.has_order(2 * n) and view.problem.has_order(3 * n))
     ]
-    tight = [f"{room[n]} at r = {n}" for n in asked if n in room and n not in silent]
-    parts = []
+    tight = {n: room[n] for n in asked if n in room and n not in silent}
+    notes = []
     if tight:
-        parts.append(f"{k} components are more than there are dimensions ({', '.join(tight)})")
+        values = {"k": k, "r": list(tight), "capacities": list(tight.values())}
+        notes.append(Note("too_many_components_to_decode", values))
     if silent:
-        orders = ", ".join(f"{2 * n} and {3 * n}" for n in silent)
-        parts.append(f"the data say nothing about one of the orders {orders}")
-    return "; ".join(parts)
+        orders = [order for n in silent for order in (2 * n, 3 * n)]
+        notes.append(Note("orders_missing", {"orders": orders}))
+    return notes

@@ -15,6 +15,7 @@ from implicitmoments.moments.decode.read_components import Reader, Whitening, fi
 from implicitmoments.moments.decode.routes import route_of
 from implicitmoments.moments.decode.standardise import Placing
 from implicitmoments.moments.passes import Estimate, View
+from implicitmoments.notes import InputError
 
 __all__ = ["Decoded", "decode"]
 
@@ -107,7 +108,13 @@ def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decod
     """
     route = route_of(view.seen(placing.frame), r, k)
     if route.window.dim < k:
-        raise ValueError(f"order {r} has {route.window.dim} dimensions, fewer than {k} components")
+        raise InputError(
+            "too_many_components",
+            "order {r} has {dim} dimensions, fewer than {k} components",
+            r=r,
+            dim=route.window.dim,
+            k=k,
+        )
     # M_2r = Σ w q qᵀ, whitened; M_3r = Σ w q⊗q⊗q is then orthogonal.
     low, high = placing.second, route.second()
     values, basis = (a[..., ::-1] for a in np.linalg.eigh(high.value))

@@ -1,4 +1,4 @@
-"""Which components can be told apart, and why the others cannot."""
+"""Which components are resolved, and why the others are not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from implicitmoments.moments.decode.components import Decoded
 from implicitmoments.moments.decode.standardise import Placing
 from implicitmoments.moments.passes import View
 from implicitmoments.moments.problem import HermiteProblem
+from implicitmoments.notes import Note, Notes
 
 __all__ = ["Components", "judge", "nothing_decoded"]
 
@@ -25,17 +26,17 @@ DISAGREEMENT = 1e-3  # of the objectives of random starts
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Weights and vectors of the components that can be told apart.
+    """Weights and vectors of the resolved components.
 
     Attributes
     ----------
     weights : array of shape (k,)
     vectors : array of shape (k, n_features)
-        In the user's coordinates. Components that cannot be told apart hold NaN in both.
+        In the user's coordinates. Unresolved components hold NaN in both.
     resolved : array of bool of shape (k,)
     errors : array of shape (k,)
         Standard error of each vector, as a length, from split halves of the rows.
-    reasons : tuple of str
+    notes : Notes
         Why components are unresolved, and what else the user should know.
     guesses : array of shape (k, n_features)
         All vectors as they were read, resolved or not: a start for a local search, nothing more.
@@ -58,13 +59,13 @@ class Components:
     vectors: Floats
     resolved: np.ndarray[Any, np.dtype[np.bool_]]
     errors: Floats
-    reasons: tuple[str, ...]
+    notes: Notes
     guesses: Floats
     decoded: Decoded | None
 
     @property
     def identified(self) -> bool:
-        """Whether every component was told apart."""
+        """Whether every component is resolved."""
         return bool(self.resolved.all())
 
     @property
@@ -85,8 +86,8 @@ class Components:
     def __repr__(self) -> str:
         k = len(self.resolved)
         how = "" if self.r is None else f" at order {self.r}"
-        head = f"<{int(self.resolved.sum())} of {k} components told apart{how}>"
-        return "\n".join((head, *self.reasons))
+        head = f"<{int(self.resolved.sum())} of {k} components resolved{how}>"
+        return "\n".join((head, *map(str, self.notes)))
 
 
 def judge(decoded: Decoded, view: View, placing: Placing) -> Components:
@@ -98,33 +99,35 @@ def judge(decoded: Decoded, view: View, placing: Placing) -> Components:
     blurred = (errors >= LARGEST_ERROR * _nearest(vectors)) & ~mixed
     faint = (decoded.strengths <= AT_THE_FLOOR * decoded.floor) & ~mixed & ~blurred
     resolved = ~(mixed | blurred | faint)
-    heavy = _mass_reason(decoded, resolved, placing.mass)
+    heavy = _mass_note(decoded, resolved, placing.mass)
     if heavy:
         resolved = np.zeros_like(resolved)
     unsigned = ~decoded.signs_known & resolved
-    reasons = [
-        *(_more_reason(decoded) or _floor_reason(decoded, view.n_rows, resolved)),
-        *heavy,
-        *_list(mixed, "not powers of one vector: noise, or several components in one"),
-        *_list(blurred, "known less well than they lie apart from their nearest neighbour"),
-        *_list(faint, "fainter than the noise floor"),
-        *_list(unsigned, "known up to sign: the data show even orders alone"),
-    ]
+    notes = Notes(
+        [
+            *(_more_note(decoded) or _floor_note(decoded, view.n_rows, resolved)),
+            *heavy,
+            *_listed("components_mixed", mixed),
+            *_listed("components_blurred", blurred),
+            *_listed("components_faint", faint),
+            *_listed("components_unsigned", unsigned),
+        ]
+    )
     if decoded.spread > DISAGREEMENT and not resolved.all():
-        reasons.append("random starts of the decomposition found different components")
+        notes.append(Note("decompositions_differ"))
     return Components(
         weights=np.where(resolved, decoded.weights, np.nan),
         vectors=np.where(resolved[:, None], vectors, np.nan),
         resolved=resolved,
         errors=errors,
-        reasons=tuple(reasons),
+        notes=notes,
         guesses=vectors,
         decoded=decoded,
     )
 
 
 def one_component(placing: Placing, problem: HermiteProblem) -> Components:
-    """Return the mean: a mixture of one component has nothing to be told apart."""
+    """Return the mean: a mixture of one component has nothing to separate."""
     mean, mass = placing.mean, placing.mass or 1.0
     if mean is None:
         raise ValueError("the mean is a component where all orders have the same weights")
@@ -133,13 +136,13 @@ def one_component(placing: Placing, problem: HermiteProblem) -> Components:
     moved = problem.original_vectors((center + mean.half_difference / mass)[None, :])
     error = np.linalg.norm(moved - vector, axis=1)
     there = np.ones(1, dtype=bool)
-    return Components(np.full(1, mass), vector, there, error, (), vector, None)
+    return Components(np.full(1, mass), vector, there, error, Notes(), vector, None)
 
 
-def nothing_decoded(k: int, d: int, reason: str) -> Components:
-    """Return k unresolved components and the reason."""
-    none = np.full((k, d), np.nan)
-    return Components(none[:, 0], none, np.zeros(k, dtype=bool), none[:, 0], (reason,), none, None)
+def nothing_decoded(k: int, d: int, notes: list[Note]) -> Components:
+    """Return k unresolved components and the reasons."""
+    nan = np.full((k, d), np.nan)
+    return Components(nan[:, 0], nan, np.zeros(k, dtype=bool), nan[:, 0], Notes(notes), nan, None)
 
 
 def _nearest(vectors: Floats) -> Floats:
@@ -152,48 +155,33 @@ def _nearest(vectors: Floats) -> Floats:
     return nearest
 
 
-def _floor_reason(decoded: Decoded, n_rows: int, resolved: Floats) -> list[str]:
+def _floor_note(decoded: Decoded, n_rows: int, resolved: Floats) -> list[Note]:
     if resolved.all():
         return []
     k = len(decoded.weights)
     low = int(np.sum(decoded.spectrum[:k] < AT_THE_FLOOR * decoded.floor))
-    moment = f"the moment of order {2 * decoded.r}"
-    if low:
-        seen = f"{low} of {k} directions of {moment} stand at the noise floor"
-    else:
-        seen = f"the last of {k} directions of {moment} is {decoded.gap:.2g} times the noise floor"
-    return [
-        f"{seen} (eigenvalue {k}: {decoded.spectrum[k - 1]:.3g}, floor {decoded.floor:.3g}, "
-        f"{n_rows:,} rows): equal vectors, n_components too large, or too few rows; try fewer "
-        "components or more rows"
-    ]
+    values = {
+        **{"k": k, "order": 2 * decoded.r, "low": low, "gap": float(decoded.gap)},
+        **{"eigenvalue": float(decoded.spectrum[k - 1]), "floor": float(decoded.floor)},
+        "n_rows": n_rows,
+    }
+    return [Note("directions_at_noise_floor" if low else "directions_near_noise_floor", values)]
 
 
-def _mass_reason(
-    decoded: Decoded, resolved: np.ndarray[Any, Any], mass: float | None
-) -> list[str]:
+def _mass_note(decoded: Decoded, resolved: np.ndarray[Any, Any], mass: float | None) -> list[Note]:
     total = float(np.sum(decoded.weights[resolved]))
     if mass is None or total <= LARGEST_EXCESS * abs(mass):
         return []
-    return [
-        f"the weights sum to {total:.3g} where the data say {mass:.3g}: the vectors were read too "
-        "short, by a bias that both halves of the rows share; use more rows"
-    ]
+    return [Note("weights_exceed_total", {"total": total, "expected": float(mass)})]
 
 
-def _more_reason(decoded: Decoded) -> list[str]:
+def _more_note(decoded: Decoded) -> list[Note]:
     if not decoded.crowded:
         return []
     k = len(decoded.weights)
-    return [
-        f"there are more than {k} components, or the model does not fit: eigenvalue {k + 1} of "
-        f"the moment of order {2 * decoded.r} is {decoded.spectrum[k] / decoded.floor:.1f} times "
-        "the noise floor; try more components"
-    ]
+    ratio = float(decoded.spectrum[k] / decoded.floor)
+    return [Note("more_components_likely", {"k": k, "order": 2 * decoded.r, "ratio": ratio})]
 
 
-def _list(chosen: np.ndarray[Any, Any], what: str) -> list[str]:
-    if not chosen.any():
-        return []
-    places = ", ".join(map(str, np.flatnonzero(chosen)))
-    return [f"component{'s' if chosen.sum() > 1 else ''} {places}: {what}"]
+def _listed(code: str, chosen: np.ndarray[Any, Any]) -> list[Note]:
+    return [Note(code, {"which": np.flatnonzero(chosen).tolist()})] if chosen.any() else []

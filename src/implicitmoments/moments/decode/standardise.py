@@ -11,6 +11,7 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_nu
 from implicitmoments.moments.closed_form import noise_floor
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
+from implicitmoments.notes import InputError
 
 __all__ = ["Placing", "place"]
 
@@ -92,10 +93,12 @@ def _check_variance(smallest: float, centred: Estimate, mass: float) -> None:
     """Refuse points that vary less than the noise that is taken to be in them."""
     noise = float(np.linalg.norm(centred.half_difference, 2))
     if smallest < -SHRUNK * mass and smallest < -4 * noise:
-        raise ValueError(
-            f"the points have variance {1 + smallest / mass:.3g} along some direction, less "
-            "than the noise variance of 1 they are taken to have; divide them by the standard "
-            "deviation of the noise, or use SphericalMixtureProblem(X, variance=...)"
+        raise InputError(
+            "variance_too_small",
+            "the points have variance {variance:.3g} along some direction, less than the noise "
+            "variance of 1 they are taken to have; divide them by the standard deviation of the "
+            "noise, or use SphericalMixtureProblem(X, variance=...)",
+            variance=1 + smallest / mass,
         )
 
 

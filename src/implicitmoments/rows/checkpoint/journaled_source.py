@@ -17,10 +17,8 @@ import numpy as np
 from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.rows.checkpoint.journal import Journal
 from implicitmoments.rows.checkpoint.packing import packed_size
-from implicitmoments.rows.draws import RowDraws, Stream
 from implicitmoments.rows.fold import After, Block, Measure, Sums, threads_of_whole
-from implicitmoments.rows.progress import WrappedSource
-from implicitmoments.rows.sources import Integers, Source
+from implicitmoments.rows.sources import Integers, Source, WrappedSource
 
 __all__ = ["JournaledSource", "describe_rows"]
 
@@ -55,7 +53,7 @@ class JournaledSource(WrappedSource):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         seed: int = 0,
@@ -66,7 +64,7 @@ class JournaledSource(WrappedSource):
 
         ``after`` is called for the blocks that are measured.
         """
-        task = json.dumps(["fold", what, rows.start, rows.stop, int(block_rows), int(seed)])
+        task = json.dumps(["fold", what, rows.start, rows.stop, int(rows_per_block), int(seed)])
         number, start = self._journal.number(), time.monotonic()
         sums, next_row = self._journal.recall(number, task, self._like) or (initial, rows.start)
         if next_row is None:
@@ -75,15 +73,15 @@ class JournaledSource(WrappedSource):
         def keep(sums: Sums, next_row: int) -> None:
             if after is not None:
                 after(sums, next_row)
-            between = (next_row - rows.start) % block_rows == 0 and next_row < rows.stop
+            between = (next_row - rows.start) % rows_per_block == 0 and next_row < rows.stop
             if between and self._journal.due():
                 self._journal.keep(number, task, sums, next_row)
 
         left = range(next_row, rows.stop)
-        pieces = [math.ceil(len(part) / block_rows) for part in (rows, left)]
+        pieces = [math.ceil(len(part) / rows_per_block) for part in (rows, left)]
         with self._threads(*pieces):
             sums = self._source.fold(
-                measure, left, block_rows, what=what, seed=seed, initial=sums, after=keep
+                measure, left, rows_per_block, what=what, seed=seed, initial=sums, after=keep
             )
         self._keep(number, task, sums, time.monotonic() - start)
         return sums
@@ -109,7 +107,7 @@ class JournaledSource(WrappedSource):
 
     @cached_property
     def _first(self) -> Block:
-        return self._source.read(range(1), RowDraws(0, range(1), (Stream.ROWS,)))
+        return self._source.first()
 
     def _threads(self, n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
         numpy = (array_api_compat.is_numpy_array(array) for array in self._first.values())
@@ -138,7 +136,7 @@ def describe_rows(source: Source) -> dict[str, Any]:
     described: dict[str, Any] = {"rows": source.n_rows, "columns": source.n_features}
     for start in sorted({0, max(0, (n - DIGEST_ROWS) // 2), max(0, n - DIGEST_ROWS)}):
         rows = range(start, min(start + DIGEST_ROWS, n))
-        block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
+        block = source.block(rows)
         for name in sorted(block):
             digest.update(name.encode())
             digest.update(np.asarray(to_numpy(block[name]), order="C").data)

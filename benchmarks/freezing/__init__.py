@@ -1,0 +1,1 @@
+"""What ``frozen.py`` computes, and how old and new results are compared."""

@@ -1,0 +1,128 @@
+"""What a fitted sum of activations shows: findings, parameters, evidence and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, NotRequired
+
+import numpy as np
+
+from implicitmoments.activation.conditions import Conditions
+from implicitmoments.activation.hypothesis import FittedPolynomial
+from implicitmoments.activation.network import Network
+from implicitmoments.arrays import Array
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.notes import Note
+from implicitmoments.picture_data import (
+    Directions,
+    FitView,
+    NoPictureError,
+    Predictions,
+    RowSample,
+)
+from implicitmoments.problems import Activation
+from implicitmoments.rows import Whitening
+
+__all__ = ["ActivationSumSummary"]
+
+
+class ActivationSumSummary(FittedEstimator):
+    """What the report and the pictures ask of an ``ActivationSumRegressor``."""
+
+    kind = "activations"
+    labelled = True
+    answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
+    component = "direction"
+    vectors = "directions_"
+    results = (
+        *("n_components_", "weights_", "directions_", "direction_errors_", "weight_errors_"),
+        *("degree_", "n_iter_"),
+    )
+    saved: ClassVar[Mapping[str, Any]] = {
+        "activation_": Activation,
+        "polynomial_": FittedPolynomial,
+        "whitening_": Whitening | None,
+        "conditions_": Conditions,
+        "network_": NotRequired[Network],
+        "_hypothesis": FittedPolynomial | Network,
+    }
+    slopes = ("directions_",)
+    density_of_labels = True
+    score_name = "R²"
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "
+        "the polynomial.",
+        "components": "Rows on the two leading directions of the network, coloured by {target}.",
+        "components_one_column": "Rows, with {target} against the column.",
+        "fit": "Actual against predicted values of {target}. If the model is right, rows lie "
+        "around the dashed line.",
+    }
+
+    degree_: int
+    n_components_: int
+    whitening_: Whitening | None
+    polynomial_: FittedPolynomial
+    weights_: Array
+    weight_errors_: Array
+    directions_: Array
+    direction_errors_: Array
+
+    def _title(self) -> str:
+        if self._predicts_by() == "polynomial":
+            return f"a polynomial of degree {self.degree_}"
+        k = self._k()
+        return "one activation" if k == 1 else f"a positive sum of {k:,} activations"
+
+    def _predicts_by(self) -> str:
+        return str(self.stats_.get("hypothesis", "model"))
+
+    def _findings(self) -> dict[str, Any]:
+        found, used = super()._findings(), self._predicts_by()
+        found["predicts by the"] = used
+        error = self.stats_.get(f"{used}_error", math.nan)
+        if math.isfinite(error):  # method="paper" measures none
+            found[f"expected squared error of the {used}"] = error
+        return found
+
+    def _parameter_tables(self) -> list[Table]:
+        if not hasattr(self, "directions_"):
+            rows = [["degree", self.degree_], ["directions", len(self.polynomial_.basis)]]
+            return [Table("Polynomial", ["parameter", "value"], rows)]
+        parts = (self.weights_, self.weight_errors_, self.direction_errors_, self.directions_)
+        names = ["direction", "weight", "weight error", "angle error (rad)", *column_names(self)]
+        return [Table("Directions", names, numbered_rows(*parts))]
+
+    def _evidence(self) -> list[Fact]:
+        stats = self.stats_
+        polynomial, network = stats.get("polynomial_error"), stats.get("network_error")
+        if polynomial is None or not math.isfinite(polynomial):
+            return []
+        if network is None:
+            return [Fact(True, Note("polynomial_error", {"polynomial": polynomial}))]
+        if self._predicts_by() == "polynomial":  # which a note mentions
+            return []
+        errors = {"network": network, "polynomial": polynomial}
+        return [Fact(True, Note("network_error", errors))]
+
+    def _caption(self, picture: str) -> str:
+        words = super()._caption(picture)
+        if picture == "components" and self._predicts_by() == "polynomial":
+            words += " Predictions are those of the polynomial, not of the network."
+        return words
+
+    def _component_view(self, rows: RowSample) -> Directions:
+        if not hasattr(self, "directions_"):
+            raise NoPictureError(
+                "no_directions",
+                "this {name} has no directions, as `refine=False`; fit with `refine=True`, or use "
+                "implicitmoments.plot.fit",
+                name=type(self).__name__,
+            )
+        center = np.zeros(rows.x.shape[1]) if self.whitening_ is None else self.whitening_.mean
+        return Directions(*map(as_floats, (self.weights_, self.directions_, center)))
+
+    def _fit_view(self, rows: RowSample) -> FitView:
+        model: Any = self
+        return Predictions(as_floats(model.predict(rows.given)), by=self._predicts_by())

@@ -1,0 +1,183 @@
+"""The Bayes rule of a spherical mixture with given means, weights and variance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
+from implicitmoments.mixture.mean_span import SphericalSpan
+from implicitmoments.rows import Block, Rows, Sums, weights_of
+from implicitmoments.rows.sources import Integers
+
+__all__ = ["BayesRule", "Clusters", "cluster_moments", "measure_clusters", "reassign_rows"]
+
+# Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.
+ROWS_PER_COORDINATE, MORE_ROWS = 2, 10
+
+
+@dataclass(frozen=True, eq=False)
+class BayesRule:
+    """Assigns rows to the component of largest posterior probability.
+
+    Attributes
+    ----------
+    means : array of shape (k, d)
+    weights : array of shape (k,)
+    variance : float
+    """
+
+    means: Floats
+    weights: Floats
+    variance: float
+
+    @property
+    def k(self) -> int:
+        """Number of components."""
+        return len(self.weights)
+
+    @cached_property
+    def origin(self) -> Floats:
+        """The average of the means; taking it off keeps digits of rows far from zero."""
+        return np.asarray(np.mean(self.means, axis=0))
+
+    @property
+    def separation(self) -> float:
+        """The smallest distance between two means; infinite for one."""
+        return float(np.min(pdist(self.means), initial=math.inf))
+
+    def heaviest_first(self) -> BayesRule:
+        """Return the components in decreasing order of weight."""
+        order = np.argsort(-self.weights, kind="stable")
+        return BayesRule(self.means[order], self.weights[order], self.variance)
+
+    def scores(self, X: Array) -> Array:
+        """Return posterior log-probabilities (n, k), up to an additive constant per row."""
+        moved = self.means - self.origin
+        offset = np.log(self.weights) - np.sum(moved**2, axis=1) / (2 * self.variance)
+        return self._products(X, moved)[1] / self.variance + move_like(offset, X)[None, :]
+
+    def distances(self, X: Array) -> Array:
+        """Return the Euclidean distance (n, k) of every row (n, d) from every mean."""
+        xp, moved = namespace_of(X), self.means - self.origin
+        centred, products = self._products(X, moved)
+        lengths = move_like(np.sum(moved**2, axis=1), X)[None, :]
+        squares = xp.sum(centred**2, axis=1, keepdims=True) - 2 * products + lengths
+        return xp.sqrt(xp.clip(squares, min=0.0))
+
+    def _products(self, X: Array, moved: Floats) -> tuple[Array, Array]:
+        """Return the rows about the origin (n, d), and their products (n, k) with the means."""
+        centred = X - move_like(self.origin, X)[None, :]
+        return centred, centred @ namespace_of(X).matrix_transpose(move_like(moved, X))
+
+    def assign(self, X: Array) -> Array:
+        """Return the most probable component of every row (n, d)."""
+        return namespace_of(X).argmax(self.scores(X), axis=1)
+
+    def error_rates(self, X: Array) -> Array:
+        """Return the posterior probability (n,) that the assigned component is wrong."""
+        xp, scores = namespace_of(X), self.scores(X)
+        relative = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+        return 1.0 - 1.0 / xp.sum(relative, axis=1)
+
+
+def cluster_moments(
+    X: Floats, labels: Integers, k: int, sample_weight: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the mean (k, d) and weight (k,) of every cluster; the mean of an empty one is NaN."""
+    counts = np.ones(len(X)) if sample_weight is None else sample_weight
+    members = (labels[:, None] == np.arange(k)) * counts[:, None]
+    sums, sizes = members.T @ X, np.sum(members, axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return sums / sizes[:, None], sizes / np.sum(sizes)
+
+
+def reassign_rows(rows: Rows, rule: BayesRule) -> BayesRule:
+    """Assign all rows and average those of each component, in one pass; drop empty components."""
+    width = rule.k + rows.n_features
+    sums = rows.fold(partial(_sum_members, rule), width=width, what="means of clusters")
+    sizes = to_numpy(sums["sizes"])
+    kept = sizes > 0
+    means = to_numpy(sums["totals"])[kept] / sizes[kept, None] + rule.origin
+    return BayesRule(means, sizes[kept] / np.sum(sizes), rule.variance)
+
+
+def _sum_members(rule: BayesRule, block: Block) -> Sums:
+    """Sum rows by component, about the origin of the means."""
+    x = block["x"]
+    xp = namespace_of(x)
+    numbers = index_like(np.arange(rule.k), x)
+    members = xp.astype(rule.assign(x)[:, None] == numbers[None, :], x.dtype)
+    members = members * weights_of(block)[:, None]
+    totals = xp.matrix_transpose(members) @ (x - move_like(rule.origin, x)[None, :])
+    return {
+        "totals": xp.astype(totals, xp.float64, copy=False),
+        "sizes": xp.sum(members, axis=0, dtype=xp.float64),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """How rows are spread within their clusters.
+
+    Attributes
+    ----------
+    error_rate : float
+        Expected misclassification rate, if the model is right.
+    covariances : array of shape (k, p, p)
+        Of the coordinates of each cluster, about its mean.
+    sizes : array of shape (k,)
+        Number of rows of each cluster.
+    """
+
+    error_rate: float
+    covariances: Floats
+    sizes: Floats
+
+    @property
+    def largest_variance(self) -> float:
+        """The largest variance within a cluster, relative to what the noise would give."""
+        p, largest = int(self.covariances.shape[1]), 1.0
+        for covariance, n in zip(self.covariances, self.sizes, strict=True):
+            if p == 0 or n < ROWS_PER_COORDINATE * p + MORE_ROWS:
+                continue
+            # the largest eigenvalue of the covariance of n standard normal rows
+            usual = (1.0 + math.sqrt(p / n)) ** 2
+            largest = max(largest, float(np.linalg.eigvalsh(covariance)[-1]) / usual)
+        return largest
+
+
+def measure_clusters(rows: Rows, rule: BayesRule, span: SphericalSpan) -> Clusters:
+    """Measure the misclassification rate and the spread within clusters, in one pass."""
+    measure, width = partial(_sum_spread, rule, span), rule.k + rows.n_features
+    sums = rows.fold(measure, width=width, what="spread within clusters")
+    mass = to_numpy(sums["mass"])
+    squares = to_numpy(sums["squares"]) / np.maximum(mass, np.finfo(float).tiny)[:, None, None]
+    return Clusters(float(sums["errors"]) / float(np.sum(mass)), squares, to_numpy(sums["sizes"]))
+
+
+def _sum_spread(rule: BayesRule, span: SphericalSpan, block: Block) -> Sums:
+    """Sum products of coordinates by component, and misclassification rates."""
+    x, counts = block["x"], weights_of(block)
+    xp = namespace_of(x)
+    labels, z = rule.assign(x), span.coordinates(x)
+    centers = move_like(span.coordinates(rule.means), x)
+    squares, mass, sizes = [], [], []
+    for c in range(rule.k):
+        (chosen,) = xp.nonzero(xp.logical_and(labels == c, counts > 0))
+        weight = xp.take(counts, chosen, axis=0)
+        moved = xp.take(z, chosen, axis=0) - centers[c, :][None, :]
+        square = xp.matrix_transpose(moved * weight[:, None]) @ moved
+        squares.append(xp.astype(square, xp.float64, copy=False))
+        mass.append(float(xp.sum(weight, dtype=xp.float64)))
+        sizes.append(int(chosen.shape[0]))
+    return {
+        "squares": xp.stack(squares),
+        "mass": np.array(mass),
+        "sizes": np.array(sizes),
+        "errors": float(xp.sum(counts * rule.error_rates(x), dtype=xp.float64)),
+    }

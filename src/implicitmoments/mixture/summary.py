@@ -1,0 +1,161 @@
+"""What a fitted spherical mixture shows: findings, parameters, evidence and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, NotRequired
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, to_numpy
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.mixture.incremental import Stream
+from implicitmoments.moments.decode import Components
+from implicitmoments.notes import Note
+from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
+
+__all__ = ["DENSITY_AXIS", "MeansSummary", "SphericalMixtureSummary", "numbered_rows"]
+
+CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
+SPHERICAL = 1.3  # times the noise variance, up to which a component is spherical
+FEW_MISCLASSIFIED = 0.1  # expected misclassification rate that supports a fit
+# codes of notes that say the same, or explain it
+AT_NOISE_FLOOR = {
+    "directions_at_noise_floor",
+    "directions_near_noise_floor",
+    "components_unresolved",
+}
+MORE_EIGENVALUES = {
+    "more_components_likely",
+    "columns_differ_in_spread",
+    "component_not_spherical",
+}
+LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+DENSITY_AXIS = "log density under the model (nats)"
+OVERLAP = " Components that overlap here may be separated along other directions."
+
+
+class MeansSummary(FittedEstimator):
+    """A model with means, weights and variances."""
+
+    vectors = "means_"
+    results: ClassVar[tuple[str, ...]] = ("n_components_", "weights_", "means_", "variance_")
+    saved: ClassVar[Mapping[str, Any]] = {
+        "weights_": Floats,
+        "means_": Floats,
+        "variance_": float | Floats,
+        "components_read_": NotRequired[Components | None],
+        "_stream": NotRequired[Stream | None],
+    }
+    points = ("means_",)
+
+    weights_: Array
+    means_: Array
+    variance_: Any
+
+    def _k(self) -> int:
+        return int(self.means_.shape[0])
+
+    def _findings(self) -> dict[str, Any]:
+        return {"components": self._k()} | super()._findings()
+
+    def _variances(self) -> Floats:
+        return np.broadcast_to(as_floats(self.variance_), self._k())
+
+    def _parameter_tables(self) -> list[Table]:
+        columns = [self.component, "weight", "variance", *column_names(self)]
+        parts = (self.weights_, self._variances(), self.means_)
+        return [Table(f"{self.component.capitalize()}s", columns, numbered_rows(*parts))]
+
+    def _component_view(self, rows: RowSample) -> Means:
+        model: Any = self
+        labels = to_numpy(model.predict(rows.given))
+        return Means(
+            as_floats(self.weights_), as_floats(self.means_), self._variances(), np.asarray(labels)
+        )
+
+
+class SphericalMixtureSummary(MeansSummary):
+    """What the report and the pictures ask of a ``SphericalMixture``."""
+
+    kind = "mixture"
+    answers: ClassVar[Mapping[str, str]] = {
+        "labels": "predict",
+        "probabilities": "predict_proba",
+        "densities": "score_samples",
+        "samples": "sample",
+    }
+    results = (*MeansSummary.results, "lower_bound_", "converged_", "n_iter_")
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
+        "kept. A kept eigenvalue at the noise level, or others far above it, suggest another "
+        "number of components, or columns that differ in scale.",
+        "components": "Rows by most probable component, on the two directions along which the "
+        "means differ most." + OVERLAP,
+        "components_of_one": "Rows and their mean, on the two directions of largest variance.",
+        "components_one_column": "Histogram of the column by most probable component, and the "
+        "density of the mixture.",
+        "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
+        "right, both have the same distribution.",
+    }
+
+    max_components: int
+
+    def _title(self) -> str:
+        k = self._k()
+        return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
+
+    def _evidence(self) -> list[Fact]:
+        stats, k, facts = self.stats_, self._k(), []
+        codes = self._codes()
+        if k > 1 and stats.get("start") == "moments":
+            # where BIC chose k, the moments may have resolved another number
+            if stats.get("spectra") and stats.get("ranks") == [k]:
+                facts += _eigenvalue_facts(stats, k, codes)
+            facts.append(Fact(True, Note("moments_started_em")))
+        widths = [width for width in stats.get("width_by_component", []) if math.isfinite(width)]
+        unequal = "columns_differ_in_spread" in codes
+        if len(widths) == k and max(widths) <= SPHERICAL and not unequal:
+            facts.append(Fact(True, Note("components_spherical", {"ratio": max(widths)})))
+        if k > 1 and stats.get("doubt", 1.0) <= FEW_MISCLASSIFIED:
+            facts.append(Fact(True, Note("few_misclassified", {"rate": stats["doubt"]})))
+        facts += self._bic_facts(stats.get("sample_bic", {}), self.max_components)
+        if stats.get("groups", 1) > 1:
+            facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
+        return facts
+
+    def _noise_free(self, rows: RowSample) -> bool:
+        least = LEAST_VARIANCE * float(rows.x.var(axis=0).sum())
+        return float(self._variances().max()) <= least
+
+    def _fit_view(self, rows: RowSample) -> FitView:
+        model: Any = self
+        points = (rows.given, model.sample(len(rows.x))[0])
+        logs, drawn = (as_floats(model.score_samples(each)) for each in points)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
+
+
+def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fact]:
+    """Compare the k-th eigenvalue of the moment, and the next one, with the noise."""
+    values, floor = stats["spectra"][0], float(stats["noise_floor"][0])
+    weakest, following = float(values[k - 1]), float(values[k]) if len(values) > k else 0.0
+    if weakest <= CLEAR * floor:
+        if not AT_NOISE_FLOOR.isdisjoint(codes):
+            return []
+        ratio = max(weakest, 0.0) / floor if floor > 0 else 0.0
+        return [Fact(False, Note("moments_do_not_resolve", {"k": k, "ratio": ratio}))]
+    if following > CLEAR * floor > 0:
+        if not MORE_EIGENVALUES.isdisjoint(codes):
+            return []
+        return [Fact(False, Note("moments_show_more", {"k": k, "ratio": following / floor}))]
+    if stats.get("resolved", k) < k:
+        return []
+    ratio = weakest / floor if floor > 0 else math.inf
+    return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
+
+
+def numbered_rows(*parts: Any) -> list[list[Any]]:
+    """Return rows of a table: the number of a component and its parameters."""
+    table = np.column_stack([as_floats(part) for part in parts])
+    return [[i, *(float(value) for value in row)] for i, row in enumerate(table)]

@@ -1,0 +1,110 @@
+"""What pictures of a fitted model show, as numbers: models fill these in, ``plot`` draws them.
+
+Shapes: n rows of d columns, k components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats
+from implicitmoments.notes import CodedError
+
+__all__ = [
+    "ComponentView",
+    "Densities",
+    "Directions",
+    "Distribution",
+    "FitView",
+    "Integers",
+    "Lines",
+    "Means",
+    "NoPictureError",
+    "Predictions",
+    "RowSample",
+]
+
+Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class NoPictureError(CodedError, ValueError):
+    """A model does not have what a picture shows; the message names another picture."""
+
+
+class RowSample(NamedTuple):
+    """Rows that a picture or a check looks at."""
+
+    given: Array  # (n, d), in the library they came in, for the methods of the model
+    x: Floats  # (n, d), the same as NumPy
+    y: Floats  # (n,), or (0,) without labels
+    total: int  # rows they were sampled from
+    names: Any = None  # of the columns, or None
+    target: str = "y"  # name of the labels
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """Components with a mean and a variance each, and the component of each row."""
+
+    weights: Floats  # (k,)
+    means: Floats  # (k, d)
+    variances: Floats  # (k,)
+    labels: Integers  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Regression lines, and the line of each row."""
+
+    weights: Floats  # (k,)
+    coef: Floats  # (k, d)
+    intercept: Floats  # (k,)
+    noise: Floats  # (k,)
+    labels: Integers  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Directions that act on rows less a centre; rows are coloured by their labels."""
+
+    weights: Floats  # (k,)
+    vectors: Floats  # (k, d)
+    center: Floats  # (d,)
+
+
+@dataclass(frozen=True, eq=False)
+class Densities:
+    """Rows coloured by their log density."""
+
+    vectors: Floats  # (m, d), directions to look along, the most important one longest
+    center: Floats  # (d,)
+    values: Floats  # (n,), log densities
+    what: str  # what they are densities of: "log density of x and y"
+    residuals: Floats | None = None  # (n,), drawn instead of a second direction
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predicted labels of the rows, and what predicts."""
+
+    values: Floats  # (n,)
+    by: str
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """One number per row, and how it is distributed if the model is right."""
+
+    title: str
+    axis: str  # what the number is
+    rows: Floats  # (n,)
+    drawn: Floats | None = None  # the same number for rows drawn from the model
+    law: Callable[[Floats], Floats] | None = None  # its density, where it is known
+
+
+ComponentView: TypeAlias = Means | Lines | Directions | Densities
+FitView: TypeAlias = Predictions | Distribution

@@ -1,0 +1,178 @@
+"""Tables of statistics and settings of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from implicitmoments.estimator import FittedEstimator, Table
+from implicitmoments.notes import format_value
+from implicitmoments.report.cells import cell
+
+__all__ = ["STATISTICS", "settings_of", "statistics_of"]
+
+MOST_ENTRIES = 8  # of a statistic that is a mapping
+RARE = 1e-3  # share below which clipped rows are not shown
+
+
+class Statistic(NamedTuple):
+    """The name of a statistic, its meaning, and how its value is written."""
+
+    name: str
+    meaning: str
+    written: Callable[[Any], Any] = lambda value: value
+
+
+def _percent(share: float) -> str:
+    return f"{share:.3g}" if share > 1 else format_value(share, "percent")
+
+
+def _unless_rare(share: float) -> str:
+    return _percent(share) if share >= RARE else ""
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def _start(kind: str) -> str:
+    return "the moments" if kind == "moments" else "k-means++"
+
+
+def _by_number(values: Mapping[Any, float]) -> str:
+    return _joined([f"{n}:\u00a0{cell(value)}" for n, value in sorted(values.items())])
+
+
+def _above_best(values: Mapping[Any, float]) -> str:
+    """Return differences from the best: levels include a constant that depends on units."""
+    ranked = sorted(values.items(), key=lambda pair: pair[1])
+    return _joined(
+        [
+            f"{n}:\u00a0{f'+{v - ranked[0][1]:,.3g}' if i else 'best'}"
+            for i, (n, v) in enumerate(ranked)
+        ]
+    )
+
+
+def _joined(words: list[str]) -> str:
+    more = f"; … ({len(words)})" if len(words) > MOST_ENTRIES else ""
+    return "; ".join(words[:MOST_ENTRIES]) + more
+
+
+# Other entries of stats_ are shown elsewhere on the page, are in internal units, or mean nothing
+# without the source.
+STATISTICS = {
+    "n_rows": Statistic("rows", "Rows of the fit."),
+    "rows_used": Statistic("rows", "Rows of the fit, without outliers."),
+    "rows_seen": Statistic("rows so far", "Rows passed to partial_fit."),
+    "corrections": Statistic(
+        "moments decoded again", "How often partial_fit restarted from all moments."
+    ),
+    "moment_rows": Statistic("rows of the moments", "Rows used to estimate moments."),
+    "sample_rows": Statistic("rows of the search", "Rows used to compare starts and moves."),
+    "start": Statistic("EM initialised from", "The start of higher likelihood is used.", _start),
+    "groups": Statistic("groups fitted apart", "Groups far apart, each fitted separately."),
+    "n_peaks": Statistic(
+        "lines clear before EM", "Lines clear of the noise before EM; EM found the others."
+    ),
+    "n_moves_tried": Statistic(
+        "moves tried", "Components moved elsewhere to increase the likelihood."
+    ),
+    "n_moves": Statistic("moves accepted", "Moves that increased the likelihood."),
+    "spectral_components": Statistic(
+        "components by the spectrum", "Eigenvalues above the noise, where the search began."
+    ),
+    "sample_bic": Statistic(
+        "BIC above the best", "By number of components; lower is better.", _above_best
+    ),
+    "bic_by_n_components": Statistic(
+        "BIC above the best", "By number of lines; lower is better.", _above_best
+    ),
+    "highest_peak_left": Statistic(
+        "highest peak left (standard errors)",
+        "Of the characteristic function beside the lines; a missing line makes a peak.",
+    ),
+    "noise_maximum": Statistic(
+        "highest peak of noise (standard errors)", "What noise alone reaches."
+    ),
+    "n_landmarks": Statistic("landmarks", "Rows among which clusters were formed."),
+    "doubt": Statistic(
+        "expected misclassification rate", "Share of rows assigned to a wrong component.", _percent
+    ),
+    "within_variance": Statistic(
+        "widest cluster (noise variances)", "Largest variance within a cluster over the noise."
+    ),
+    "split_rate": Statistic(
+        "pairs split", "Pairs within a cluster that the test splits.", _percent
+    ),
+    "merge_rate": Statistic(
+        "pairs merged", "Pairs of two clusters that the test joins.", _percent
+    ),
+    "same_rate": Statistic("pairs within a cluster", "Share of all pairs of rows.", _percent),
+    "radius": Statistic(
+        "radius of the means (noise deviations)", "Root mean square distance from their centre."
+    ),
+    "truncation_error": Statistic(
+        "contribution of higher degrees, at most", "In total variation."
+    ),
+    "degree_for_epsilon": Statistic(
+        "sufficient degree",
+        "Higher degrees contribute less than epsilon.",
+        lambda degree: "none below 200" if degree is None else degree,
+    ),
+    "normalizer_error": Statistic("error of the normaliser", "A standard error."),
+    "negative_rows": Statistic(
+        "rows with a negative expansion", "The density is clipped there.", _unless_rare
+    ),
+    "noise_share": Statistic(
+        "noise share", "Noise variance over the variance of y around one line.", _percent
+    ),
+    "n_coefficients": Statistic("coefficients", "Of the expansion."),
+    "scores": Statistic("held-out mean log density", "Of held-out rows, by degree.", _by_number),
+    "error_by_degree": Statistic(
+        "held-out error of the polynomial",
+        "Squared error on held-out rows, by degree.",
+        _by_number,
+    ),
+    "polynomial_error": Statistic("error of the polynomial", "Squared, expected on new rows."),
+    "network_error": Statistic("error of the network", "Squared, expected on new rows."),
+    "whitened": Statistic("inputs standardised", "To mean 0 and identity covariance."),
+    "n_starts": Statistic("starts", "Initialisations of the network that were compared."),
+    "converged": Statistic("network converged", "Within max_iter steps."),
+    "seconds_start": Statistic(
+        "seconds for the start", "Moments, and EM on a sample of the rows.", _two_digits
+    ),
+    "seconds_search": Statistic("seconds for moves", "On a sample of the rows.", _two_digits),
+    "seconds_em": Statistic("seconds for EM", "On all rows.", _two_digits),
+}
+
+
+def statistics_of(model: FittedEstimator) -> Table:
+    """Return the statistics of a fit that mean something to a reader."""
+    shown = [
+        ([statistic.name, statistic.written(model.stats_[key])], statistic.meaning)
+        for key, statistic in STATISTICS.items()
+        if key in model.stats_
+    ]
+    shown = [
+        (row, meaning) for row, meaning in shown if row[1] not in ("", None) and row[1] == row[1]
+    ]
+    rows, meanings = [row for row, _ in shown], {row[0]: meaning for row, meaning in shown}
+    return Table("Statistics", ["statistic", "value"], rows, meanings)
+
+
+def settings_of(model: Any) -> Table:
+    """Return the parameters of the estimator, those that differ from the default first."""
+    given = model.get_params(deep=False)
+    default = type(model)().get_params(deep=False)
+    changed = frozenset(name for name in given if _differs(given[name], default[name]))
+    rows = [
+        [name, repr(given[name]), repr(default[name])]
+        for name in sorted(given, key=lambda name: (name not in changed, name))
+    ]
+    note = "In bold: differs from the default." if changed else "All are defaults."
+    return Table("Settings", ["parameter", "value", "default"], rows, marked=changed, note=note)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return value is not default and repr(value) != repr(default)

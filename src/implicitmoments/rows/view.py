@@ -1,0 +1,549 @@
+"""Rows as a computation sees them: a frozen view of a source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
+from implicitmoments.notes import InputError
+from implicitmoments.rows.block_map import (
+    BlockMap,
+    LabelMap,
+    Linear,
+    Rule,
+    Share,
+    compose,
+    weights_of,
+)
+from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
+from implicitmoments.rows.draws import RowDraws
+from implicitmoments.rows.fold import After, Block, Measure, Progress, Sums, blocks
+from implicitmoments.rows.sources import ArraySource, Integers, Source, as_source
+
+__all__ = ["Census", "Rows", "draw_numbers"]
+
+STRETCH = 2**20  # rows among which row numbers are drawn at a time
+# A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
+LARGEST_SINGLE = 100.0
+
+
+@dataclass(frozen=True)
+class Census:
+    """How many rows are kept.
+
+    Attributes
+    ----------
+    kept : int
+        Rows that are kept and have a positive weight.
+    total : float
+        The sum of their weights.
+    squares : float or None
+        The weighted sum of their squared lengths as mapped, where it is known.
+    longest : float or None
+        The largest of their squared lengths, where it is known.
+    """
+
+    kept: int
+    total: float
+    squares: float | None = None
+    longest: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    r"""A view of rows: a source, an affine map, the rows kept, and their weights.
+
+    Every estimator passes over its rows through a view. Views compose by :meth:`mapped`,
+    :meth:`kept_by`, :meth:`weighted` and :meth:`split`, which read nothing.
+
+    Attributes
+    ----------
+    source : Source
+        Where the rows are.
+    center : array of shape (d,) or None
+    linear : None, float, or array of shape (d,) or (d, p)
+        Points are mapped to ``(x - center) @ linear``; a number or a vector multiplies columns.
+    labels : LabelMap or None
+        Maps the column ``"y"``.
+    keep : tuple of Rule
+        Functions of a block as the source has it that return which rows are kept, (n,), or None
+        for all.
+    weights : array of shape (n,), float or None
+        Multiplies the weights (``"counts"``) that rows have in the source.
+    wide : bool
+        Map rows in double precision even if the source has single precision.
+    transform : callable or None
+        A function of a block that returns one with as many rows; everything else comes after it.
+    rows_per_block : int or None
+        Rows read at a time; None to choose it by ``budget``.
+    budget : MemoryBudget
+    progress : callable or None
+        Called as ``progress(what, rows_done, rows_total)`` during passes.
+    known : Census or None
+        Counted where it is not given.
+
+    Examples
+    --------
+    >>> X = np.arange(8.0).reshape(4, 2)
+    >>> rows = Rows.of(X).mapped(center=np.array([0.0, 1.0]), linear=0.5)
+    >>> rows.fold(lambda block: {"sum": block["x"].sum(axis=0)})["sum"].tolist()
+    [6.0, 6.0]
+    >>> rows.kept_by(lambda block: block["x"][:, 0] > 1).kept
+    3
+    """
+
+    source: Source
+    center: Floats | None = None
+    linear: Linear = None
+    labels: LabelMap | None = None
+    keep: tuple[Rule, ...] = ()
+    weights: Array | float | None = None
+    wide: bool = False
+    transform: Callable[[Block], Block] | None = None
+    rows_per_block: int | None = None
+    budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
+    progress: Progress | None = field(default=None, repr=False)
+    known: Census | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, points: Any, **columns: Array | None) -> Rows:
+        """Return a view of an array, a function, a source, or what is a view already.
+
+        Parameters
+        ----------
+        points : array of shape (n, d), Source, Rows or callable
+        **columns : array of shape (n,)
+            Further columns of an array: ``y``, and ``counts`` for weights. None for no column.
+        """
+        columns = {name: column for name, column in columns.items() if column is not None}
+        if isinstance(points, Rows):
+            return points
+        return cls(ArraySource(points, **columns) if columns else as_source(points))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what was computed, and whoever watches: a measure may take a view along."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**kept, "progress": None}
+
+    # What there is
+
+    @property
+    def n(self) -> int:
+        """Rows of the source, kept or not."""
+        return self.source.n
+
+    @property
+    def n_features(self) -> int:
+        """Coordinates of a point as mapped."""
+        if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
+            return int(self.linear.shape[1])
+        return self.source.n_features if self.transform is None else self.first["x"].shape[1]
+
+    @cached_property
+    def first(self) -> Block:
+        """The first row as the source has it, transformed, whether it is kept or not."""
+        block = self.source.first()
+        return block if self.transform is None else self.transform(block)
+
+    @cached_property
+    def like(self) -> Array:
+        """A point as mapped, (1, p): it has the library, precision and device of all."""
+        return replace(self.reader(), transform=None).map(self.first)["x"]
+
+    @cached_property
+    def first_kept(self) -> Block:
+        """The first row that is kept, as mapped."""
+        block = replace(self.reader(), transform=None)(self.first, range(1))
+        if block["x"].shape[0] == 0:
+            full = (block for block in self.blocks() if block["x"].shape[0])
+            found = next(full, None)
+            if found is None:
+                raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
+            block = {name: column[:1, ...] for name, column in found.items()}
+        return block
+
+    @property
+    def weighted_rows(self) -> bool:
+        """Whether rows have weights."""
+        return self.weights is not None or "counts" in self.first
+
+    @cached_property
+    def census(self) -> Census:
+        """How many rows are kept; a pass over them where it takes one."""
+        if self.known is not None:
+            return self.known
+        if not self.keep and not self.weighted_rows:
+            return Census(self.n, float(self.n))
+        found = self.fold(_count, what="counting rows")
+        return Census(int(found.get("kept", 0)), float(found.get("total", 0.0)))
+
+    @property
+    def kept(self) -> int:
+        """Rows that are kept and have a positive weight."""
+        return self.census.kept
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights of the rows that are kept."""
+        return self.census.total
+
+    @property
+    def small(self) -> bool:
+        """Whether all rows may be held in memory."""
+        return self.n * max(self.n_features, 1) <= self.budget.held
+
+    # Views of the same rows
+
+    def mapped(
+        self,
+        center: Floats | None = None,
+        linear: Linear = None,
+        labels: LabelMap | None = None,
+    ) -> Rows:
+        """Return the rows with a further affine map of the points, and a map of the labels.
+
+        Labels are mapped once: ``labels`` replaces the map that there was, if it is given.
+        """
+        center, linear = compose(self.center, self.linear, center, linear)
+        known = None if self.known is None else Census(self.known.kept, self.known.total)
+        return replace(
+            self, center=center, linear=linear, labels=labels or self.labels, known=known
+        )
+
+    def transformed(self, function: Callable[[Block], Block]) -> Rows:
+        """Return the rows with a function of their blocks in place of the columns of the source.
+
+        It comes before the map, the rules and the weights of the view.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a block of columns, and returns one with as many rows. Products of matrices
+            round by the size of a block; rows keep the shares that they have in the source.
+        """
+        before = self.transform
+        both = function if before is None else _Composed(before, function)
+        return replace(self, transform=both, known=None)
+
+    def as_given(self) -> Rows:
+        """Return the rows that are kept, with their weights, as the source has them."""
+        known = None if self.known is None else Census(self.known.kept, self.known.total)
+        return replace(self, center=None, linear=None, labels=None, wide=False, known=known)
+
+    def kept_by(self, rule: Rule, known: Census | None = None) -> Rows:
+        """Return the rows that a rule keeps too."""
+        return replace(self, keep=(*self.keep, rule), known=known)
+
+    def weighted(self, weights: Array | float) -> Rows:
+        """Return the rows with their weights multiplied: by one number each, or all by one."""
+        if self.weights is not None:
+            weights = self.weights * weights
+        if np.ndim(weights) == 0:
+            weights = float(weights)
+        return replace(self, weights=weights, known=None)
+
+    def split(self, share: int, n_shares: int, *, out: bool = False) -> Rows:
+        """Return one of some shares of the rows, or all rows but that share.
+
+        Shares depend on the content of a row as the source has it: neither on its place nor on
+        the size of blocks, and equal rows are in one share.
+        """
+        return self.kept_by(Share(share, n_shares, out))
+
+    # Passes
+
+    def reader(self, *, keyed: bool = False, lifted: bool = False) -> BlockMap:
+        """Return what maps a block of the source; it travels to where the rows are."""
+        return BlockMap(
+            self.center,
+            self.linear,
+            self.labels,
+            self.keep,
+            self.weights,
+            self.wide,
+            self.transform,
+            keyed,
+            lifted,
+        )
+
+    def block_size(self, width: int = 1) -> int:
+        """Return how many rows a block has if ``width`` numbers are made of each row."""
+        widest = max(width, self.source.n_features, self.n_features)
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
+
+    def fold(
+        self,
+        measure: Callable[[Block], Mapping[str, Any]],
+        *,
+        width: int = 1,
+        what: str = "",
+        keyed: bool = False,
+        lifted: bool = False,
+    ) -> Sums:
+        """Sum over the rows that are kept what ``measure`` returns of each block: one pass.
+
+        Sums are added in the order of the rows, so that they have the same bits for any number of
+        threads. Blocks without rows are not measured.
+
+        Parameters
+        ----------
+        measure : callable
+            ``measure(block)`` returns named sums over the rows of a block; it holds small arrays
+            only, since it travels to where the rows are. ``block`` has ``"x"`` as mapped, ``"y"``
+            where rows have labels, and ``"counts"`` where they have weights.
+        width : int
+            Numbers that are made of a row; blocks are chosen small enough.
+        what : str
+            What the pass is for, in a few words.
+        keyed : bool
+            Blocks have a column ``"key"`` for :func:`shares_of`.
+        lifted : bool
+            Points are given as :math:`(z, |z|^2, 1)`.
+        """
+        return self._pass(
+            _Kept(self.reader(keyed=keyed, lifted=lifted), measure),
+            range(self.n),
+            self.block_size(width),
+            what,
+        )
+
+    def fold_numbered(
+        self,
+        measure: Measure,
+        rows: range | None = None,
+        *,
+        width: int = 1,
+        what: str = "",
+        seed: int = 0,
+        keyed: bool = False,
+        after: After | None = None,
+    ) -> Sums:
+        """Sum over blocks of all rows, with their numbers; rows not kept have weight 0.
+
+        For computations with numbers of their own for each row. Rows that are not kept lie at the
+        centre of the map.
+
+        Parameters
+        ----------
+        measure : callable
+            ``measure(block, rows)`` returns named sums.
+        rows : range, optional
+            Consecutive rows; all by default.
+        width : int
+        what : str
+        seed : int
+            Of a source that makes its rows.
+        keyed : bool
+        after : callable, optional
+            Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
+        """
+        rows = range(self.n) if rows is None else rows
+        whole = _Whole(self.reader(keyed=keyed), measure)
+        return self._pass(whole, rows, self.block_size(width), what, seed=seed, after=after)
+
+    def fold_source(self, measure: Measure, *, width: int = 1, what: str = "") -> Sums:
+        """Sum over blocks as the source has them, with the numbers of their rows."""
+        return self._pass(measure, range(self.n), self.block_size(width), what)
+
+    def _pass(
+        self,
+        measure: Measure,
+        rows: range,
+        size: int,
+        what: str,
+        seed: int = 0,
+        after: After | None = None,
+    ) -> Sums:
+        if self.progress is None:
+            return self.source.fold(measure, rows, size, what=what, seed=seed, after=after)
+        watch = _Watch(self.progress, what, rows, after)
+        sums = self.source.fold(measure, rows, size, what=what, seed=seed, after=watch)
+        watch.finish()
+        return sums
+
+    def read(self, rows: range, rng: RowDraws | None = None) -> Block:
+        """Return all rows of a range as mapped; those not kept have weight 0."""
+        block = self.source.read(rows, rng) if rng else self.source.block(rows)
+        return self.reader().whole(block, rows)
+
+    def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
+        """Yield blocks of the rows that are kept, one after the other; of all rows if whole."""
+        reader = self.reader()
+        read = reader.whole if whole else reader
+        for piece in blocks(range(self.n), self.block_size(width)):
+            yield read(self.source.block(piece), piece)
+
+    # Rows in memory
+
+    def pick(self, numbers: Integers, *, what: str = "some of the rows") -> Block:
+        """Return the rows of these numbers, ascending, that are kept, as mapped."""
+        reader, parts = self.reader(keyed=self._keyed), []
+        step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
+        for start in range(0, max(len(numbers), 1), step):
+            some = numbers[start : start + step]
+            parts.append(reader(self.source.pick(some, what=what), some))
+        xp = namespace_of(parts[0]["x"])
+        return {name: xp.concat([part[name] for part in parts]) for name in parts[0]}
+
+    def sample(
+        self, n: int, rng: np.random.Generator | int = 0, *, width: int = 1, single: bool = False
+    ) -> Rows:
+        """Hold about n of the rows that are kept, drawn at random without replacement.
+
+        All rows where there are no more. The rows depend on ``rng`` alone, neither on blocks nor
+        on what the source is. They stay in the order of the source.
+
+        Parameters
+        ----------
+        n : int
+        rng : Generator or int
+            An integer is a seed.
+        width : int
+            Numbers that will be made of a row: n is limited to what memory should hold.
+        single : bool
+            Hold points in float32, unless one lies more than 100 units from 0.
+        """
+        n = min(n, max(1, self.budget.held // max(width, self.n_features, 1)))
+        if n >= self.n:
+            return self.hold(single=single)
+        kept = max(1, self.kept)
+        asked = n if kept == self.n else math.ceil(n * (self.n / kept))
+        return self._held(draw_numbers(self.n, min(asked, self.budget.picked), rng), single)
+
+    def hold(self, *, single: bool = False) -> Rows:
+        """Hold all rows that are kept in memory, as mapped."""
+        return self._held(np.arange(self.n), single)
+
+    def _held(self, numbers: Integers, single: bool) -> Rows:
+        block = dict(self.pick(numbers))
+        x = block.pop("x")
+        if x.shape[0] == 0:
+            raise InputError("no_rows_kept", "none of {n:count row} is kept", n=len(numbers))
+        xp = namespace_of(x)
+        if single and x.dtype != xp.float32 and _within(x, LARGEST_SINGLE):
+            x = xp.astype(x, xp.float32)
+        held = ArraySource(x, **block)
+        n = held.n
+        counts = block.get("counts")
+        total = float(n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
+        return Rows(
+            held,
+            rows_per_block=self.rows_per_block,
+            budget=self.budget,
+            known=Census(n, total),
+        )
+
+    @property
+    def _keyed(self) -> bool:
+        """Whether rows as mapped no longer hold their key."""
+        plain = self.center is None and self.linear is None and self.transform is None
+        return not plain or "key" in self.first
+
+    @cached_property
+    def block(self) -> Block:
+        """All rows that are kept, as mapped, in memory."""
+        return self.pick(np.arange(self.n))
+
+    @cached_property
+    def points(self) -> Floats:
+        """The points that are kept, as mapped, in NumPy (n, p)."""
+        return to_numpy(self.block["x"])
+
+    @cached_property
+    def point_weights(self) -> Floats | None:
+        """The weights of these points in NumPy, (n,); None where rows have none."""
+        if not self.weighted_rows:
+            return None
+        return np.asarray(to_numpy(self.block["counts"]), dtype=np.float64)
+
+
+def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:
+    """Draw n of the numbers below ``n_rows``, in ascending order; all if there are no more.
+
+    Every stretch of a million numbers gives its share of them at random, so that no array of the
+    length of all rows is made.
+
+    Examples
+    --------
+    >>> draw_numbers(10**9, 3, 0).shape
+    (3,)
+    """
+    if n >= n_rows:
+        return np.arange(n_rows)
+    rng = np.random.default_rng(rng)
+    drawn = []
+    for low, high in pairwise([*range(0, n_rows, STRETCH), n_rows]):
+        quota = n * high // n_rows - n * low // n_rows
+        drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
+    return np.concatenate(drawn)
+
+
+@dataclass(frozen=True)
+class _Composed:
+    """One function of a block after another."""
+
+    first: Callable[[Block], Block]
+    second: Callable[[Block], Block]
+
+    def __call__(self, block: Block) -> Block:
+        return self.second(self.first(block))
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Measures the rows of a block that are kept: what a pass sends to where the rows are."""
+
+    reader: BlockMap
+    measure: Callable[[Block], Mapping[str, Any]]
+
+    def __call__(self, block: Block, rows: range) -> Mapping[str, Any]:
+        read = self.reader(block, rows)
+        return self.measure(read) if read["x"].shape[0] else {}
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """Measures all rows of a block, with their numbers."""
+
+    reader: BlockMap
+    measure: Measure
+
+    def __call__(self, block: Block, rows: range) -> Mapping[str, Any]:
+        return self.measure(self.reader.whole(block, rows), rows)
+
+
+class _Watch:
+    """Reports how far a pass is."""
+
+    def __init__(self, progress: Progress, what: str, rows: range, after: After | None) -> None:
+        self._progress, self._what, self._rows, self._after = progress, what, rows, after
+        self._done = 0
+
+    def __call__(self, sums: Sums, next_row: int) -> None:
+        if self._after is not None:
+            self._after(sums, next_row)
+        self._done = next_row - self._rows.start
+        self._progress(self._what, self._done, len(self._rows))
+
+    def finish(self) -> None:
+        """Report the end, unless that was done: a journal may have answered."""
+        if self._done < len(self._rows):
+            self._progress(self._what, len(self._rows), len(self._rows))
+
+
+def _count(block: Block) -> Sums:
+    counts = weights_of(block)
+    xp = namespace_of(counts)
+    return {"kept": int(counts.shape[0]), "total": float(xp.sum(counts, dtype=xp.float64))}
+
+
+def _within(x: Array, most: float) -> bool:
+    xp = namespace_of(x)
+    return bool(xp.max(xp.abs(x)) <= most)

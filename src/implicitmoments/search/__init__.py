@@ -1,0 +1,56 @@
+"""From a start to the best fit: EM, moves, budgets and the number of components.
+
+Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
+"""
+
+from implicitmoments.search.budget import LOCAL, SEARCH, WHOLE, Budget
+from implicitmoments.search.choose_k import Chosen, bic, choose_k
+from implicitmoments.search.em import Fitted, run_em
+from implicitmoments.search.family import EMFamily, Expectations, Family, State
+from implicitmoments.search.grow import GROW, grow
+from implicitmoments.search.moves import (
+    Ranking,
+    Searched,
+    merge_cheapest,
+    rank_moves,
+    search_moves,
+)
+from implicitmoments.search.trials import (
+    Insertions,
+    Merges,
+    Shares,
+    insertion_gains,
+    merge_losses,
+    responsibilities,
+    split_gain,
+)
+
+__all__ = [
+    "GROW",
+    "LOCAL",
+    "SEARCH",
+    "WHOLE",
+    "Budget",
+    "Chosen",
+    "EMFamily",
+    "Expectations",
+    "Family",
+    "Fitted",
+    "Insertions",
+    "Merges",
+    "Ranking",
+    "Searched",
+    "Shares",
+    "State",
+    "bic",
+    "choose_k",
+    "grow",
+    "insertion_gains",
+    "merge_cheapest",
+    "merge_losses",
+    "rank_moves",
+    "responsibilities",
+    "run_em",
+    "search_moves",
+    "split_gain",
+]

@@ -1,0 +1,111 @@
+"""Choose the number of components: grow and prune while a criterion falls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Generic
+
+import numpy as np
+
+from implicitmoments.search.budget import LOCAL, SEARCH, Budget
+from implicitmoments.search.family import E, Family, R, S
+from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
+
+__all__ = ["Chosen", "bic", "choose_k"]
+
+FAILURES = 2  # numbers in a row that are no better, before the search turns: BIC may have a bump
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen(Generic[S]):
+    """The state with the least criterion.
+
+    Attributes
+    ----------
+    searched : Searched
+    scores : dict of int to float
+        The criterion of each number of components that was tried.
+    """
+
+    searched: Searched[S]
+    scores: dict[int, float] = field(default_factory=dict)
+
+
+def bic(log_likelihood: float, n_parameters: int, total: float) -> float:
+    """Return the Bayesian information criterion; lower is better.
+
+    Examples
+    --------
+    >>> round(bic(-100.0, 3, 50.0), 1)
+    211.7
+    """
+    return -2 * log_likelihood + n_parameters * math.log(total)
+
+
+def choose_k(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    most: int,
+    n_moves: int,
+    rng: np.random.Generator,
+    budget: Budget = SEARCH,
+    local: Budget = LOCAL,
+) -> Chosen[S]:
+    """Split, then merge components while the Bayesian information criterion falls.
+
+    All components whose predicted gain is above the penalty are split at once, so that the number
+    may double in a round. Moves improve every number. The result has the least criterion of all
+    that were tried, and one component more and one less were tried.
+
+    Parameters
+    ----------
+    family : Family
+    rows : rows of the family, held
+    state : State
+        Where the search starts.
+    most : int
+        The largest number of components.
+    n_moves : int
+        Moves tried per number of components.
+    rng : Generator
+    budget, local : Budget
+        As in :func:`search_moves`.
+
+    Returns
+    -------
+    Chosen
+    """
+    total, scores = family.e_step(rows, state).total, dict[int, float]()
+
+    def judge(candidate: S) -> tuple[float, Searched[S]]:
+        found = search_moves(family, rows, candidate, n_moves, rng, budget, local)
+        score = bic(found.log_likelihood, family.n_parameters(found.state), total)
+        scores[found.state.k] = min(score, scores.get(found.state.k, math.inf))
+        return score, found
+
+    def grown(found: Searched[S]) -> S | None:
+        k, ranking = found.state.k, found.ranking
+        if k >= most:
+            return None
+        larger = ranking.apply(found.state, np.array([0]))
+        extra = family.n_parameters(larger) - family.n_parameters(found.state)
+        worth = np.flatnonzero(ranking.gains[: most - k] > 0.5 * extra * math.log(total))
+        return ranking.apply(found.state, worth) if len(worth) > 1 else larger
+
+    def pruned(found: Searched[S]) -> S | None:
+        return merge_cheapest(family, rows, found.state) if found.state.k > 1 else None
+
+    least, best = judge(state)
+    improved = True
+    while improved:
+        improved = False
+        for step in (grown, pruned):
+            current, failures = best, 0
+            while failures < FAILURES and (changed := step(current)) is not None:
+                score, current = judge(changed)
+                failures += 1
+                if score < least:
+                    least, best, failures, improved = score, current, 0, True
+    return Chosen(best, dict(sorted(scores.items())))

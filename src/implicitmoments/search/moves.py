@@ -1,0 +1,225 @@
+"""Moves at a fixed number of components: split or insert, merge or drop; the likelihood judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Generic
+
+import numpy as np
+
+from implicitmoments.arrays import Floats, cross_sums, namespace_of, to_numpy
+from implicitmoments.search.budget import LOCAL, SEARCH, Budget
+from implicitmoments.search.em import Fitted, run_em
+from implicitmoments.search.family import E, Family, Places, R, S
+from implicitmoments.search.trials import (
+    Merges,
+    Shares,
+    insertion_gains,
+    merge_losses,
+    responsibilities,
+    split_gain,
+)
+
+__all__ = ["Ranking", "Searched", "merge_cheapest", "rank_moves", "search_moves"]
+
+ENOUGH = 2.0  # nats that a move must bring, above what rounding and the last EM steps make
+PATIENCE = 4  # moves in a row that fail before the search ends
+OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
+SAME = 0.1  # of its responsibilities that may move while a component keeps its predicted split
+AFTER_SPLIT = 10  # EM steps with one component more than wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking(Generic[S]):
+    """Splits and insertions, ranked by the rise of the log-likelihood they predict.
+
+    Attributes
+    ----------
+    gains : array of shape (m,)
+        The largest first.
+    origins : array of int of shape (m,)
+        The component that would be split; -1 for an insertion.
+    parts : list of State
+        The two parts of a split; the component to insert, its weight a share of all rows.
+    merges : Merges or None
+        Ways back to as many components; None for a single component.
+    shares : Shares
+        Of the state.
+    """
+
+    gains: Floats
+    origins: Places
+    parts: list[S]
+    merges: Merges[S] | None
+    shares: Shares
+
+    def apply(self, state: S, which: Places) -> S:
+        """Return the state after some of the splits and insertions."""
+        # from the last component on, since the parts of a split go to the end
+        for at in sorted(which, key=lambda at: -self.origins[at]):
+            i, parts = int(self.origins[at]), self.parts[at]
+            if i < 0:
+                state = state.add(parts, float(parts.weights.sum()))
+            else:
+                state = state.split(i, parts)
+        return state
+
+    def without(self, at: int) -> Ranking[S]:
+        """Return the ranking without one change."""
+        others = np.arange(len(self.gains)) != at
+        parts = [part for part, kept in zip(self.parts, others, strict=True) if kept]
+        return replace(self, gains=self.gains[others], origins=self.origins[others], parts=parts)
+
+    def promising(self) -> Iterator[int]:
+        """Yield the changes that may repay the cheapest merge of other components."""
+        if self.merges is None:
+            return
+        losses, pairs = self.merges.losses, self.merges.pairs
+        elsewhere = [losses[~np.any(pairs == i, axis=1)] for i in self.origins]
+        cheapest = np.array([loss[0] if len(loss) else np.inf for loss in elsewhere])
+        for at in np.argsort(cheapest - self.gains, kind="stable")[:PATIENCE]:
+            if self.gains[at] > max(ENOUGH, cheapest[at] / OPTIMISM) or cheapest[at] < ENOUGH:
+                yield int(at)
+
+
+@dataclass(frozen=True, eq=False)
+class Searched(Generic[S]):
+    """A state after moves.
+
+    Attributes
+    ----------
+    state : State
+    log_likelihood : float
+        Of the rows that were searched.
+    accepted, tried : int
+        Moves that raised the likelihood, and moves in all.
+    ranking : Ranking
+        Of the moves from ``state``.
+    """
+
+    state: S
+    log_likelihood: float
+    accepted: int
+    tried: int
+    ranking: Ranking[S]
+
+
+def search_moves(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    n_moves: int,
+    rng: np.random.Generator,
+    budget: Budget = SEARCH,
+    local: Budget = LOCAL,
+) -> Searched[S]:
+    """Exchange components while that raises the likelihood; try at most ``n_moves`` times.
+
+    Parameters
+    ----------
+    family : Family
+    rows : rows of the family, held
+    state : State
+    n_moves : int
+    rng : Generator
+    budget : Budget
+        Of EM, before the first move and after each.
+    local : Budget
+        Of the EM of two parts of one component, and of insertions.
+
+    Returns
+    -------
+    Searched
+    """
+    best = run_em(family, rows, state, budget)
+    total, accepted, tried = family.e_step(rows, best.state).total, 0, 0
+    ranking: Ranking[S] | None = None
+    while True:
+        ranking, before = rank_moves(family, rows, best.state, rng, local, ranking), best
+        for at in ranking.promising():
+            if tried == n_moves:
+                break
+            tried += 1
+            larger = ranking.apply(best.state, np.array([at]))
+            trial = _exchange(family, rows, larger, best.state.k, budget)
+            if (trial.level - best.level) * total > ENOUGH:
+                best, accepted = trial, accepted + 1
+                ranking = ranking.without(at)
+                break
+        if best is before:
+            return Searched(best.state, best.level * total, accepted, tried, ranking)
+
+
+def rank_moves(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    rng: np.random.Generator,
+    local: Budget = LOCAL,
+    before: Ranking[S] | None = None,
+) -> Ranking[S]:
+    """Predict the gain of every split and insertion, and the loss of every merge.
+
+    Parameters
+    ----------
+    family : Family
+    rows : rows of the family, held
+    state : State
+    rng : Generator
+    local : Budget
+        Of one component.
+    before : Ranking, optional
+        Of a state before: components that hold the same rows as then keep their splits.
+
+    Returns
+    -------
+    Ranking
+    """
+    found, sums = responsibilities(family, rows, state), family.e_step(rows, state)
+    pool = family.pool(sums, state)
+    known = {} if before is None else _unchanged(before, found)
+    splits = [
+        known.get(i) or split_gain(family, rows, state, found, pool, i, rng, local)
+        for i in range(state.k)
+    ]
+    candidates = family.candidates(rows, state, found.log_density, rng)
+    inserted = insertion_gains(family, rows, found, candidates, local)
+    gains = np.append([gain for gain, _ in splits], inserted.gains)
+    parts = [part for _, part in splits]
+    parts += [inserted.state.take(np.array([c])) for c in range(inserted.state.k)]
+    origins = np.append(np.arange(state.k), np.full(inserted.state.k, -1))
+    merges = merge_losses(family, rows, state, found, sums) if state.k > 1 else None
+    order = np.argsort(-gains, kind="stable")
+    return Ranking(gains[order], origins[order], [parts[i] for i in order], merges, found)
+
+
+def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
+    """Return the splits known of components whose responsibilities have hardly changed."""
+    xp, old, new = namespace_of(found.shares), before.shares.shares, found.shares
+    common = to_numpy(cross_sums(old * found.counts[:, None], new))
+    places = {int(i): at for at, i in enumerate(before.origins) if i >= 0}
+    known = {}
+    for j, i in enumerate(common.argmax(axis=0)):
+        if int(i) not in places:
+            continue
+        moved = xp.sum(xp.abs(new[:, j] - old[:, int(i)]) * found.counts)
+        if float(moved) < SAME * float(xp.sum(old[:, int(i)] * found.counts)):
+            at = places[int(i)]
+            known[j] = (float(before.gains[at]), before.parts[at])
+    return known
+
+
+def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
+    """Return the state with one component less, by the merge or drop that loses least."""
+    found, sums = responsibilities(family, rows, state), family.e_step(rows, state)
+    return merge_losses(family, rows, state, found, sums).apply(state)
+
+
+def _exchange(family: Family[R, S, E], rows: R, larger: S, k: int, budget: Budget) -> Fitted[S]:
+    """Let EM settle a larger state, merge back to k components, and settle that."""
+    few = replace(budget, steps=AFTER_SPLIT)
+    state = run_em(family, rows, larger, few).state
+    while state.k > k:
+        state = merge_cheapest(family, rows, state)
+    return run_em(family, rows, state, budget)

@@ -1,0 +1,307 @@
+"""Predicted changes of the log-likelihood: local splits, insertions, merges and drops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    cross_sums,
+    index_like,
+    move_like,
+    namespace_of,
+    softmax_rows,
+    to_numpy,
+)
+from implicitmoments.search.budget import LOCAL, Budget
+from implicitmoments.search.family import E, Family, Places, R, S
+
+__all__ = [
+    "Insertions",
+    "Merges",
+    "Shares",
+    "insertion_gains",
+    "merge_losses",
+    "responsibilities",
+    "split_gain",
+]
+
+HELD = 1e-3  # responsibility above which a component holds a row
+PARTNERS = 3  # components that share most rows with each, with which a merge is evaluated
+FEWEST_TRIALS = 3  # starts of a split that run to the end
+LARGEST_LOG = 80.0  # of a ratio of densities, in float32
+SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
+TRIAL_NUMBERS = 2**23  # densities of trials held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Responsibilities of a state for held rows.
+
+    Attributes
+    ----------
+    shares : array of shape (n, k)
+    log_density : array of shape (n,)
+    counts : array of shape (n,)
+        How often each row counts.
+    """
+
+    shares: Array
+    log_density: Array
+    counts: Array
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of all rows."""
+        return _dot(self.counts, self.log_density)
+
+
+@dataclass(frozen=True, eq=False)
+class Insertions(Generic[S]):
+    """Components that may be added.
+
+    Attributes
+    ----------
+    state : State
+        Weights are shares of all rows.
+    gains : array of shape (m,)
+        Rise of the log-likelihood by each alone.
+    """
+
+    state: S
+    gains: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Merges(Generic[S]):
+    """Ways to have one component less, the cheapest first.
+
+    Attributes
+    ----------
+    losses : array of shape (m,)
+        Fall of the log-likelihood with the other components as they are.
+    pairs : array of int of shape (m, 2)
+        Components that become one; (j, j) drops component j.
+    state : State
+        The merged component of each pair.
+    """
+
+    losses: Floats
+    pairs: Places
+    state: S
+
+    def apply(self, before: S, which: int = 0) -> S:
+        """Return the state after one of the merges."""
+        i, j = (int(c) for c in self.pairs[which])
+        if i == j:
+            return before.without(j)
+        merged = self.state.keep(np.array([which]))
+        weight = float(before.weights[i] + before.weights[j])
+        others = np.setdiff1d(np.arange(before.k), [i, j])
+        return before.keep(others).add(merged, weight) if len(others) else merged
+
+
+def responsibilities(family: Family[R, S, E], rows: R, state: S) -> Shares:
+    """Return the responsibilities and log densities of held rows."""
+    shares, log_density = softmax_rows(family.log_joint(rows, state))
+    return Shares(shares, log_density, family.counts(rows))
+
+
+def split_gain(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    found: Shares,
+    pool: Floats,
+    i: int,
+    rng: np.random.Generator,
+    budget: Budget = LOCAL,
+) -> tuple[float, S]:
+    """Return the rise of the log-likelihood by the best split of component i, and its parts.
+
+    EM of two parts runs on the rows that the component holds, weighted by responsibility, from
+    all starts at once. The responsibilities of the other components are fixed, so the rise is a
+    lower bound of what EM of all components reaches.
+
+    Parameters
+    ----------
+    family : Family
+    rows : rows of the family, held
+    state : State
+    found : Shares
+        Of ``state``.
+    pool : array of shape (k, p)
+        ``family.pool`` of ``state``.
+    i : int
+    rng : Generator
+    budget : Budget
+        Of one component: rows are subsampled down to ``budget.rows``.
+    """
+    share = to_numpy(found.shares[:, i]).astype(np.float64)
+    places = np.flatnonzero(share > HELD)
+    if len(places) < 2:
+        return -np.inf, state.keep(np.array([i, i]))
+    factor = 1.0
+    if len(places) > budget.rows:
+        factor = len(places) / budget.rows
+        places = np.sort(rng.choice(places, budget.rows, replace=False))
+    held = share[places] * to_numpy(found.counts).astype(np.float64)[places]
+    part = family.part(rows, places, factor * held)
+    rest = pool.sum(axis=0) - pool[i]
+    alone = state.keep(np.array([i]))
+    base = _dot(family.counts(part), family.log_joint(part, alone)[:, 0])
+    base += float(family.rest_bound(rest, alone, 1)[0])
+    trials = family.split_starts(part, state, i, rng)
+    for step in range(budget.steps):
+        shares, levels = _pair_shares(family, part, trials)
+        if step == budget.steps // 2:  # successive halving: the rest of the steps on the best
+            kept = _best_pairs(levels + family.rest_bound(rest, trials, 2))
+            trials, shares = trials.take(kept), _columns(shares, kept)
+        trials = family.fit_trials(family.expect(part, shares), trials, 2, rest)
+    levels = _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
+    best = int(np.argmax(np.nan_to_num(levels, nan=-np.inf)))
+    return float(levels[best] - base), trials.keep(np.array([2 * best, 2 * best + 1]))
+
+
+def _pair_shares(family: Family[R, S, E], part: R, trials: S) -> tuple[Array, Floats]:
+    """Return responsibilities within pairs times counts (n, 2s), and log-likelihoods (s,)."""
+    joint, counts = family.log_joint(part, trials), family.counts(part)
+    xp = namespace_of(joint)
+    apart = joint[:, 0::2] - joint[:, 1::2]
+    less = xp.exp(-xp.abs(apart))
+    larger = xp.maximum(joint[:, 0::2], joint[:, 1::2])
+    levels = counts @ (larger + xp.log1p(less))
+    smaller = less / (1 + less)
+    first = xp.where(apart > 0, 1 - smaller, smaller) * counts[:, None]
+    joint[:, 0::2] = first
+    joint[:, 1::2] = counts[:, None] - first
+    return joint, to_numpy(levels).astype(np.float64)
+
+
+def _best_pairs(levels: Floats) -> Places:
+    """Return the components of the best quarter of the trials."""
+    n = max(FEWEST_TRIALS, len(levels) // 4)
+    best = np.argsort(-np.nan_to_num(levels, nan=-np.inf), kind="stable")[:n]
+    return np.column_stack([2 * best, 2 * best + 1]).ravel()
+
+
+def insertion_gains(
+    family: Family[R, S, E],
+    rows: R,
+    found: Shares,
+    candidates: S,
+    budget: Budget = LOCAL,
+) -> Insertions[S]:
+    r"""Run EM of each candidate by itself beside the fixed mixture; return what each adds.
+
+    Beside the density p of the mixture a candidate of weight w and density φ gains
+    :math:`\sum \log((1 - w) + w φ / p)`. Its weight is free, so that light components are found.
+
+    Parameters
+    ----------
+    family : Family
+    rows : rows of the family, held
+    found : Shares
+        Of the mixture.
+    candidates : State
+        With the weights to start at, as shares of all rows.
+    budget : Budget
+        Its ``steps``.
+    """
+    trials = candidates
+    if trials.k == 0:
+        return Insertions(trials, np.zeros(0))
+    xp, gains = namespace_of(found.shares), np.zeros(trials.k)
+    for step in range(budget.steps + 1):
+        weights = move_like(trials.weights, found.shares)
+        odds = family.log_joint(rows, trials) - found.log_density[:, None]
+        odds = xp.exp(xp.clip(odds, max=LARGEST_LOG))
+        total = odds + (1 - weights)
+        if step == budget.steps:
+            gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
+            break
+        sums = family.expect(rows, odds / total * found.counts[:, None])
+        trials = family.fit_trials(sums, trials, 1, None)
+    order = np.argsort(-gains, kind="stable")
+    return Insertions(trials.take(order), gains[order])
+
+
+def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums: E) -> Merges[S]:
+    r"""Return what it costs to merge pairs of components or to drop one, the cheapest first.
+
+    Pairs are those that share most rows. With p the density and :math:`r` responsibilities, rows
+    lose :math:`-\log(1 - r_a - r_b + φ / p)` when φ, the M-step of the added sums, replaces a and
+    b, and :math:`-\log((1 - r_j) / (1 - w_j))` when j is dropped.
+
+    Parameters
+    ----------
+    family : Family
+    rows : rows of the family, held
+    state : State
+    found : Shares
+    sums : Expectations
+        Both of ``state``.
+    """
+    k, xp, counts = state.k, namespace_of(found.shares), found.counts
+    pairs, others = _overlapping_pairs(found, state.weights), _complements(found.shares)
+    merged = _merged(family, sums, state, pairs)
+    rest = xp.log(xp.clip(others, min=SMALLEST_REST))
+    dropped = to_numpy(-counts @ rest) + float(xp.sum(counts)) * np.log1p(
+        -np.minimum(state.weights, 1 - np.finfo(float).eps)
+    )
+    losses = []
+    step = max(1, TRIAL_NUMBERS // int(counts.shape[0]))
+    for first in range(0, len(pairs), step):
+        last = min(first + step, len(pairs))
+        odds = family.log_joint(rows, merged.take(np.arange(first, last)))
+        odds = odds - found.log_density[:, None]
+        i, j = pairs[first:last].T
+        rest = _columns(others, i) - _columns(found.shares, j)
+        rest = xp.log(xp.clip(rest, min=SMALLEST_REST))
+        losses.append(to_numpy(-counts @ xp.logaddexp(odds, rest)))
+    every = np.concatenate([*losses, dropped]).astype(np.float64)
+    own = np.repeat(np.arange(k)[:, None], 2, axis=1)
+    order = np.argsort(every, kind="stable")
+    both = np.vstack([pairs, own])
+    padded = merged.take(np.append(np.arange(len(pairs)), np.zeros(k, dtype=int)))
+    return Merges(every[order], both[order], padded.take(order))
+
+
+def _complements(shares: Array) -> Array:
+    """Return 1 − r as the sum of the other shares where 1 − r would round to 0."""
+    xp, large = namespace_of(shares), shares > 0.5
+    others = xp.sum(xp.where(large, xp.zeros_like(shares), shares), axis=1)
+    return xp.where(large, others[:, None], 1 - shares)
+
+
+def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
+    """Return for each component the others with which it shares most rows, (m, 2)."""
+    k = len(weights)
+    common = to_numpy(cross_sums(found.shares, found.shares * found.counts[:, None]))
+    common = common / np.sqrt(np.outer(weights, weights))
+    np.fill_diagonal(common, -1.0)
+    n = min(PARTNERS, k - 1)
+    partners = np.argsort(-common, axis=1, kind="stable")[:, :n]
+    pairs = np.column_stack([np.repeat(np.arange(k), n), partners.ravel()])
+    return np.unique(np.sort(pairs, axis=1), axis=0)
+
+
+def _merged(family: Family[R, S, E], sums: E, state: S, pairs: Places) -> S:
+    """Return one component for each pair, weights as shares of all rows."""
+    i, j = pairs.T
+    joined = sums.join(i, j)
+    return family.fit_trials(joined, state.take(i), 1, None)
+
+
+def _columns(array: Array, chosen: Places) -> Array:
+    return namespace_of(array).take(array, index_like(chosen, array), axis=1)
+
+
+def _dot(counts: Array, values: Array) -> float:
+    xp = namespace_of(values)
+    product: Any = xp.sum(counts * values, dtype=xp.float64)
+    return float(product)

@@ -1,0 +1,67 @@
+"""The Bayes rule with known components."""
+
+import numpy as np
+from scipy.stats import multivariate_normal
+
+from implicitmoments.clustering import (
+    BayesRule,
+    cluster_moments,
+    measure_clusters,
+    reassign_rows,
+)
+from implicitmoments.mixture import find_span
+from implicitmoments.rows import ArraySource, Rows
+
+
+def test_it_is_the_largest_posterior(rng):
+    means, weights, variance = rng.normal(size=(3, 2)), np.array([0.6, 0.3, 0.1]), 0.7
+    X = 2 * rng.normal(size=(500, 2))
+    densities = np.stack(
+        [w * multivariate_normal(m, variance).pdf(X) for w, m in zip(weights, means, strict=True)]
+    )
+    posterior = densities / densities.sum(axis=0)
+    found = BayesRule(means, weights, variance)
+    np.testing.assert_array_equal(found.assign(X), posterior.argmax(axis=0))
+    np.testing.assert_allclose(found.error_rates(X), 1 - posterior.max(axis=0), atol=1e-12)
+
+
+def test_far_from_the_origin_it_is_the_same(rng):
+    means, weights = 5 * rng.normal(size=(3, 2)), np.full(3, 1 / 3)
+    X = 5 * rng.normal(size=(200, 2))
+    near, far = BayesRule(means, weights, 1.0), BayesRule(means + 1e7, weights, 1.0)
+    np.testing.assert_array_equal(near.assign(X), far.assign(X + 1e7))
+
+
+def test_means_and_weights_of_clusters(rng):
+    X, labels = rng.normal(size=(50, 3)), rng.integers(0, 2, 50)
+    counts = rng.integers(0, 3, 50).astype(float)
+    means, weights = cluster_moments(X, labels, 3, counts)
+    for c in (0, 1):
+        chosen = labels == c
+        np.testing.assert_allclose(means[c], np.average(X[chosen], axis=0, weights=counts[chosen]))
+        np.testing.assert_allclose(weights[c], counts[chosen].sum() / counts.sum())
+    assert weights[2] == 0
+    assert np.all(np.isnan(means[2]))
+
+
+def test_passes_over_blocks_are_sums_over_clusters(rng):
+    means, weights = 3 * rng.normal(size=(3, 4)), np.array([0.5, 0.3, 0.2])
+    far = np.vstack([means, np.full((1, 4), 1e3)])  # a component without rows
+    found = BayesRule(far, np.append(0.999 * weights, 0.001), 1.0)
+    X, counts = 2 * rng.normal(size=(500, 4)), rng.integers(0, 3, 500).astype(float)
+    labels = found.assign(X)
+    rows = Rows(ArraySource(X, counts=counts), rows_per_block=64)
+    moved = reassign_rows(rows, found)
+    expected, sizes = cluster_moments(X, labels, 3, counts)
+    np.testing.assert_allclose(moved.means, expected)
+    np.testing.assert_allclose(moved.weights, sizes)
+    span = find_span(rows, 3, 1.0)
+    within = measure_clusters(rows, moved, span)
+    labels, z = moved.assign(X), span.coordinates(X)
+    np.testing.assert_allclose(within.error_rate, np.average(moved.error_rates(X), weights=counts))
+    for c in range(3):
+        inside = (labels == c) & (counts > 0)
+        apart = z[inside] - span.coordinates(moved.means)[c]
+        expected = (apart * counts[inside, None]).T @ apart / counts[inside].sum()
+        np.testing.assert_allclose(within.covariances[c], expected)
+        assert within.sizes[c] == inside.sum()

@@ -1,0 +1,267 @@
+"""The view of rows: source, affine map, rows kept, weights."""
+
+import numpy as np
+import pytest
+
+from implicitmoments.rows import (
+    ArraySource,
+    CallableSource,
+    LabelMap,
+    MemoryBudget,
+    Rows,
+    mean_and_covariance,
+    shares_of,
+)
+from implicitmoments.testing import refuses
+
+
+def total(block):
+    counts = block.get("counts", np.ones(len(block["x"])))
+    sums = {
+        "n": len(block["x"]),
+        "x": counts @ block["x"],
+        "xx": (block["x"].T * counts) @ block["x"],
+    }
+    return sums | ({"y": counts @ block["y"]} if "y" in block else {})
+
+
+@pytest.fixture(name="X")
+def make_points(rng):
+    return rng.standard_normal((1_000, 3)) + 5.0
+
+
+def test_two_halves_add_up_to_the_whole(X):
+    whole = Rows.of(X).fold(total)
+    halves = [Rows.of(X[:400]).fold(total), Rows.of(X[400:]).fold(total)]
+    for name in whole:
+        np.testing.assert_allclose(halves[0][name] + halves[1][name], whole[name], rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows_per_block", [1, 7, 256, 5_000])
+def test_any_blocks_give_the_same_numbers(X, rows_per_block):
+    rows = Rows.of(X, y=X[:, 0], counts=np.arange(1_000.0) % 3)
+    rows = rows.mapped(X[0], 0.5, LabelMap(1.0, 2.0)).kept_by(lambda b: b["x"][:, 1] > 5)
+    other = Rows(**{**vars(rows), "rows_per_block": rows_per_block, "known": None})
+    assert other.kept == rows.kept
+    expected, found = rows.fold(total), other.fold(total)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10)
+    np.testing.assert_array_equal(rows.sample(50, 3).points, other.sample(50, 3).points)
+    np.testing.assert_array_equal(rows.split(1, 3).points, other.split(1, 3).points)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        (None, 2.0),
+        (np.array([1.0, -2.0, 0.5]), None),
+        (np.array([1.0, -2.0, 0.5]), np.array([1.0, 2.0, 3.0])),
+        (np.array([1.0, -2.0, 0.5]), np.arange(6.0).reshape(3, 2)),
+    ],
+)
+@pytest.mark.parametrize(
+    "first",
+    [
+        (None, None),
+        (np.ones(3), 0.5),
+        (np.ones(3), np.array([2.0, 1.0, 4.0])),
+        (None, np.eye(3) + 0.1),
+    ],
+)
+def test_maps_compose(X, first, second):
+    def apply(x, center, linear):
+        x = x - (0 if center is None else center)
+        return x if linear is None else x @ linear if np.ndim(linear) == 2 else x * linear
+
+    rows = Rows.of(X).mapped(*first).mapped(*second)
+    expected = apply(apply(X, *first), *second)
+    assert rows.n_features == expected.shape[1] == rows.like.shape[1]
+    np.testing.assert_allclose(rows.points, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_rules_see_the_source_whatever_the_map(X):
+    rule = lambda block: block["x"][:, 0] > 5  # noqa: E731
+    one = Rows.of(X).mapped(X.mean(axis=0), 0.1).kept_by(rule)
+    other = Rows.of(X).kept_by(rule).mapped(X.mean(axis=0), 0.1)
+    np.testing.assert_array_equal(one.points, other.points)
+    both = one.kept_by(lambda block: block["x"][:, 1] > 5)
+    np.testing.assert_allclose(
+        both.points, ((X - X.mean(axis=0)) * 0.1)[(X[:, 0] > 5) & (X[:, 1] > 5)]
+    )
+    assert both.kept == len(both.points) == both.hold().n
+    assert both.as_given().kept == both.kept
+
+
+def test_labels_are_mapped_about_a_slope(X):
+    slope = np.array([1.0, 2.0, 3.0])
+    rows = Rows.of(X, y=4.0 + (X - 5.0) @ slope).mapped(
+        np.full(3, 5.0), 2.0, LabelMap(4.0, 10.0, slope, np.full(3, 5.0))
+    )
+    np.testing.assert_allclose(rows.hold().fold(total)["y"], 0.0, atol=1e-9)
+
+
+def test_weights_multiply_and_zero_leaves_out(X):
+    counts = np.arange(1_000.0) % 3
+    rows = Rows.of(X, counts=counts)
+    repeated = Rows.of(np.repeat(X, counts.astype(int), axis=0))
+    assert rows.total == counts.sum() == repeated.n
+    assert rows.kept == np.count_nonzero(counts)
+    np.testing.assert_allclose(rows.fold(total)["xx"], repeated.fold(total)["xx"])
+    assert rows.weighted(2.0).total == 2 * rows.total
+    halved = Rows.of(X).weighted(counts).weighted(0.5)
+    np.testing.assert_allclose(halved.fold(total)["x"], 0.5 * rows.fold(total)["x"])
+    assert halved.sample(10, 0).total == pytest.approx(halved.sample(10, 0).point_weights.sum())
+
+
+def test_numbered_folds_keep_the_place_of_every_row(X):
+    rows = Rows.of(X, counts=np.ones(1_000)).mapped(np.full(3, 5.0))
+    rows = rows.kept_by(lambda block: block["x"][:, 0] > 5)
+
+    def measure(block, numbers):
+        assert len(block["x"]) == len(numbers)
+        assert np.all(block["x"][block["counts"] == 0] == 0)
+        return {"n": block["counts"].sum(), "x": block["counts"] @ block["x"]}
+
+    found = rows.fold_numbered(measure)
+    np.testing.assert_allclose(found["x"], rows.fold(total)["x"])
+    assert found["n"] == rows.total
+
+
+def test_shares_part_the_rows_by_content(X):
+    parts = [Rows.of(X).split(i, 4) for i in range(4)]
+    assert sum(part.kept for part in parts) == 1_000
+    assert min(part.kept for part in parts) > 180
+    rest = Rows.of(X).split(0, 4, out=True)
+    assert rest.kept == 1_000 - parts[0].kept
+    turned = np.random.default_rng(0).permutation(1_000)
+    again = Rows.of(X[turned]).split(0, 4)
+    assert {tuple(x) for x in again.points} == {tuple(x) for x in parts[0].points}
+
+
+def test_shares_outlive_maps_and_memory(X):
+    mapped = Rows.of(X).mapped(X.mean(axis=0), np.linalg.qr(X[:3])[0])
+    held = mapped.hold()
+    np.testing.assert_allclose(held.split(1, 2).points, mapped.split(1, 2).points)
+    again = held.mapped(None, 2.0).sample(600, 0)
+    inside = {tuple(x) for x in held.mapped(None, 2.0).split(1, 2).points}
+    assert all(tuple(x) in inside for x in again.split(1, 2).points)
+
+    def by_share(block):
+        return {"n": np.bincount(shares_of(block, 2), minlength=2)}
+
+    np.testing.assert_array_equal(
+        mapped.fold(by_share, keyed=True)["n"], [mapped.split(i, 2).kept for i in range(2)]
+    )
+
+
+def test_samples_are_random_and_have_the_size(X):
+    rows = Rows.of(X)
+    some = rows.sample(100, 1)
+    assert some.n == 100 == len(np.unique(some.points, axis=0))
+    assert not np.array_equal(some.points, rows.sample(100, 2).points)
+    np.testing.assert_array_equal(rows.sample(5_000, 0).points, X)
+    kept = rows.kept_by(lambda block: block["x"][:, 0] > 5)
+    assert 80 <= kept.sample(100, 0).n <= 120
+    assert np.all(kept.sample(100, 0).points[:, 0] > 5)
+
+
+def test_samples_depend_on_no_source(X):
+    made = CallableSource(lambda rows, rng: X[rows.start : rows.stop], n_rows=1_000)
+    np.testing.assert_array_equal(
+        Rows(made).sample(64, 5).points, Rows(ArraySource(X)).sample(64, 5).points
+    )
+
+
+@pytest.mark.parametrize("period", [2, 4, 10, 50])
+def test_rows_ordered_by_unit_are_sampled_fairly(period):
+    """Rows that come unit by unit, in one order: an even stride would see some places only."""
+    place = np.arange(20_000) % period
+    seen = np.bincount(Rows.of(place[:, None]).sample(2_000, 0).points[:, 0].astype(int))
+    expected = 2_000 / period
+    assert np.sum((seen - expected) ** 2) / expected < period + 5 * np.sqrt(2 * period)
+    stride = np.bincount(place[::10], minlength=period)  # the negative control
+    assert np.sum((stride - expected) ** 2) / expected > period + 5 * np.sqrt(2 * period)
+
+
+def test_samples_are_limited_by_memory(X):
+    rows = Rows(ArraySource(X), budget=MemoryBudget(held=300))
+    assert rows.sample(1_000, 0).n == 100
+    assert rows.sample(1_000, 0, width=10).n == 30
+    assert not rows.small
+    assert Rows.of(X).small
+
+
+def test_single_precision_is_for_rows_that_are_near(X):
+    assert Rows.of(X).sample(10, 0, single=True).points.dtype == np.float32
+    assert Rows.of(X * 1e3).sample(10, 0, single=True).points.dtype == np.float64
+    narrow = Rows.of(X.astype(np.float32))
+    assert Rows(narrow.source, wide=True).fold(total)["xx"].dtype == np.float64
+
+
+def test_lifted_points(X):
+    rows = Rows.of(X).mapped(np.full(3, 5.0), 0.5)
+    found = rows.fold(lambda block: {"sum": block["x"].sum(axis=0)}, lifted=True)["sum"]
+    z = (X - 5.0) * 0.5
+    np.testing.assert_allclose(found, [*z.sum(axis=0), (z**2).sum(), 1_000])
+
+
+def test_progress_is_reported(X):
+    seen = []
+    rows = Rows(ArraySource(X), rows_per_block=400, progress=lambda *at: seen.append(at))
+    rows.fold(total, what="rows")
+    assert seen == [("rows", 400, 1_000), ("rows", 800, 1_000), ("rows", 1_000, 1_000)]
+
+
+def test_nothing_is_kept(X):
+    empty = Rows.of(X).kept_by(lambda block: block["x"][:, 0] > 1e9)
+    assert (empty.kept, empty.total) == (0, 0.0)
+    with refuses("no_rows_kept", n=1_000):
+        empty.hold()
+    with refuses("no_rows_kept"):
+        mean_and_covariance(empty)
+
+
+def test_mean_and_covariance(X, rng):
+    counts = rng.integers(0, 3, 1_000).astype(float)
+    y = rng.standard_normal(1_000) + 1e6
+    rows = Rows.of(X + 1e6, y=y, counts=counts).kept_by(lambda block: block["x"][:, 0] > 1e6 + 4)
+    chosen = (X[:, 0] + 1e6 > 1e6 + 4) & (counts > 0)
+    table = np.column_stack([X + 1e6, y])[chosen]
+    found = mean_and_covariance(rows, labelled=True)
+    assert (found.n, found.total) == (chosen.sum(), counts[chosen].sum())
+    np.testing.assert_allclose(found.mean, np.average(table, axis=0, weights=counts[chosen]))
+    expected = np.cov(table.T, aweights=counts[chosen], ddof=0)
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(mean_and_covariance(rows).covariance, found.covariance[:3, :3])
+
+
+def test_views_of_every_library(xp, X):
+    rows = Rows.of(xp.asarray(X), y=xp.asarray(X[:, 0])).mapped(X.mean(axis=0), np.eye(3)[:, :2])
+    rows = rows.kept_by(lambda block: block["x"][:, 0] > 5).weighted(2.0)
+    expected = (X - X.mean(axis=0))[X[:, 0] > 5, :2]
+    np.testing.assert_allclose(rows.points, expected)
+    assert type(rows.hold().first["x"]) is type(xp.ones(1))
+    found = mean_and_covariance(rows)
+    np.testing.assert_allclose(found.mean, expected.mean(axis=0))
+    assert sum(rows.split(i, 3).kept for i in range(3)) == len(expected)
+
+
+def test_blocks_of_all_rows_hold_those_of_no_weight(X):
+    rows = Rows(ArraySource(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
+    assert [len(block["x"]) for block in rows.blocks()] == [150, 150, 150, 50]
+    assert [len(block["x"]) for block in rows.blocks(whole=True)] == [300, 300, 300, 100]
+
+
+def test_functions_of_blocks_come_first(X):
+    rows = Rows.of(X, y=X[:, 0]).transformed(
+        lambda b: {**b, "x": b["x"][:, :2] ** 2, "y": -b["y"]}
+    )
+    assert rows.n_features == rows.like.shape[1] == 2
+    np.testing.assert_array_equal(rows.points, X[:, :2] ** 2)
+    twice = rows.transformed(lambda b: {**b, "x": b["x"] + b["y"][:, None]}).mapped(linear=3.0)
+    np.testing.assert_allclose(twice.points, 3 * (X[:, :2] ** 2 - X[:, :1]))
+    kept = rows.kept_by(lambda b: b["x"][:, 0] > 25).split(0, 2)
+    np.testing.assert_array_equal(
+        kept.points, Rows.of(X).kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2).points[:, :2] ** 2
+    )
+    np.testing.assert_allclose(mean_and_covariance(rows).mean, (X[:, :2] ** 2).mean(axis=0))

@@ -1,0 +1,230 @@
+"""EM, trials, moves and the choice of k on the smallest family."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from implicitmoments.search import (
+    SEARCH,
+    Budget,
+    Expectations,
+    State,
+    bic,
+    choose_k,
+    insertion_gains,
+    merge_losses,
+    responsibilities,
+    run_em,
+    search_moves,
+    split_gain,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Line(State):
+    means: np.ndarray
+    variances: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Sums(Expectations):
+    counts: np.ndarray
+    points: np.ndarray
+    squares: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    x: np.ndarray
+    counts: np.ndarray
+
+
+def rows_of(x):
+    return Rows(x, np.ones(len(x)))
+
+
+def line(weights, means, variance=1.0):
+    return Line(np.array(weights), np.array(means, dtype=float), np.full(len(means), variance))
+
+
+class ToyFamily:
+    """Gaussians on a line with one shared variance: every method, without regard for speed."""
+
+    def e_step(self, rows, state):
+        joint = self.log_joint(rows, state)
+        top = np.logaddexp.reduce(joint, axis=1)
+        sums = self.expect(rows, np.exp(joint - top[:, None]) * rows.counts[:, None])
+        return Sums(float(rows.counts @ top), sums.total, sums.counts, sums.points, sums.squares)
+
+    def m_step(self, sums, before):
+        means = sums.points / sums.counts
+        inside = sums.squares - sums.counts * means**2
+        variance = inside.sum() / sums.total
+        return Line(sums.counts / sums.total, means, np.full(before.k, variance))
+
+    def pack(self, state):
+        return np.concatenate([np.log(state.weights), state.means, np.log(state.variances)])
+
+    def unpack(self, packed, like):
+        weights, means, variances = packed.reshape(3, like.k)
+        weights = np.exp(weights - weights.max())
+        return Line(weights / weights.sum(), means, np.exp(variances))
+
+    def scale(self, state):
+        root = np.sqrt(state.weights)
+        return np.concatenate([root, root / np.sqrt(state.variances), root / np.sqrt(2)])
+
+    def n_parameters(self, state):
+        return 2 * state.k
+
+    def log_joint(self, rows, state):
+        v = state.variances
+        apart = (rows.x[:, None] - state.means) ** 2
+        return np.log(state.weights) - 0.5 * (apart / v + np.log(2 * np.pi * v))
+
+    def counts(self, rows):
+        return rows.counts
+
+    def part(self, rows, places, counts):
+        return Rows(rows.x[places], counts)
+
+    def expect(self, rows, shares):
+        x = rows.x
+        return Sums(0.0, rows.counts.sum(), shares.sum(axis=0), shares.T @ x, shares.T @ x**2)
+
+    def pool(self, sums, state):
+        return np.column_stack([sums.counts, sums.squares - sums.points**2 / sums.counts])
+
+    def fit_trials(self, sums, before, size, rest):
+        means = sums.points / sums.counts
+        weights = sums.counts / sums.total
+        variances = before.variances
+        if rest is not None:
+            inside = (sums.squares - sums.counts * means**2).reshape(-1, size).sum(axis=1)
+            n = sums.counts.reshape(-1, size).sum(axis=1)
+            variances = np.repeat((inside + rest[1]) / (n + rest[0]), size)
+        if size > 1:
+            weights = weights / np.repeat(weights.reshape(-1, size).sum(axis=1), size)
+        return Line(weights, means, variances)
+
+    def rest_bound(self, rest, trials, size):
+        v = trials.variances[::size]
+        return -0.5 * rest[0] * np.log(v) - 0.5 * rest[1] / v
+
+    def split_starts(self, part, state, i, rng):
+        mean, spread = state.means[i], np.sqrt(state.variances[i])
+        far = part.x[np.abs(part.x - mean).argmax()]
+        means = [mean - spread, mean + spread, mean, far]
+        return Line(np.array([0.5, 0.5, 0.98, 0.02]), np.array(means), np.full(4, spread**2))
+
+    def candidates(self, rows, state, log_density, rng):
+        worst = rows.x[np.argsort(log_density)[:2]]
+        return Line(np.full(2, 0.01), worst, np.repeat(state.variances[:1], 2))
+
+
+FAMILY = ToyFamily()
+MEANS = np.array([0.0, 6.0, 12.0, 19.0])
+SIZES = (500, 400, 300, 8)
+EXACT = Budget(0, 500, 1e-12)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([m + rng.normal(size=n) for m, n in zip(MEANS, SIZES, strict=True)])
+    return rows_of(rng.permutation(x))
+
+
+@pytest.fixture(scope="module")
+def truth(rows):
+    return run_em(FAMILY, rows, line(np.array(SIZES) / sum(SIZES), MEANS), EXACT)
+
+
+@pytest.fixture(scope="module")
+def spoilt(rows):
+    """Two components on one mean, and none for the light one."""
+    return run_em(FAMILY, rows, line([0.25] * 4, [-0.5, 0.5, 6.0, 12.0]), SEARCH).state
+
+
+def plain_em(rows, state, steps):
+    for _ in range(steps):
+        state = FAMILY.m_step(FAMILY.e_step(rows, state), state)
+    return state
+
+
+def test_accelerated_em_has_the_fixed_point_of_plain_em():
+    rng = np.random.default_rng(1)
+    near = rows_of(np.concatenate([rng.normal(size=600), 2.2 + rng.normal(size=400)]))
+    start = line([0.5, 0.5], [-1.0, 3.0])
+    fast = run_em(FAMILY, near, start, EXACT)
+    slow = plain_em(near, start, 3_000)
+    np.testing.assert_allclose(fast.state.means, slow.means, atol=1e-4)
+    assert fast.converged
+    assert fast.n_iter < 100
+    assert fast.level == pytest.approx(FAMILY.e_step(near, fast.state).level)
+
+
+def test_em_stops_at_its_budget(rows):
+    fitted = run_em(FAMILY, rows, line([0.5, 0.5], [0.0, 1.0]), replace(EXACT, steps=4))
+    assert (fitted.n_iter, fitted.converged) == (4, False)
+
+
+def test_a_merge_loses_what_the_likelihood_falls_by(rows, spoilt):
+    found, sums = responsibilities(FAMILY, rows, spoilt), FAMILY.e_step(rows, spoilt)
+    merges = merge_losses(FAMILY, rows, spoilt, found, sums)
+    for at in range(len(merges.losses)):
+        after = FAMILY.e_step(rows, merges.apply(spoilt, at)).log_likelihood
+        fall = sums.log_likelihood - after
+        assert merges.losses[at] == pytest.approx(fall, rel=1e-3, abs=1e-2)
+    assert set(merges.pairs[0]) == {0, 1}
+
+
+def test_a_split_gains_at_least_what_it_predicts(rows):
+    state = run_em(FAMILY, rows, line([0.5, 0.3, 0.2], [0.0, 9.0, 19.0]), SEARCH).state
+    found, sums = responsibilities(FAMILY, rows, state), FAMILY.e_step(rows, state)
+    pool = FAMILY.pool(sums, state)
+    rng = np.random.default_rng(0)
+    splits = [split_gain(FAMILY, rows, state, found, pool, i, rng) for i in range(3)]
+    best = int(np.argmax([gain for gain, _ in splits]))
+    gain, parts = splits[best]
+    reached = run_em(FAMILY, rows, state.split(best, parts), SEARCH)
+    np.testing.assert_allclose(np.sort(reached.state.means), MEANS, atol=0.5)
+    assert 5 < gain <= reached.level * sums.total - sums.log_likelihood + 1e-6
+
+
+def test_an_insertion_finds_a_light_component(rows, spoilt):
+    found = responsibilities(FAMILY, rows, spoilt)
+    candidates = FAMILY.candidates(rows, spoilt, found.log_density, None)
+    inserted = insertion_gains(FAMILY, rows, found, candidates)
+    assert inserted.state.means[0] == pytest.approx(19.0, abs=1.0)
+    added = spoilt.add(inserted.state.take(np.array([0])), float(inserted.state.weights[0]))
+    rise = FAMILY.e_step(rows, added).log_likelihood - found.log_likelihood
+    assert inserted.gains[0] == pytest.approx(rise, rel=1e-6)
+
+
+def test_moves_reach_em_from_the_truth(rows, spoilt, truth):
+    found = search_moves(FAMILY, rows, spoilt, 10, np.random.default_rng(0))
+    assert found.accepted >= 1
+    assert found.log_likelihood == pytest.approx(truth.level * sum(SIZES), abs=0.1)
+    again = search_moves(FAMILY, rows, found.state, 10, np.random.default_rng(0))
+    assert again.accepted == 0
+
+
+def test_no_moves_are_tried_where_none_are_allowed(rows, spoilt):
+    assert search_moves(FAMILY, rows, spoilt, 0, np.random.default_rng(0)).tried == 0
+
+
+@pytest.mark.parametrize("start", [[0.0], [0.0, 1.0, 5.0, 6.0, 7.0, 12.0, 13.0, 18.0, 19.0]])
+def test_the_number_of_components_has_the_least_criterion(rows, truth, start):
+    state = line(np.full(len(start), 1 / len(start)), start)
+    chosen = choose_k(FAMILY, rows, state, 12, 10, np.random.default_rng(0))
+    assert chosen.searched.state.k == min(chosen.scores, key=chosen.scores.get) == 4
+    assert {3, 4, 5} <= set(chosen.scores)
+    total = sum(SIZES)
+    assert chosen.scores[4] == pytest.approx(bic(truth.level * total, 8, total), abs=0.5)
+
+
+def test_the_number_of_components_stays_within_its_bound(rows):
+    chosen = choose_k(FAMILY, rows, line([1.0], [0.0]), 2, 10, np.random.default_rng(0))
+    assert chosen.searched.state.k == max(chosen.scores) == 2
