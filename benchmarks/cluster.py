@@ -18,15 +18,14 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from implicitmoments.mixture.standard_rows import Rows
 from threadpoolctl import threadpool_limits
 
-from implicitmoments.mixture.likelihood import Mixture, gather
+from implicitmoments.mixture.likelihood import Mixture, e_step
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import open_window
-from implicitmoments.rows import ArraySource, Block, DaskSource
+from implicitmoments.rows import Block, DaskSource, Rows
 from implicitmoments.testing import chain_of_powers
 
 # these ship no types
@@ -60,8 +59,8 @@ def em_pass(n: int, k: int, d: int) -> tuple[float, int, int]:
     """Time an E-step; count the bytes of its sums and of the mixture."""
     rng = np.random.default_rng(0)
     mixture = Mixture(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones(k))
-    rows = Rows(ArraySource(rng.normal(size=(n, d))))
-    taken = cpu_seconds(lambda: gather(rows, mixture))
+    rows = Rows.of(rng.normal(size=(n, d)))
+    taken = cpu_seconds(lambda: e_step(rows, mixture))
     return taken, 8 * (k * (d + 2) + 2), len(dumps(mixture))
 
 

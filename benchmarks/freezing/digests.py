@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Callable
 from functools import cache, partial
@@ -56,16 +57,28 @@ def mixture_rows(case: str) -> tuple[Any, Any]:
     return (X.astype(np.float32) if case == "float32" else X), truth
 
 
+# parameters by their names before and after
+NAMES = inspect.signature(im.SphericalMixture).parameters
+BLOCK_ROWS = "rows_per_block" if "rows_per_block" in NAMES else "block_rows"
+
+
+def variance_options(*, separate: bool) -> dict[str, str]:
+    """Return the choice of one variance or one each, by the name that it has."""
+    if "covariance_type" in NAMES:
+        return {"covariance_type": "spherical" if separate else "tied_spherical"}
+    return {"variance_type": "separate" if separate else "shared"}
+
+
 MIXTURES: dict[str, dict[str, Any]] = {
     "shared": {},
-    "separate": {"variance_type": "separate"},
+    "separate": variance_options(separate=True),
     "auto": {"n_components": "auto"},
     "known variance": {"variance": 1.0},
     "sample_weight": {"drop_outliers": False},
     "partial_fit": {},
     "2 features": {"n_components": 5},
     "float32": {},
-    "blocks": {"rows_per_block": 701},
+    "blocks": {BLOCK_ROWS: 701},
 }
 CLIMBS: dict[str, dict[str, Any]] = {
     "separate": {"separate": True},

@@ -320,7 +320,6 @@ class SphericalMixture(SphericalAnswers):
         self.notes_ = Notes()
         mixture = self._store_fitted(found.fitted, rows, stacklevel=4)
         within = look_within(rows, mixture, rng)
-        history = {} if "groups" not in found.stats else {"mean_log_likelihood_history": ()}
         self.stats_ |= {
             **found.stats,
             "outliers": n_out,
@@ -329,7 +328,6 @@ class SphericalMixture(SphericalAnswers):
             "doubt": within.doubt,
             "moments_say": [str(note) for note in decoded.notes],
             **account_of_components(decoded.components),
-            **history,
         }
         notes = notes_on(self, within, found.start, unit, rows.total, n_out)
         self.notes_ = Notes([*notes, *self.notes_])
@@ -345,7 +343,7 @@ class SphericalMixture(SphericalAnswers):
         if not fitted.converged:
             note = Note("not_converged", {"max_iter": self.max_iter})
             self.notes_.append(note)
-            warn_of([note], stacklevel=stacklevel + 2)
+            warn_of([note], stacklevel=stacklevel + 1)
         return self._store(fitted.state, rows)
 
     def _store(self, mixture: Mixture, rows: Rows) -> Mixture:

@@ -143,12 +143,12 @@ def _joined(
     )
     unit = scale_of(rows)
     mixture = together.moved(-center_of(rows) / unit, 1 / unit)
-    longest = max((found.history for found in settled), key=len)
     fitted = Fitted(
         mixture,
         float(level) + rows.n_features * float(np.log(unit)),
-        longest,
+        (),
         all(found.converged for found in settled),
+        max(found.n_iter for found in settled),
     )
     return Fit(fitted, _joint_start(fits), _joint_stats(fits))
 

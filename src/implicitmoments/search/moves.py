@@ -79,7 +79,7 @@ class Ranking(Generic[S]):
         elsewhere = [losses[~np.any(pairs == i, axis=1)] for i in self.origins]
         cheapest = np.array([loss[0] if len(loss) else np.inf for loss in elsewhere])
         for at in np.argsort(cheapest - self.gains, kind="stable")[:PATIENCE]:
-            if self.gains[at] > max(ENOUGH, cheapest[at] / OPTIMISM) or cheapest[at] < ENOUGH:
+            if self.gains[at] > max(ENOUGH, cheapest[at] / OPTIMISM):
                 yield int(at)
 
 
@@ -147,6 +147,10 @@ def search_moves(
                 best, accepted = trial, accepted + 1
                 ranking = ranking.without(at)
                 break
+        if best is before and not best.converged:  # EM in transit misleads a ranking
+            further = run_em(family, rows, best.state, budget)
+            if (further.level - best.level) * total > ENOUGH:
+                best = further
         if best is before:
             return Searched(best.state, best.level * total, accepted, tried, ranking)
 
