@@ -25,7 +25,7 @@ from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.closed_form import even_estimate
 from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import open_window
-from implicitmoments.rows import ArraySource, Block, DaskSource, Rows
+from implicitmoments.rows import Block, DaskSource, Rows
 from implicitmoments.testing import chain_of_powers
 
 # these ship no types

@@ -99,7 +99,7 @@ def answer_of(variant: str, problem: HermiteProblem, k: int, m: int, seed: int) 
 
 def with_auxiliary_noise(problem: HermiteProblem, k: int, m: int, seed: int) -> Answer:
     """Run the recursion on the paper's circuits, with all rows, up to U_{m/2} alone."""
-    rows = range(problem.n_rows or 0)
+    rows = range(problem.rows.n)
     average = Averager(problem, seed)
     identity = RecursiveProjection.identity(problem.n_features, 1)
     Phi = RecursiveProjection.identity(problem.n_features, 0)

@@ -21,15 +21,15 @@ import numpy as np
 from implicitmoments.moments import HermiteProblem, implicit_moments
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import even_estimate
-from implicitmoments.moments.passes import MOST_ROWS, whole_view
+from implicitmoments.moments.passes import whole_view
 from implicitmoments.moments.windows import ChainWindow, Window, open_window
-from implicitmoments.rows import RowDraws
+from implicitmoments.rows import MemoryBudget, RowDraws
 from implicitmoments.testing import chain_of_powers
 
 
 def rows_of_a_gaussian(d: int) -> Any:
     """Return a buffer of rows that is read again and again, so that making rows costs nothing."""
-    buffer = np.random.default_rng(0).normal(size=(MOST_ROWS, d))
+    buffer = np.random.default_rng(0).normal(size=(MemoryBudget.MOST_ROWS, d))
 
     def make(rows: range, _: RowDraws) -> Any:
         return buffer[: len(rows)]

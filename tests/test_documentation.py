@@ -164,7 +164,6 @@ def test_examples_run(path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
         env={**os.environ, "MPLBACKEND": "agg"},  # pictures are drawn and not shown
     )
     assert done.returncode == 0, done.stderr

@@ -36,10 +36,10 @@ class Watched(Source):
         assert len(rows) <= self.most
         return self.inner.read(rows, rng)
 
-    def fold(self, measure, rows, block_rows, **how):
+    def fold(self, measure, rows, rows_per_block, **how):
         self.measures.append(measure)
         self.passes.append(how.get("what", ""))
-        return super().fold(measure, rows, block_rows, **how)
+        return super().fold(measure, rows, rows_per_block, **how)
 
     def pick(self, rows, *, what=""):
         self.picked.append(len(rows))

@@ -47,7 +47,7 @@ class Wrong(MomentProblem):
         ({"n_samples": 0}, "not_positive"),
         ({"method": "magic"}, "unknown_option"),
         ({"sampling": "reuse"}, "option_of_other_method"),
-        ({"block_rows": 0}, "not_positive"),
+        ({"rows_per_block": 0}, "not_positive"),
         ({"truth": X}, "not_a_truth"),
         ({"random_state": "x"}, "not_a_random_state"),
         (
@@ -160,7 +160,7 @@ def test_bad_rows_are_named_by_their_number_in_the_whole():
 
     problem = Holed(power(vector("x"), 2))
     with refuses("not_finite"):
-        paper_moments(problem, n_components=2, order=2, n_samples=100, block_rows=10)
+        paper_moments(problem, n_components=2, order=2, n_samples=100, rows_per_block=10)
 
 
 def test_weights_are_asked_for_once_an_order():
@@ -170,7 +170,7 @@ def test_weights_are_asked_for_once_an_order():
         asked.append(order)
         return np.ones(100)
 
-    paper_moments(HermiteProblem(X, weight), n_components=2, order=2, block_rows=10)
+    paper_moments(HermiteProblem(X, weight), n_components=2, order=2, rows_per_block=10)
     assert asked == [2, 4]
 
 

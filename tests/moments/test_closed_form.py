@@ -82,7 +82,7 @@ def test_no_randomness_and_no_block_size_and_no_order_of_rows():
     plain = answers(np.arange(3_001))
     np.testing.assert_array_equal(plain, answers(np.arange(3_001), random_state=7))
     scale = np.abs(plain).max()
-    for rows, options in ((np.arange(3_001), {"block_rows": 17}), (shuffled, {})):
+    for rows, options in ((np.arange(3_001), {"rows_per_block": 17}), (shuffled, {})):
         np.testing.assert_allclose(answers(rows, **options), plain, atol=1e-9 * scale)
 
 
@@ -148,7 +148,7 @@ def test_whitened_rows_keep_their_halves_on_any_block_size():
             RegressionMixtureProblem(rows, y, whiten=True),
             n_components=2,
             order=2,
-            block_rows=size,
+            rows_per_block=size,
         ).noise_floor
         for rows, size in ((mixed, None), (mixed, 1), (mixed, 77), (np.asfortranarray(mixed), 500))
     ]
@@ -212,7 +212,7 @@ class Holed(HermiteProblem):
 def test_weights_of_a_users_own_model_are_checked(made, code):
     X = np.random.default_rng(0).normal(size=(100, 3))
     with refuses(code):
-        implicit_moments(Holed(X, made), n_components=2, order=2, block_rows=40)
+        implicit_moments(Holed(X, made), n_components=2, order=2, rows_per_block=40)
 
 
 def test_the_floor_tells_signal_from_noise():
@@ -365,7 +365,7 @@ def test_rows_made_by_a_function_are_the_same_in_every_pass():
         implicit_moments(problem, n_components=2, order=4)
     options = {"n_components": 2, "order": 4, "n_samples": 20_000, "random_state": 3}
     m = implicit_moments(problem, **options)
-    again = implicit_moments(problem, **options, block_rows=999)
+    again = implicit_moments(problem, **options, rows_per_block=999)
     queries = np.random.default_rng(0).normal(size=(50, 3))
     np.testing.assert_allclose(m.hermite(queries), again.hermite(queries), rtol=1e-8)
     exact = truth.hermite(queries, 4)

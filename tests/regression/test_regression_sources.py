@@ -3,6 +3,7 @@
 import array_api_strict
 import numpy as np
 import pytest
+from implicitmoments.regression.em import Model
 from threadpoolctl import threadpool_limits
 
 from implicitmoments import RegressionMixture
@@ -10,7 +11,6 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression import features
 from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.em import Model
 from implicitmoments.regression.fit import Workspace, fit_lines
 from implicitmoments.regression.standardise import standardise
 from implicitmoments.rows import ArraySource, Source
@@ -31,9 +31,9 @@ class Distant(Source):
             raise MemoryError(f"{len(rows)} rows were asked for at once")
         return self.near.read(rows, rng)
 
-    def fold(self, measure, rows, block_rows, **how):
+    def fold(self, measure, rows, rows_per_block, **how):
         self.measures.append((how.get("what"), measure))
-        return super().fold(measure, rows, block_rows, **how)
+        return super().fold(measure, rows, rows_per_block, **how)
 
 
 @pytest.fixture(scope="module")

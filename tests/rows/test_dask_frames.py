@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from implicitmoments.rows import ArraySource, DaskSource, RowDraws, map_rows
+from implicitmoments.rows import ArraySource, DaskSource, RowDraws, Rows, map_rows
 
 N, D = 211, 4
 
@@ -67,7 +67,7 @@ def test_partitions_of_files_that_dask_joins_stay_together(tmp_path, apart):
     labels, times = (lazy["label"], lazy["times"]) if apart else ("label", "times")
     source = DaskSource.from_frame(lazy, columns=list("abcd"), y=labels, sample_weight=times)
     expected = ArraySource(X, y=y, counts=counts)
-    assert (source.n_rows, source.mass) == (N, expected.mass)
+    assert (source.n_rows, Rows(source).total) == (N, Rows(expected).total)
     found, sums = (s.fold(measure, range(N), 16) for s in (source, expected))
     for name, value in sums.items():
         np.testing.assert_allclose(found[name], value)

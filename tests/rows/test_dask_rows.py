@@ -15,10 +15,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from implicitmoments import HermiteProblem, implicit_moments
 from implicitmoments.rows import (
     ArraySource,
-    CountedSource,
     DaskSource,
-    MappedSource,
     RowDraws,
+    Rows,
     map_rows,
 )
 from implicitmoments.rows.dask.tasks import one_thread
@@ -91,11 +90,11 @@ cuts = st.lists(st.integers(1, N - 1), unique=True, max_size=12).map(
     y_chunks=cuts,
     column_chunk=st.integers(1, D),
     ends=st.tuples(st.integers(0, N - 1), st.integers(1, N)).map(sorted),
-    block_rows=st.integers(1, N),
+    rows_per_block=st.integers(1, N),
     single=st.booleans(),
 )
 def test_any_chunks_give_the_sums_and_rows_of_an_array(
-    x_chunks, y_chunks, column_chunk, ends, block_rows, single
+    x_chunks, y_chunks, column_chunk, ends, rows_per_block, single
 ):
     X, y, counts = table(np.float32 if single else np.float64)
     whole = ArraySource(X, y=y, counts=counts)
@@ -105,7 +104,7 @@ def test_any_chunks_give_the_sums_and_rows_of_an_array(
         counts=da.from_array(counts, chunks=50),
     )
     rows = range(ends[0], max(ends[1], ends[0] + 1))
-    found, expected = (s.fold(measure, rows, block_rows) for s in (source, whole))
+    found, expected = (s.fold(measure, rows, rows_per_block) for s in (source, whole))
     for name, value in expected.items():
         assert found[name].dtype == value.dtype
         np.testing.assert_allclose(found[name], value, rtol=2e-4 if single else 1e-10, atol=2e-3)
@@ -116,7 +115,7 @@ def test_any_chunks_give_the_sums_and_rows_of_an_array(
         assert picked[name].dtype == read[name].dtype == X.dtype
         np.testing.assert_array_equal(picked[name], value)
         np.testing.assert_array_equal(read[name], whole.read(rows, RowDraws(0, rows))[name])
-    assert source.mass == whole.mass
+    assert Rows(source).total == Rows(whole).total
     assert (source.n_rows, source.n_features) == (N, D)
 
 
@@ -135,7 +134,7 @@ def test_nothing_is_computed_before_rows_are_asked_for():
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=3)
     with dask.config.set(scheduler=refuse):
         source = DaskSource(da.from_array(X, chunks=(50, 2)), y=da.from_array(y, chunks=30))
-        assert (source.n_rows, source.n_features, source.mass) == (N, D, N)
+        assert (source.n_rows, source.n_features, Rows(source).n) == (N, D, N)
         assert DaskSource.from_frame(frame, y="d").n_features == 3
         assert map_rows(source._columns["x"], np.sum).chunks == ((50, 50, 50, 50, 11),)
         assert map_rows(frame, np.sum, width=2).shape[1] == 2
@@ -212,11 +211,11 @@ def test_a_source_leaves_its_rows_behind_when_it_is_pickled():
         sizes.add(len(data))
     assert len(sizes) == 1
     assert max(sizes) < 2_000
-    absent = cloudpickle.loads(cloudpickle.dumps(problem)).source
+    absent = cloudpickle.loads(cloudpickle.dumps(problem)).rows.source
     assert (absent.n_rows, absent.n_features) == (N, D)
     with pytest.raises(ValueError, match="stayed in the process that made it"):
         absent.read(range(1), RowDraws(0, range(1)))
-    assert copy.deepcopy(problem).source is problem.source
+    assert copy.deepcopy(problem).rows.source is problem.rows.source
 
 
 def test_sums_before_are_added_and_the_end_is_told_once():
@@ -232,18 +231,24 @@ def test_sums_before_are_added_and_the_end_is_told_once():
     assert source.fold(plain, range(0), 7, initial=first).keys() == first.keys()
 
 
-def test_sources_on_top_pass_over_the_rows_where_they_are(watched):
+def test_views_pass_over_the_rows_where_they_are(watched):
     X, _, counts = table()
     lazy = DaskSource(da.from_array(X, chunks=(20, D)))
-    found = CountedSource(MappedSource(lazy, lambda b: {"x": 2 * b["x"]}), counts)
-    expected = CountedSource(MappedSource(ArraySource(X), lambda b: {"x": 2 * b["x"]}), counts)
+    found, expected = (
+        Rows(source, linear=2.0, rows_per_block=16)
+        .transformed(lambda b: {"x": b["x"] ** 3})
+        .weighted(counts)
+        for source in (lazy, ArraySource(X))
+    )
 
-    def counted(block, rows):
+    def counted(block):
         return {"total": block["counts"] @ block["x"]}
 
-    sums = found.fold(counted, range(N), 16)["total"]
+    assert found.n_features == D
+    watched.graphs.clear()
+    sums = found.fold(counted)["total"]
     assert len(watched.graphs) == 1
-    np.testing.assert_allclose(sums, expected.fold(counted, range(N), 16)["total"])
+    np.testing.assert_allclose(sums, expected.fold(counted)["total"])
 
 
 def test_moments_are_those_of_the_array():

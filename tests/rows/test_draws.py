@@ -1,7 +1,6 @@
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -70,7 +69,7 @@ def test_seeds_from_what_scikit_learn_calls_a_random_state():
 
 def test_blocks_cover_the_rows_once():
     assert list(blocks(range(3, 10), 3)) == [range(3, 6), range(6, 9), range(9, 10)]
-    with pytest.raises(ValueError, match="block_rows is at least 1, got 0"):
+    with refuses("not_positive"):
         list(blocks(range(3), 0))
     with refuses("rows_not_consecutive"):
         RowDraws(0, range(0, 9, 2))

@@ -14,6 +14,7 @@ __all__ = [
     "Array",
     "Floats",
     "Namespace",
+    "as_double",
     "as_real_array",
     "check_finite",
     "check_positive",
@@ -144,6 +145,12 @@ def check_positive(name: str, value: int) -> None:
             name=name,
             value=value,
         )
+
+
+def as_double(array: Array) -> Array:
+    """Return an array in float64, on its own device."""
+    xp = namespace_of(array)
+    return array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
 
 
 def move_like(array: Array, other: Array) -> Array:

@@ -117,7 +117,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
         k, d = told.mixture.means.shape
         foreign = hasattr(X, "shape") and not on_host(X)
         size = DEFAULT_BUDGET.rows_per_block(max(k, d), X) if foreign else None
-        return answer(self, X, told, block_rows=size)
+        return answer(self, X, told, rows_per_block=size)
 
     def _total(self, X: Any, sample_weight: Any = None) -> Sums:
         """Add up log densities, weights and rows."""

@@ -189,7 +189,7 @@ def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed:
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
-            view = whole_view(problem, block_rows=kept.rows_per_block)
+            view = whole_view(problem, rows_per_block=kept.rows_per_block)
             found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
         unusable = Note("moments_unusable", {"reason": str(error)})

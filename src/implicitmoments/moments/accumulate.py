@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.rows import Block, Measure, Progress, Sums
+from implicitmoments.rows import DEFAULT_BUDGET, Block, Measure, Progress, Sums
 
 __all__ = ["Averager", "Progress", "circuit_of_order"]
 
-BLOCK_NUMBERS = 2**19  # numbers the widest wire of a block may hold: 4 MB of float64
+NO_ROWS = np.zeros((0, 0))  # draws of a problem are made on the host
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Averager:
     problem : MomentProblem
     seed : int
         Of the auxiliary draws.
-    block_rows : int or None
+    rows_per_block : int or None
         Rows read at a time; chosen from the width of the projection by default.
     progress : callable or None
         Called as ``progress(what, rows_done, rows_total)`` after each block.
@@ -33,7 +35,7 @@ class Averager:
 
     problem: MomentProblem
     seed: int
-    block_rows: int | None = None
+    rows_per_block: int | None = None
     progress: Progress | None = None
 
     def matrix(
@@ -63,7 +65,7 @@ class Averager:
         return self._mean(order, measure, rows, projection.width * projection.n_features)
 
     def _mean(self, order: int, measure: Measure, rows: range, width: int) -> Array:
-        size = self.block_rows or max(64, BLOCK_NUMBERS // width)
+        size = self.rows_per_block or DEFAULT_BUDGET.rows_per_block(width, NO_ROWS)
         tell = self.progress
 
         def after(_: Sums, done: int) -> None:

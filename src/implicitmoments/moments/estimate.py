@@ -36,7 +36,7 @@ class _Options(TypedDict, total=False):
     n_repeats: int
     truth: Truth | None
     random_state: RandomState
-    block_rows: int | None
+    rows_per_block: int | None
     progress: Progress | None
 
 
@@ -75,7 +75,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     n_repeats: int = 1,
     truth: Truth | None = None,
     random_state: RandomState = None,
-    block_rows: int | None = None,
+    rows_per_block: int | None = None,
     progress: Progress | None = None,
 ) -> ClosedFormMoments | PaperMoments:
     r"""Estimate the moment tensor :math:`M_m = \sum_i w_i v_i^{\otimes m}` in compressed form.
@@ -116,7 +116,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         then measured.
     random_state : int, generator or None
         Of the auxiliary draws, and of a problem that makes its rows.
-    block_rows : int, optional
+    rows_per_block : int, optional
         Rows held at a time; the answer depends on it by rounding alone.
     progress : callable, optional
         Called as ``progress(what, rows_done, rows_total)`` after each block.
@@ -145,7 +145,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
             highest_order=HIGHEST_ORDER,
             order=order,
         )
-    for name, given in (("n_samples", n_samples), ("block_rows", block_rows)):
+    for name, given in (("n_samples", n_samples), ("rows_per_block", rows_per_block)):
         if given is not None:
             check_positive(name, given)
     seed = as_seed(random_state)
@@ -153,11 +153,11 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         method = "closed_form" if isinstance(problem, HermiteProblem) else "paper"
     if method == "paper":
         _check_paper(sampling, drop_noise, balanced, reduce_weights)
-        average = Averager(problem, seed, block_rows, progress)
+        average = Averager(problem, seed, rows_per_block, progress)
         return _paper(average, n_components, order, n_samples, n_repeats, truth)
     how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights)
     checked = _check_closed_form(method, problem, order, n_repeats, truth)
-    view = whole_view(checked, n_samples, block_rows, seed, progress)
+    view = whole_view(checked, n_samples, rows_per_block, seed, progress)
     return _closed(how, view, sampling or "reuse")
 
 
@@ -179,7 +179,7 @@ def _paper(
     view = None
     if isinstance(problem, HermiteProblem):
         view = whole_view(
-            problem, stats["rows_used"], average.block_rows, average.seed, average.progress
+            problem, stats["rows_used"], average.rows_per_block, average.seed, average.progress
         )
     return PaperMoments(problem, k, m, stats, view, runs)
 

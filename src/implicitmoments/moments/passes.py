@@ -10,18 +10,15 @@ from typing import TypeAlias
 from implicitmoments.arrays import (
     Array,
     check_finite,
-    device_memory,
     eye_like,
     gram,
     namespace_of,
-    on_host,
-    share_rows,
 )
 from implicitmoments.moments.accumulate import Progress
 from implicitmoments.moments.frames import Frame
 from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.notes import InputError
-from implicitmoments.rows import After, Block, RowDraws, Stream, Sums
+from implicitmoments.rows import Block, Rows, Sums, shares_of
 
 __all__ = [
     "Estimate",
@@ -39,11 +36,6 @@ Weights: TypeAlias = Mapping[int, Array | None]
 # points as the source gives them -> ⟨H_m(x), M_m⟩ for the orders m that are known
 Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
-# Rows a block: enough for matrix products near their best, and if possible few enough that what
-# is made of them, 16 MB, is still in the cache when it is multiplied.
-FEWEST_ROWS, MOST_ROWS, BLOCK_NUMBERS = 4_096, 16_384, 2**21
-DEVICE_PART = 64  # of the bytes of a device's memory: 8 such arrays of float64 would fill it
-
 
 @dataclass(frozen=True)
 class View:
@@ -57,7 +49,7 @@ class View:
         Rows from the first on that are used.
     part : pair of int
         ``(i, q)``: only the i-th of q parts of the rows is used.
-    block_rows : int or None
+    rows_per_block : int or None
         Rows read at a time; by default fewer the wider what is made of them.
     seed : int
         Of a problem that makes its rows.
@@ -70,7 +62,7 @@ class View:
     frame: Frame
     n_rows: int
     part: tuple[int, int] = (0, 1)
-    block_rows: int | None = None
+    rows_per_block: int | None = None
     seed: int = 0
     lower: Lower | None = None
     progress: Progress | None = None
@@ -102,10 +94,9 @@ class View:
         blocks nor on the order of the rows; and equal points are never independent witnesses.
         """
         self.problem.prepare(orders)
-        rows, size = range(self.n_rows), self.block_rows or _rows_for(width, self.frame.basis)
         halved = _Halved(replace(self, progress=None), tuple(orders), measure)
-        total = self.problem.source.fold(
-            halved, rows, size, what=what, seed=self.seed, after=self._teller(what)
+        total = self._rows.fold_numbered(
+            halved, range(self.n_rows), width=width, what=what, seed=self.seed, keyed=True
         )
         counts = [float(total.pop(f"{half}:rows", 0.0)) for half in (0, 1)]
         sums: list[Sums] = [{}, {}]
@@ -113,9 +104,14 @@ class View:
             sums[int(name[0])][name[2:]] = value
         return sums, counts
 
-    def _teller(self, what: str) -> After | None:
-        tell, n = self.progress, self.n_rows
-        return None if tell is None else lambda _, done: tell(what, done, n)
+    @property
+    def _rows(self) -> Rows:
+        rows = self.problem.rows
+        return replace(
+            rows,
+            rows_per_block=self.rows_per_block or rows.rows_per_block,
+            progress=self.progress or rows.progress,
+        )
 
     def weights(
         self,
@@ -158,7 +154,7 @@ class _Halved:
         xp, counts = namespace_of(points), block.get("counts")
         lower = None if view.lower is None else view.lower(block["x"])
         weights = {t: view.weights(t, block, rows, lower) for t in self.orders}
-        shares = share_rows(block.get("origin", block["x"]), 2 * q)
+        shares = shares_of(block, 2 * q)
         sums: Sums = {}
         for half in (0, 1):
             (taken,) = xp.nonzero(shares == 2 * i + half)
@@ -175,7 +171,7 @@ class _Halved:
 def whole_view(
     problem: HermiteProblem,
     n_samples: int | None = None,
-    block_rows: int | None = None,
+    rows_per_block: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> View:
@@ -193,11 +189,10 @@ def whole_view(
             n_rows=n_rows,
             there=problem.n_rows,
         )
-    x = problem.source.read(range(1), RowDraws(seed, range(1), (Stream.ROWS,)))["x"]
-    xp = namespace_of(x)
-    eye = eye_like(problem.n_features, x)
+    eye = eye_like(problem.n_features, problem.rows.like)
+    xp = namespace_of(eye)
     frame = Frame(eye, xp.zeros_like(eye[0, :]))
-    return View(problem, frame, n_rows, (0, 1), block_rows, seed, None, progress)
+    return View(problem, frame, n_rows, (0, 1), rows_per_block, seed, None, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,12 +267,6 @@ def average(
 def _all_noise(value: Array, n: float) -> Estimate:
     """Return an estimate whose noise is as large as itself."""
     return Estimate((2 * value, 0 * value), (n, n))
-
-
-def _rows_for(width: int, like: Array) -> int:
-    if not on_host(like):
-        return max(FEWEST_ROWS, device_memory(like) // (DEVICE_PART * width))
-    return min(max(FEWEST_ROWS, BLOCK_NUMBERS // width), MOST_ROWS)
 
 
 def by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array, Array | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from implicitmoments.arrays import (
     Array,
@@ -19,13 +20,12 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     After,
     Block,
-    CountedSource,
     Measure,
     RowDraws,
+    Rows,
     Source,
     Stream,
     Sums,
-    as_source,
     blocks,
     fold_blocks,
 )
@@ -84,7 +84,7 @@ class MomentProblem(ABC):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
@@ -106,7 +106,7 @@ class MomentProblem(ABC):
                     )
             return inputs
 
-        return fold_blocks(read, measure, blocks(rows, block_rows), None, after)
+        return fold_blocks(read, measure, blocks(rows, rows_per_block), None, after)
 
 
 class HermiteProblem(MomentProblem):
@@ -117,7 +117,7 @@ class HermiteProblem(MomentProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
     weight : callable, optional
         ``weight(order)`` returns :math:`c_t` for all rows, ``(n_samples,)``, or None for all
         ones. Models whose rows do not fit in memory override :meth:`weigh` instead.
@@ -141,7 +141,7 @@ class HermiteProblem(MomentProblem):
 
     def __init__(
         self,
-        points: Array | Source,
+        points: Array | Source | Rows,
         weight: Callable[[int], Array | None] | None = None,
         sample_weight: Array | None = None,
     ) -> None:
@@ -152,10 +152,10 @@ class HermiteProblem(MomentProblem):
                 "weight=lambda order: w",
                 kind=type(weight).__name__,
             )
-        self.source = as_source(points)
-        self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
+        self.rows = Rows.of(points)
+        self.n_features, self.n_rows = self.rows.n_features, self.rows.source.n_rows
         if sample_weight is not None:
-            self.source = CountedSource(self.source, self._counted(sample_weight))
+            self.rows = self.rows.weighted(self._counted(sample_weight))
         # all orders have the same weights, so that they can be mixed
         self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
         self._weight = weight
@@ -169,7 +169,7 @@ class HermiteProblem(MomentProblem):
     @property
     def mass(self) -> float:
         """The number of rows, with their multiplicity; 0 for a problem that makes its rows."""
-        return self.source.mass
+        return self.rows.total
 
     def prepare(self, orders: Sequence[int]) -> None:
         """Compute what weights of these orders need of all rows, before a pass weighs any."""
@@ -247,7 +247,7 @@ class HermiteProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, weights and fresh auxiliary normals."""
-        block = self.source.read(rows, rng.fork(Stream.ROWS))
+        block = self.rows.read(rows, rng.fork(Stream.ROWS))
         return self._inputs(order, block, rows, rng, self._mean_count)
 
     def fold(
@@ -255,7 +255,7 @@ class HermiteProblem(MomentProblem):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
@@ -268,8 +268,8 @@ class HermiteProblem(MomentProblem):
             rng = RowDraws(seed, rows, (Stream.AUXILIARY, order))
             return measure(self._inputs(order, block, rows, rng, mean_count), rows)
 
-        what = f"order {order}"
-        return self.source.fold(dressed, rows, block_rows, what=what, seed=seed, after=after)
+        sized = replace(self.rows, rows_per_block=rows_per_block)
+        return sized.fold_numbered(dressed, rows, what=f"order {order}", seed=seed, after=after)
 
     @property
     def _mean_count(self) -> float:

@@ -11,7 +11,8 @@ import numpy as np
 from implicitmoments.arrays import namespace_of
 from implicitmoments.estimator import FittedEstimator, as_floats, counted, fit_columns
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.picture_data import Integers, RowSample
+from implicitmoments.picture_data import RowSample
+from implicitmoments.rows import Rows, draw_numbers
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.validation import check_whole
 
@@ -44,22 +45,16 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         raise InputError(
             "labels_missing", "{name} has labels; give the picture `y` too", name=name
         )
-    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (source, _):
-        n = source.n_rows or 0
-        block = source.pick(_chosen(n, max_rows), what="rows of a picture")
+    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (given, _):
+        rows = Rows.of(given)
+        n, block = rows.n, rows.sample(max_rows, 0).block
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     names = getattr(model, "feature_names_in_", None)
     return RowSample(block["x"], as_floats(block["x"]), labels, n, names, target_name(model, y))
 
 
-def _chosen(n: int, most: int) -> Integers:
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
-
-
 def _subsample(rows: RowSample, most: int) -> RowSample:
-    chosen = _chosen(len(rows.x), most)
+    chosen = draw_numbers(len(rows.x), most, 0)
     xp = namespace_of(rows.given)
     places = xp.asarray(chosen, device=array_api_compat.device(rows.given))
     given = xp.take(rows.given, places, axis=0)

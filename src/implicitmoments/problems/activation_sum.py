@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.arrays import Array, Floats
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.problems.activations import Activation
-from implicitmoments.rows import ArraySource, Block, MappedSource, Source, Whitening
+from implicitmoments.rows import Block, Rows, Source, Whitening
 
 __all__ = ["ActivationSumProblem"]
 
@@ -24,8 +24,8 @@ class ActivationSumProblem(HermiteProblem):
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features), or Source with a column ``y``
-    y : array of shape (n_samples,), or None for a Source
+    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Source
     activation : Activation
     whitening : Whitening, optional
         Standardise the points by it first; the directions are those of standardised points.
@@ -47,7 +47,7 @@ class ActivationSumProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array | Source,
+        X: Array | Source | Rows,
         y: Array | None,
         activation: Activation,
         *,
@@ -60,12 +60,9 @@ class ActivationSumProblem(HermiteProblem):
                 "activation is one of relu(), cosine(...) or an Activation, got {activation!r}",
                 activation=activation,
             )
-        source = X if isinstance(X, Source) else ArraySource(X, y=y)
+        rows = Rows.of(X, y=y)
         super().__init__(
-            source
-            if whitening is None
-            else MappedSource(source, whitening.apply, whitening.n_features),
-            sample_weight=sample_weight,
+            rows if whitening is None else whitening.map(rows), sample_weight=sample_weight
         )
         self.activation, self.whitening = activation, whitening
 
@@ -79,13 +76,7 @@ class ActivationSumProblem(HermiteProblem):
         Directions in the span of the basis keep their moments: Hermite tensors commute with
         projection.
         """
-
-        def project(block: Block) -> Block:
-            x = block["x"]
-            return {**block, "x": x @ namespace_of(x).matrix_transpose(move_like(basis, x))}
-
-        source = MappedSource(self.source, project, len(basis))
-        return ActivationSumProblem(source, None, self.activation)
+        return ActivationSumProblem(self.rows.mapped(linear=basis.T), None, self.activation)
 
     def has_order(self, order: int) -> bool:
         """Say whether the activation has a part of this degree."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -53,6 +53,8 @@ class Activation:
         Error of the coefficients: 0 for formulas, an estimate for quadrature.
     kinks : tuple of float
         Where quadrature found the function or its slope to jump.
+    origin : tuple of str and tuple of float, optional
+        Name and parameters of one of the library's own activations, by which files hold it.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Activation:
     mean_square: float | None = None
     error: float = 0.0
     kinks: tuple[float, ...] = ()
+    origin: tuple[str, tuple[float, ...]] | None = None
 
     def __call__(self, u: Array) -> Array:
         """Apply the function: an array of the library and the precision of u."""
@@ -135,7 +138,7 @@ def relu() -> Activation:
     >>> [round(relu().coefficient(t), 5) for t in (2, 4, 6, 8)]
     [0.28209, -0.08143, 0.0446, -0.0298]
     """
-    return Activation("relu", _relu, _relu_coefficient, _step, 0.5)
+    return Activation("relu", _relu, _relu_coefficient, _step, 0.5, origin=("relu", ()))
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
@@ -159,6 +162,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
         partial(_leaky_coefficient, slope),
         partial(_leaky_slope, slope),
         (1 + slope**2) / 2,
+        origin=("leaky_relu", (slope,)),
     )
 
 
@@ -166,13 +170,18 @@ def absolute() -> Activation:
     """Return the absolute value, 2 relu(u) − u."""
     # 1 − (−1) = 2 times a ReLU of slope −1 on the negative side
     return Activation(
-        "abs", abs, partial(_leaky_coefficient, -1.0), partial(_leaky_slope, -1.0), 1.0
+        "abs",
+        abs,
+        partial(_leaky_coefficient, -1.0),
+        partial(_leaky_slope, -1.0),
+        1.0,
+        origin=("abs", ()),
     )
 
 
 def square() -> Activation:
     r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
-    return Activation("square", _square, _square_coefficient, _twice, 3.0)
+    return Activation("square", _square, _square_coefficient, _twice, 3.0, origin=("square", ()))
 
 
 def softplus() -> Activation:
@@ -183,7 +192,7 @@ def softplus() -> Activation:
     >>> softplus()(np.array([0.0])).round(4).tolist()
     [0.6931]
     """
-    return from_function(_softplus, "softplus", _logistic)
+    return replace(from_function(_softplus, "softplus", _logistic), origin=("softplus", ()))
 
 
 def gelu() -> Activation:
@@ -194,7 +203,7 @@ def gelu() -> Activation:
     >>> gelu()(np.array([1.0])).round(4).tolist()
     [0.8413]
     """
-    return from_function(_gelu, "gelu", _gelu_slope)
+    return replace(from_function(_gelu, "gelu", _gelu_slope), origin=("gelu", ()))
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
@@ -232,6 +241,7 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
         partial(_cosine_coefficient, frequency, phase),
         partial(_cosine_slope, frequency, phase),
         (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
+        origin=("cos", (frequency, phase)),
     )
 
 

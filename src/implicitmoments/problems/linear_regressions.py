@@ -15,14 +15,13 @@ from implicitmoments.problems.orthogonal_polynomials import (
     monic_polynomial,
     recurrence_from_moments,
 )
-from implicitmoments.rows import ArraySource, Block, MappedSource, Source, Sums, Whitening
+from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 
 __all__ = ["RegressionMixtureProblem"]
 
 
 WEIGHTS = ("orthogonal", "monomial", "fourier")
 HIGHEST_ORDER = 9  # of orthogonal weights; moments of y to twice that are still accurate
-BLOCK_ROWS = 65_536
 
 
 class RegressionMixtureProblem(HermiteProblem):
@@ -73,7 +72,7 @@ class RegressionMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array | Source,
+        X: Array | Source | Rows,
         y: Array | None,
         *,
         weights: str = "orthogonal",
@@ -100,16 +99,14 @@ class RegressionMixtureProblem(HermiteProblem):
                 "omega is a positive number or None, got {omega}",
                 omega=omega,
             )
-        source = X if isinstance(X, Source) else ArraySource(X, y=y)
+        rows = Rows.of(X, y=y)
         self.weights, self._omega = weights, omega
         if isinstance(whiten, Whitening):
             self.whitening: Whitening | None = whiten
         else:
-            self.whitening = Whitening.of(source, sample_weight) if whiten else None
+            self.whitening = Whitening.of(rows, sample_weight) if whiten else None
         super().__init__(
-            source
-            if self.whitening is None
-            else MappedSource(source, self.whitening.apply, self.whitening.n_features),
+            rows if self.whitening is None else self.whitening.map(rows),
             sample_weight=sample_weight,
         )
 
@@ -176,12 +173,10 @@ class RegressionMixtureProblem(HermiteProblem):
         return unit, recurrence_from_moments(moments)
 
     def _mean_power(self, unit: float, powers: list[int]) -> list[float]:
-        def measure(block: Block, rows: range) -> Sums:  # noqa: ARG001
-            y = block["y"] / unit
+        def measure(block: Block) -> Sums:
+            y, counts = block["y"] / unit, weights_of(block)
             xp = namespace_of(y)
-            counts = block.get("counts", xp.ones_like(y))
             return {str(power): float(xp.sum(counts * y**power)) for power in powers}
 
-        n_rows = self.n_rows or 0
-        sums = self.source.fold(measure, range(n_rows), BLOCK_ROWS, what="powers of the labels")
-        return [float(sums[str(power)]) / n_rows for power in powers]
+        sums = self.rows.fold(measure, what="powers of the labels")
+        return [float(sums[str(power)]) / self.rows.n for power in powers]

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, as_real_array, move_like, to_numpy
+from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.rows import Block, DifferenceSource, MappedSource, Source, as_source
+from implicitmoments.rows import DifferenceSource, Rows, Source, as_source
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
 
@@ -22,7 +22,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
     variance : float
         The common variance :math:`\sigma^2` of the components.
     center : array of shape (n_features,), optional
@@ -43,7 +43,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        points: Array | Source,
+        points: Array | Source | Rows,
         *,
         variance: float = 1.0,
         center: Array | None = None,
@@ -61,24 +61,19 @@ class SphericalMixtureProblem(HermiteProblem):
                 "variance is a positive number, got {variance}",
                 variance=variance,
             )
-        source = as_source(points)
-        origin = np.zeros(source.n_features) if center is None else center
+        rows = Rows.of(points)
+        origin = np.zeros(rows.n_features) if center is None else center
         origin = as_real_array(origin, "center", 1)
-        if origin.shape[0] != source.n_features:
+        if origin.shape[0] != rows.n_features:
             raise InputError(
                 "wrong_shape",
                 "center has {n_rows} entries and the points {n_features} features",
                 n_rows=origin.shape[0],
-                n_features=source.n_features,
+                n_features=rows.n_features,
             )
         sigma = math.sqrt(variance)
         self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)
-
-        def standardise(block: Block) -> Block:
-            x = block["x"]
-            return {**block, "x": (x - move_like(origin, x)[None, :]) / sigma}
-
-        super().__init__(MappedSource(source, standardise), sample_weight=sample_weight)
+        super().__init__(rows.mapped(self.center, 1.0 / sigma), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Return the means."""
@@ -93,7 +88,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Source, or callable
         Rows of the mixture; rows 2i and 2i + 1 make one difference.
     sample_weight : array of shape (n_samples,), optional
         How often each row counts; a difference counts as often as the product says.
@@ -107,8 +102,11 @@ class PairwiseDifferenceProblem(HermiteProblem):
     (5, 3)
     """
 
-    def __init__(self, points: Array | Source, *, sample_weight: Array | None = None) -> None:
-        differences = DifferenceSource(as_source(points))
+    def __init__(
+        self, points: Array | Source | Rows, *, sample_weight: Array | None = None
+    ) -> None:
+        source = points.hold().source if isinstance(points, Rows) else as_source(points)
+        differences = DifferenceSource(source)
         counts = None
         if sample_weight is not None:
             weights = as_real_array(sample_weight, "sample_weight", 1)

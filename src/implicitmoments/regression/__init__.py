@@ -1,5 +1,17 @@
-"""Mixtures of linear regressions: from a global start to the maximum of the likelihood."""
+"""Mixtures of linear regressions: global starts, moves and EM."""
 
+from implicitmoments.regression.design_rows import DesignRows
 from implicitmoments.regression.estimator import RegressionMixture
+from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.regression.standardise import Standard, standardise
 
-__all__ = ["RegressionMixture"]
+__all__ = [
+    "DesignRows",
+    "LineFamily",
+    "Lines",
+    "Model",
+    "RegressionMixture",
+    "Standard",
+    "standardise",
+]

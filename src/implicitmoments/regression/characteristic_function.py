@@ -23,9 +23,8 @@ from implicitmoments.arrays import (
     namespace_of,
     on_host,
 )
-from implicitmoments.regression.design_rows import FeatureRows, as_sum
-from implicitmoments.regression.em import Model
-from implicitmoments.regression.likelihood import Lines
+from implicitmoments.regression.design_rows import DesignRows, as_sum
+from implicitmoments.regression.lines import Lines, Model
 from implicitmoments.rows import Block, Sums, blocks, fold_blocks
 
 __all__ = [
@@ -34,18 +33,23 @@ __all__ = [
     "Waves",
     "climb_peaks",
     "noise_maximum",
+    "peaks_left",
     "random_points",
     "separate",
 ]
 
-LONGEST_STEP = 0.4
+LONGEST_STEP = 0.4  # of mean shift, about a bandwidth
 LEAST_VALUE = 1.5  # standard errors, in place of a value that noise has made small or negative
-NORMS = (0.4, 1.1)  # of points that are climbed from
+NORMS = (0.4, 1.1)  # of random points; that of a regressor is at most 1 where y has deviation 1
 FLOOR = 0.1  # of the density of y, in that of the lines
-N_DRAWS = 4
+N_DRAWS = 4  # of y per row, to estimate the waves of the lines
 LARGEST_LOG = 60.0  # of a ratio in single precision
 BLOCK_NUMBERS = 2**17  # phases at a time: they stay in the cache
 DEVICE_NUMBERS = 2**25  # on a device, which has no such cache
+POINTS_LEFT = 40  # random points from which peaks of what is left are climbed
+OMEGA, OMEGAS = 0.7, (1.2, 2.2)  # frequency over the noise, and its bounds
+WIDE = 0.65  # of omega: a wider kernel has a wider basin
+FIRST_STEPS, LAST_STEPS = 12, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +60,10 @@ class Waves:
     ----------
     z : array of shape (q, n), float32
     real, imaginary : array of shape (n,), float32
-        Of :math:`\rho_n`, times the row's part of the whole.
+        Of :math:`\rho_n`, times the row's share of the total weight.
     omega : float
     noise : float
-        Standard deviation of the value at a point that no line is near.
+        Standard deviation of the value at a point that is far from every line.
     span : array of shape (r, q), optional
         Directions that points move in.
     """
@@ -74,7 +78,6 @@ class Waves:
     def climb(self, b: Floats) -> tuple[Floats, Floats]:
         """Return values (m,) at the points b (m, q), and gradients (m, q)."""
         scaled = move_like(self.omega * b, self.z)
-        size = _rows_for(len(b), self.z)
 
         def measure(block: Block, rows: range) -> Sums:  # noqa: ARG001
             z, real, imaginary = block["z"], block["real"], block["imaginary"]
@@ -89,45 +92,37 @@ class Waves:
             cosine -= sine
             return {"values": values, "gradients": as_sum(cosine @ xp.matrix_transpose(z))}
 
-        sums = fold_blocks(self._part, measure, blocks(range(int(self.z.shape[1])), size))
+        def read(rows: range) -> Block:
+            part = slice(rows.start, rows.stop)
+            columns = {"real": self.real[part], "imaginary": self.imaginary[part]}
+            return {"z": self.z[:, part], **columns}
+
+        size = _rows_for(len(b), self.z)
+        sums = fold_blocks(read, measure, blocks(range(int(self.z.shape[1])), size))
         values, gradients = sums["values"], sums["gradients"]
         if self.span is not None:
             gradients = gradients @ self.span.T @ self.span
         return values, self.omega * gradients
 
-    def _part(self, rows: range) -> Block:
-        part = slice(rows.start, rows.stop)
-        return {
-            "z": self.z[:, part],
-            "real": self.real[part],
-            "imaginary": self.imaginary[part],
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """Points where the waves are largest.
+    """Local maxima, the highest first.
 
     Attributes
     ----------
     points : array of shape (m, q)
-    values : array of shape (m,)
     z : array of shape (m,)
-        Values over the noise.
+        Heights in standard errors.
     """
 
     points: Floats
-    values: Floats
     z: Floats
-
-    def first(self, chosen: Floats) -> Peaks:
-        """Return some of the peaks."""
-        return Peaks(self.points[chosen], self.values[chosen], self.z[chosen])
 
 
 @dataclass(frozen=True, eq=False)
 class WaveRows:
-    """Rows in single precision, of which waves of any frequency are made.
+    """Rows in single precision, from which waves of any frequency are made.
 
     Attributes
     ----------
@@ -135,7 +130,7 @@ class WaveRows:
         Features, the constant first.
     y : array of shape (n,)
     share : array of shape (n,)
-        Of each row in the whole; they sum to 1.
+        Of the total weight; they sum to 1.
     span : array of shape (r, q), optional
         Orthonormal directions that are searched; all by default.
     """
@@ -146,22 +141,17 @@ class WaveRows:
     span: Floats | None = None
 
     @classmethod
-    def of(cls, rows: FeatureRows, span: Floats | None = None) -> WaveRows:
-        """Copy the rows."""
-        every = rows.gathered()
-        xp = namespace_of(every.u)
-        u, share = (xp.astype(a, xp.float32) for a in (every.u, every.counts / rows.mass))
+    def of(cls, rows: DesignRows, span: Floats | None = None) -> WaveRows:
+        """Copy held rows."""
+        held = rows.held
+        xp = namespace_of(held.u)
+        u, share = (xp.astype(a, xp.float32) for a in (held.u, held.counts / rows.mass))
         return cls(u[:-1, :], u[-1, :], share, span)
-
-    @property
-    def n_features(self) -> int:
-        """Features q, the constant among them."""
-        return int(self.z.shape[0])
 
     @property
     def n_searched(self) -> int:
         """Dimensions that are searched, the constant among them."""
-        return self.n_features if self.span is None else len(self.span)
+        return int(self.z.shape[0]) if self.span is None else len(self.span)
 
     def waves(self, omega: float) -> Waves:
         """Return the waves of y itself."""
@@ -173,17 +163,17 @@ class WaveRows:
     ) -> list[Waves]:
         r"""Return waves of what lines do not explain: :math:`h e^{i \omega y}` less its mean.
 
-        The weight h of a row is large where the lines leave y unlikely. Its mean under the lines,
-        given x, is taken over a few draws of y.
+        The weight h of a row is large where the lines make y improbable. Its mean under the
+        lines, given x, is estimated from a few draws of y.
         """
-        xp, h = namespace_of(self.y), self.ratio(lines, self.y)
+        xp, h = namespace_of(self.y), self._ratio(lines, self.y)
         parts = []
         for omega in omegas:
             angle = omega * self.y
             parts.append([h * xp.cos(angle), h * xp.sin(angle)])
         for _ in range(N_DRAWS):
-            y = self.drawn(lines, rng)
-            h = self.ratio(lines, y) / N_DRAWS
+            y = self._draw(lines, rng)
+            h = self._ratio(lines, y) / N_DRAWS
             for part, omega in zip(parts, omegas, strict=True):
                 angle = omega * y
                 part[0] -= h * xp.cos(angle)
@@ -193,7 +183,7 @@ class WaveRows:
             for (real, imaginary), omega in zip(parts, omegas, strict=True)
         ]
 
-    def drawn(self, lines: Lines, rng: np.random.Generator) -> Array:
+    def _draw(self, lines: Lines, rng: np.random.Generator) -> Array:
         """Return a label for each row, drawn from the lines."""
         xp, n = namespace_of(self.y), int(self.y.shape[0])
         labels = rng.choice(lines.k, size=n, p=lines.weights)
@@ -208,12 +198,12 @@ class WaveRows:
         noise = max(math.sqrt(power / 2), 1e-30)
         return Waves(self.z, real, imaginary, omega, noise, self.span)
 
-    def ratio(self, lines: Lines, y: Array) -> Array:
-        r"""Return how far y is from being explained, :math:`h = g / ((1-c) p + c g)`.
+    def _ratio(self, lines: Lines, y: Array) -> Array:
+        r"""Return how improbable y is under the lines, :math:`h = g / ((1-c) p + c g)`.
 
-        p is the density of y given x by the lines, and g = N(0, 1) that of y by itself. To tell
-        a missing line from chance, the ratio of its density to p is the best weight; g stands for
-        a line that is not known, and c bounds the ratio by 1/c.
+        p is the density of y given x under the lines, and g = N(0, 1) that of y by itself. The
+        most powerful weight against a given missing line is the ratio of its density to p; g
+        stands for a line that is not known, and c bounds the ratio by 1/c.
         """
         xp = namespace_of(y)
         scale = move_like((1 - FLOOR) * lines.weights / np.sqrt(lines.variances), y)
@@ -232,7 +222,7 @@ class WaveRows:
 
 
 def _rows_for(width: int, like: Array) -> int:
-    """Return how many rows are taken at a time, of which so many numbers each are made."""
+    """Return how many rows are taken at a time, with so many numbers per row."""
     most = BLOCK_NUMBERS if on_host(like) else DEVICE_NUMBERS
     return max(256, most // max(1, width))
 
@@ -241,8 +231,7 @@ def climb_peaks(waves: Waves, b: Floats, steps: int, model: Model) -> Floats:
     r"""Move points uphill: :math:`b + g / (\omega^2 \max(J, c))`, mean shift for this kernel."""
     for _ in range(steps):
         values, gradients = waves.climb(b)
-        if not model.intercept:
-            gradients[:, 0] = 0.0
+        gradients[:, : model.first] = 0.0
         least = LEAST_VALUE * waves.noise
         step = gradients / (waves.omega**2 * np.maximum(values, least))[:, None]
         length = np.linalg.norm(step, axis=1, keepdims=True)
@@ -251,19 +240,30 @@ def climb_peaks(waves: Waves, b: Floats, steps: int, model: Model) -> Floats:
 
 
 def separate(waves: Waves, b: Floats, distance: float) -> Peaks:
-    """Return the peaks among points, the highest first, none within ``distance`` of another."""
+    """Return the peaks among points, none within ``distance`` of a higher one."""
     values, _ = waves.climb(b)
     kept: list[int] = []
     for i in np.argsort(-values, kind="stable"):
         if all(np.linalg.norm(b[i] - b[j]) > distance for j in kept):
             kept.append(int(i))
     chosen = np.asarray(kept, dtype=int)
-    return Peaks(b[chosen], values[chosen], values[chosen] / waves.noise)
+    return Peaks(b[chosen], values[chosen] / waves.noise)
 
 
 def noise_maximum(q: int) -> float:
     """Return a bound on z of the highest of many peaks of noise alone in q dimensions."""
     return 2.5 + math.sqrt(2 * q * math.log(3.8))
+
+
+def peaks_left(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Generator) -> Peaks:
+    """Return the peaks of what the lines do not explain."""
+    deviation = float(np.sqrt(lines.weights @ lines.variances))
+    omega = float(np.clip(OMEGA / deviation, *OMEGAS))
+    b = random_points(rng, POINTS_LEFT, rows)
+    waves = rows.waves_beside(lines, (WIDE * omega, omega), rng)
+    halves = zip(waves, np.array_split(b, 2), strict=True)
+    b = np.vstack([climb_peaks(each, half, FIRST_STEPS, model) for each, half in halves])
+    return separate(waves[-1], climb_peaks(waves[-1], b, LAST_STEPS, model), 1 / omega)
 
 
 def random_points(rng: np.random.Generator, n: int, rows: WaveRows) -> Floats:

@@ -18,74 +18,63 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.spectra import account_of_components
-from implicitmoments.notes import tell, tell_unfinished
-from implicitmoments.regression.characteristic_function import noise_maximum
-from implicitmoments.regression.choose_k import bic, choose_lines, n_parameters
+from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.regression.design_rows import lay_out
-from implicitmoments.regression.fit import FittedLines, Workspace, fit_lines
-from implicitmoments.regression.likelihood import (
-    Lines,
-    measure_likelihood,
-    responsibilities,
-)
-from implicitmoments.regression.splits import doubleness
+from implicitmoments.regression.fit import FittedLines, fit_lines
+from implicitmoments.regression.likelihood import measure_likelihood, responsibilities
+from implicitmoments.regression.lines import Lines
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.standardise import Standard, standardise
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.regression.validation import (
     check_parameters,
-    missing_line,
+    data_notes,
+    fit_notes,
     most_lines,
-    words_for_user,
 )
-from implicitmoments.rows import (
-    Block,
-    Progress,
-    RandomState,
-    Source,
-    Sums,
-    as_seed,
-)
+from implicitmoments.rows import Block, Progress, RandomState, Rows, Source, Sums, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows, probe_of
+from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.search import bic
 from implicitmoments.validation import check_whole
 
 __all__ = ["RegressionMixture"]
 
-SCORED_ROWS = 16_384
-ABOUT = 12  # lines that n_components="auto" lays rows out for
+# A search over numbers of lines fits too few on purpose: these notes are no warnings.
+SILENT = ("line_looks_double", "line_missing")
 
 
 class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
-    Each row lies on one of k lines (planes, with more features), i with probability
-    :math:`w_i`. Coefficients are those of the largest likelihood that is found. The start is
-    global: peaks of the characteristic function of (x, y), and vectors read off the moments of
-    Lemma 4.23 with Fourier weights. EM on some of the rows follows, then a search for lines that
-    are missing, judged by the likelihood, and EM on all rows. There is nothing to restart.
+    Each row lies on one of k lines (planes, with more features), on line i with probability
+    :math:`w_i`. The fit maximises the likelihood of y given x. Its initialisation is global: the
+    peaks of the characteristic function of (x, y) and vectors decoded from the moments of
+    Lemma 4.23 with Fourier weights compete with lines grown from one by splits. EM on a sample
+    follows, then moves (a split of one line, a merge of two others) that the likelihood judges,
+    and EM on all rows. There is nothing to restart.
 
-    Rows may be NumPy arrays, arrays of other libraries and devices, or a source; all that looks
-    at every row is a sum over blocks, and searches look at some of the rows. Results come in the
-    library and on the device of the rows.
+    Rows may be NumPy arrays, arrays of other libraries and devices, or a source. Whatever uses
+    every row is a sum over blocks; searches use a sample. Results are arrays of the library and
+    device of the rows.
 
     Parameters
     ----------
     n_components : int or "auto", default 2
-        The number k of lines, with no more coefficients together than there are rows. ``"auto"``
-        starts at the number of clear peaks and goes up or down while BIC falls.
-    noise : {"shared", "separate"}, default "shared"
+        The number k of lines; k lines may not have more coefficients than there are rows.
+        ``"auto"`` grows and prunes lines while BIC falls.
+    noise_type : {"shared", "separate"}, default "shared"
         One standard deviation for all lines, or one for each.
     fit_intercept : bool, default True
         Whether lines have intercepts.
     max_components : int, default 30
-        Lines that ``"auto"`` tries at most.
+        The largest number of lines that ``"auto"`` tries.
     max_iter : int, default 500
-        Passes of EM over all rows.
+        The largest number of EM iterations on all rows.
     tol : float, default 1e-7
-        EM ends when what is still to be gained in mean log-likelihood is estimated below it.
+        EM stops when the mean log-likelihood per row is estimated to rise by less than this.
     random_state : int, RandomState or None, default None
-        Of the points from which peaks are climbed.
+        Of the points from which peaks are climbed, and of the directions of splits.
 
     Attributes
     ----------
@@ -98,19 +87,24 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
     coef_errors_, intercept_errors_ : arrays of the shapes of ``coef_`` and ``intercept_``
         Standard errors, from the observed information; NaN where it is singular.
     n_components_ : int
+    lower_bound_ : float
+        The mean log-likelihood per row, of y given x.
     log_likelihood_ : float
-        Of y given x, summed over the rows.
+        Its sum over the rows.
     n_iter_ : int
-        Passes of EM over all rows.
+        EM iterations on all rows.
     converged_ : bool
+    notes_ : Notes
+        Findings about the rows and the fit; prints as sentences.
     stats_ : dict
         ``n_rows``; ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
-        ``n_decoded``, starts from peaks and from moments; ``repairs`` that raised the likelihood;
+        ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
-        noise is a line that is missing; ``double_by_line``, how much each line looks like two;
-        ``bic_by_n_components`` of ``"auto"``; ``mean_log_likelihood_history`` of EM, in standard
-        units; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments, where
-        they were read; and ``notes``, words for the user.
+        noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
+        rows if a line is split, and ``split_penalty``, the rise above which BIC prefers the
+        split; ``bic_by_n_components`` of ``"auto"``, on the rows searched;
+        ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
+        ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
@@ -133,7 +127,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         self,
         n_components: int | str = 2,
         *,
-        noise: str = "shared",
+        noise_type: str = "shared",
         fit_intercept: bool = True,
         max_components: int = 30,
         max_iter: int = 500,
@@ -141,7 +135,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         random_state: RandomState = None,
     ) -> None:
         self.n_components = n_components
-        self.noise = noise
+        self.noise_type = noise_type
         self.fit_intercept = fit_intercept
         self.max_components = max_components
         self.max_iter = max_iter
@@ -168,9 +162,14 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
             How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
             scaled to a mean of 1.
         checkpoint : path, optional
-            Where a long fit keeps what it has done, to go on from there.
+            File in which a long fit keeps its progress, to resume from there.
         progress : callable, optional
             Called as ``progress(what, rows_done, rows_total)``.
+
+        Returns
+        -------
+        RegressionMixture
+            The fitted estimator.
         """
         k, self._model = check_parameters(self)
         with open_rows(
@@ -182,37 +181,45 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
             fewest=2,
             checkpoint=checkpoint,
             progress=progress,
-        ) as (source, seed):
-            self._fit(source, k, seed)
-        tell(self.stats_["notes"])
-        self.stats_["notes"] += missing_line(
-            self.stats_, float(np.max(to_numpy(self.noise_))) / self._standard.scale
-        )
-        if not self.converged_:
-            tell_unfinished(self.stats_["notes"], self.max_iter)
+        ) as (given, seed):
+            self._fit(Rows.of(given), k, seed)
+        warn_of(note for note in self.notes_ if note.code not in SILENT)
         return self
 
-    def _fit(self, source: Source, k: int | None, seed: int) -> None:
-        model = self._model
-        standard = standardise(source, intercept=model.intercept)
-        n_coefficients = standard.n_features + model.intercept
-        most = most_lines(self, source.n_rows or 0, n_coefficients, k)
-        how: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "seed": seed}
-        scores: dict[int, float] = {}
-        space = Workspace.of(standard.rows(source), k or min(most, ABOUT))
-        if k is None:
-            fitted, scores = choose_lines(space, model, most=most, **how)
-        else:
-            fitted = fit_lines(space, k, model, **how)
-        found = covariances(space.rows, fitted.lines, model)
-        self._store(fitted, standard, found, space, probe_of(source))
-        units = 2 * space.rows.mass * float(np.log(standard.scale))
-        self.stats_["bic_by_n_components"] = {k: v + units for k, v in scores.items()}
-        self.stats_["double_by_line"] = doubleness(space.rows, fitted.lines, model).tolist()
-        self.stats_["notes"] = words_for_user(self, source, standard, model)
+    def _fit(self, given: Rows, k: int | None, seed: int) -> None:
+        model, names = self._model, getattr(self, "feature_names_in_", None)
+        standard, rows = standardise(given, intercept=model.intercept)
+        most = most_lines(self, rows.n_rows, standard.n_features + model.intercept, k)
+        notes = data_notes(given, standard, model, k, names)
+        fitted = fit_lines(
+            rows,
+            k,
+            model,
+            most=most,
+            gaussian=not any(note.code == "inputs_not_gaussian" for note in notes),
+            seed=seed,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        errors = standard.errors(covariances(rows, fitted.lines, model))
+        self._store(fitted, standard, errors, given.first["x"])
+        self.stats_ = {"n_rows": given.n, **fit_stats(fitted, standard)}
+        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        if not self.converged_:
+            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
+        self.notes_ = Notes(notes)
 
     def predict(self, X: Any) -> Array:
-        """Return the mean of y given x: that of all lines, by their weights."""
+        """Return the mean of y given x, the mean of all lines by their weights.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
         check_is_fitted(self)
         lines = self._lines()
         mean = lines.weights @ lines.coef
@@ -223,9 +230,18 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         return answer(self, X, predicted)
 
     def predict_proba(self, X: Any, y: Any = None) -> Array:
-        """Return the chance of each line given (x, y), of shape (n_samples, k).
+        """Return the probability of each line given (x, y).
 
         Without y it is the weight of the line, whatever x is.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        array of shape (n_samples, k)
         """
         check_is_fitted(self)
         lines = self._lines()
@@ -233,16 +249,26 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         def weights(x: Array) -> Array:
             return move_like(lines.weights, x) + namespace_of(x).zeros_like(x[:, :1])
 
-        def chances(x: Array, y: Array) -> Array:
+        def probabilities(x: Array, y: Array) -> Array:
             shares, _ = responsibilities(lines, lay_out(x, y))
             return namespace_of(shares).matrix_transpose(shares)
 
         if y is None and not isinstance(X, Source):
             return answer(self, X, weights)
-        return answer(self, X, chances, y, labelled=True)
+        return answer(self, X, probabilities, y, labelled=True)
 
     def predict_component(self, X: Any, y: Any = None) -> Array:
-        """Return the most probable line of each row."""
+        """Return the most probable line of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+        """
         check_is_fitted(self)
         lines = self._lines()
 
@@ -253,26 +279,74 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         return answer(self, X, largest, y, labelled=True)
 
     def score_samples(self, X: Any, y: Any = None) -> Array:
-        """Return the logarithm of the density of y given x at each row."""
+        """Return the log density of y given x for each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
         check_is_fitted(self)
         lines = self._lines()
-        return answer(
-            self, X, lambda x, y: responsibilities(lines, lay_out(x, y))[1], y, labelled=True
-        )
+
+        def log_density(x: Array, y: Array) -> Array:
+            return responsibilities(lines, lay_out(x, y))[1]
+
+        return answer(self, X, log_density, y, labelled=True)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean logarithm of the density of y given x, as mixtures do."""
+        """Return the mean log density of y given x.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
         total, mass = self._likelihood(X, y, sample_weight)
         return total / mass
 
     def bic(self, X: Any, y: Any = None) -> float:
-        """Return the Bayesian information criterion of y given x; the less the better."""
+        """Return the Bayesian information criterion of y given x; lower is better.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        float
+        """
         total, mass = self._likelihood(X, y)
-        return bic(total / mass, mass, self._n_parameters())
+        return bic(total, self._n_parameters(), mass)
 
     def aic(self, X: Any, y: Any = None) -> float:
-        """Return the information criterion of Akaike of y given x; the less the better."""
+        """Return the Akaike information criterion of y given x; lower is better.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        float
+        """
         return -2 * self._likelihood(X, y)[0] + 2 * self._n_parameters()
+
+    @property
+    def log_likelihood_(self) -> float:
+        """The log-likelihood of y given x, summed over the rows that were fitted."""
+        return self.lower_bound_ * self._standard.mass
 
     def sample(
         self, n_samples: int = 1, X: Any = None, random_state: RandomState = None
@@ -329,49 +403,47 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         """Return the log-likelihood of the rows, and how many they are."""
         check_is_fitted(self)
         measure = _Likelihood(self._lines())
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (source, _):
-            rows = range(source.n_rows or 0)
-            sums = source.fold(measure, rows, SCORED_ROWS, what="likelihood")
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
+            sums = Rows.of(given).fold(measure, width=4 * self.n_components_, what="likelihood")
         return float(sums["log_likelihood"]), float(sums["mass"])
 
     def _n_parameters(self) -> int:
-        q = self._standard.n_features + 1
-        return n_parameters(self.n_components_, q, self._model)
+        return self._model.n_parameters(self.n_components_, self._standard.n_features + 1)
 
     def _store(
-        self,
-        fitted: FittedLines,
-        standard: Standard,
-        found: Floats,
-        space: Workspace,
-        like: Array,
+        self, fitted: FittedLines, standard: Standard, errors: tuple[Floats, Floats], like: Array
     ) -> None:
+        """Set the fitted attributes, in the user's units and in the library of the rows."""
         lines = fitted.lines
         self._standard, self.n_components_ = standard, lines.k
         coef, intercept, noise = standard.original(lines)
         if not self._model.intercept:
             intercept = np.zeros(lines.k)
         names = ("weights_", "coef_", "intercept_", "noise_", "coef_errors_", "intercept_errors_")
-        values = (lines.weights, coef, intercept, noise, *standard.errors(found))
+        values = (lines.weights, coef, intercept, noise, *errors)
         for name, value in zip(names, values, strict=True):
             setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
-        rows = space.rows
-        # labels were divided by their scale, and densities of them multiplied
-        self.log_likelihood_ = rows.mass * (
-            fitted.mean_log_likelihood - float(np.log(standard.scale))
-        )
-        self.n_iter_, self.converged_ = len(fitted.history), fitted.converged
-        self.stats_: dict[str, Any] = {
-            "n_rows": rows.n_rows,
-            "n_varying": standard.n_features,
-            "n_peaks": fitted.n_peaks,
-            "n_decoded": fitted.n_decoded,
-            "repairs": fitted.accepted,
-            "highest_peak_left": fitted.z,
-            "noise_maximum": noise_maximum(space.waves.n_searched),
-            "mean_log_likelihood_history": fitted.history,
-            **account_of_components(fitted.read),
-        }
+        # y was divided by its scale, so its density was multiplied by it
+        self.lower_bound_ = fitted.em.level - float(np.log(standard.scale))
+        self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
+
+
+def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
+    """Return the numbers of a fit, in the units of the user."""
+    units = 2 * fitted.n_scored * float(np.log(standard.scale))
+    return {
+        "n_varying": standard.n_features,
+        "n_peaks": fitted.start.n_peaks,
+        "n_decoded": fitted.n_decoded,
+        "n_moves": fitted.n_moves,
+        "highest_peak_left": fitted.left.highest_peak,
+        "noise_maximum": fitted.left.noise_maximum,
+        "split_gain_by_line": fitted.left.split_gains.tolist(),
+        "split_penalty": fitted.left.split_penalty,
+        "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
+        "mean_log_likelihood_history": fitted.em.history,
+        **account_of_components(fitted.decoded),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,6 +452,6 @@ class _Likelihood:
 
     lines: Lines
 
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+    def __call__(self, block: Block) -> Sums:
         laid_out = lay_out(block["x"], block["y"], block.get("counts"))
         return measure_likelihood(self.lines, laid_out)

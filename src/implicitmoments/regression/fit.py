@@ -1,54 +1,73 @@
-"""The whole recipe: peaks and moments, EM on some rows, repair, EM on all rows."""
+"""The fit: starts that compete, moves on a sample, EM on all rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from implicitmoments.arrays import Floats
 from implicitmoments.moments.decode import Components
-from implicitmoments.regression.characteristic_function import WaveRows
-from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.em import Climb, Model, climb
-from implicitmoments.regression.initialisation import decoded_points, first_lines, random_lines
-from implicitmoments.regression.likelihood import Lines
-from implicitmoments.regression.repair import Repaired, loud, repair
-from implicitmoments.regression.span import search_span
-from implicitmoments.regression.splits import looks_double
+from implicitmoments.regression.characteristic_function import (
+    WaveRows,
+    noise_maximum,
+    peaks_left,
+)
+from implicitmoments.regression.design_rows import DesignRows
+from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.initialisation import (
+    Start,
+    decode_moments,
+    first_lines,
+    search_span,
+)
+from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.search import (
+    LOCAL,
+    SEARCH,
+    Budget,
+    Fitted,
+    Searched,
+    choose_k,
+    grow,
+    rank_moves,
+    run_em,
+    search_moves,
+)
 
-__all__ = ["FittedLines", "Workspace", "fit_lines", "mend"]
+__all__ = ["FittedLines", "Unexplained", "fit_lines"]
 
-FEWEST_ROWS = 5_000
-ROWS_PER_COEFFICIENT, ROWS_IN_NOISE = 50, 200  # of each line, for EM on some of the rows
-FEWEST_WAVES, WAVES_PER_LINE = 50_000, 4_000
-PATIENCE, MORE_PATIENCE = 3, 8  # splits that are tried in vain
-TRIAL_STEPS, TRIAL_TOL = 150, 1e-5
-SMALL_DATA, EXTRA_STARTS, EXTRA_IN_NOISE = 5_000, 10, 2
-MORE_EFFORT = 2
-LIGHTEST = 0.15  # over the mean weight: a line that is lighter asks for no more rows
+FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
+USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
+FEWEST_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
+LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
+LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
+N_MOVES = 8  # tried on a sample
+SMALL, N_GROWTHS = 5_000, 3  # rows on which growing costs little, so that several compete
+EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
 @dataclass(frozen=True, eq=False)
-class Workspace:
-    """All rows, and those on which peaks are looked for.
+class Unexplained:
+    """What lines leave unexplained.
 
     Attributes
     ----------
-    rows : FeatureRows
-    waves : WaveRows
-    seen : FeatureRows
-        The rows of the waves.
+    highest_peak : float
+        Of the characteristic function of what is left, in standard errors.
+    noise_maximum : float
+        Its bound where nothing but noise is left.
+    split_gains : array of shape (k,)
+        Rise of the log-likelihood of some rows if a line is split.
+    split_penalty : float
+        The rise above which BIC of those rows prefers the split.
     """
 
-    rows: FeatureRows
-    waves: WaveRows
-    seen: FeatureRows
-
-    @classmethod
-    def of(cls, rows: FeatureRows, k: int) -> Workspace:
-        """Choose rows for about k lines."""
-        seen = rows.about(max(FEWEST_WAVES, WAVES_PER_LINE * k))
-        return cls(rows, WaveRows.of(seen, search_span(seen, k)), seen)
+    highest_peak: float
+    noise_maximum: float
+    split_gains: Floats
+    split_penalty: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,119 +78,153 @@ class FittedLines:
     ----------
     lines : Lines
         The heaviest first.
-    mean_log_likelihood : float
-    history : tuple of float
+    em : Fitted
         Of EM on all rows.
-    converged : bool
-    n_peaks : int
-        Lines that EM started from peaks above the noise.
+    n_moves : int
+        Moves that raised the likelihood.
+    start : Start
     n_decoded : int
-        Vectors that the moments gave to start from.
-    accepted : int
-        Repairs that raised the likelihood.
-    z : float
-        Height over the noise of the highest peak that the lines leave.
-    read : Components or None
-        What was read off the moments.
+        Vectors decoded from the moments, to start from.
+    decoded : Components or None
+        What was decoded from the moments.
+    left : Unexplained
+    bic_by_k : dict of int to float
+        Of ``n_scored`` rows, where the number of lines was chosen.
+    n_scored : float
     """
 
     lines: Lines
-    mean_log_likelihood: float
-    history: tuple[float, ...]
-    converged: bool
-    n_peaks: int
+    em: Fitted[Lines]
+    n_moves: int
+    start: Start
     n_decoded: int
-    accepted: int
-    z: float
-    read: Components | None = None
+    decoded: Components | None
+    left: Unexplained
+    bic_by_k: dict[int, float] = field(default_factory=dict)
+    n_scored: float = 0.0
 
 
 def fit_lines(
-    space: Workspace, k: int, model: Model, *, seed: int, max_iter: int, tol: float
+    rows: DesignRows,
+    k: int | None,
+    model: Model,
+    *,
+    most: int,
+    gaussian: bool,
+    seed: int,
+    max_iter: int,
+    tol: float,
 ) -> FittedLines:
-    """Fit k lines.
+    """Fit k lines, or as many as minimise BIC.
 
     Parameters
     ----------
-    space : Workspace
-    k : int
+    rows : DesignRows
+    k : int or None
     model : Model
+    most : int
+        The largest number of lines.
+    gaussian : bool
+        Whether the inputs look Gaussian: the characteristic function then has no false peaks.
     seed : int
     max_iter, tol : int and float
         Of EM on all rows.
     """
-    rng = np.random.default_rng(seed)
-    # Starts: peaks of the characteristic function, what the moments read, random lines.
-    decoded, read = decoded_points(space.seen, k, seed)
-    start = first_lines(space.waves, k, model, rng, decoded)
-    some = space.rows.about(max(FEWEST_ROWS, ROWS_PER_COEFFICIENT * k * space.rows.n_features))
-    found = climb(some, start.lines, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
-    for _ in range(_extra_starts(space, start.n_peaks, k)):
-        other = random_lines(space.waves, k, rng)
-        trial = climb(some, other, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
-        found = max(found, trial, key=lambda each: each.mean_log_likelihood)
-    # What is missing, on as many rows as the lightest line and the noise ask for.
-    fixed = mend(space, found.lines, model, rng)
-    whole = climb(space.rows, fixed.climb.lines, model, max_iter=max_iter, tol=tol)
-    # All rows may show of a line that it stands for two, where some did not.
-    if k > 1 and looks_double(space.rows, whole.lines, model):
-        more = _repair_held(space, whole, model, rng)
-        fixed = replace(more, accepted=fixed.accepted + more.accepted)
-        if more.accepted:
-            again = climb(space.rows, more.climb.lines, model, max_iter=max_iter, tol=tol)
-            whole = max(again, whole, key=lambda each: each.mean_log_likelihood)
+    family, rng = LineFamily(model), np.random.default_rng(seed)
+    about = k or min(most, USUAL_LINES)
+    many = rows.sample(max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
+    waves = WaveRows.of(many, search_span(many, about))
+    starts, scores = list[Lines](), dict[int, float]()
+    if k is None:
+        chosen, scores = _choose(family, many, most, rng)
+        k, starts = chosen.k, [chosen]
+    # Starts compete: peaks and decoded moments, and lines grown from one by splits.
+    vectors, decoded = decode_moments(many, k, seed)
+    start = first_lines(waves, k, model, rng, vectors)
+    if not starts and not (gaussian and start.n_peaks == k):
+        starts = _grow(family, many, k, rng)
+    # Moves on a sample, which the likelihood judges.
+    searched = _search(family, rows, [start.lines, *starts], rng)
+    # EM on all rows.
+    em = run_em(family, rows, searched.state, Budget(rows.n_rows, max_iter, tol))
+    lines = em.state.keep(np.argsort(-em.state.weights, kind="stable"))
+    left = _unexplained(family, many, waves, lines, rng)
     return FittedLines(
-        lines=whole.lines.keep(np.argsort(-whole.lines.weights, kind="stable")),
-        mean_log_likelihood=whole.mean_log_likelihood,
-        history=whole.history,
-        converged=whole.converged,
-        n_peaks=start.n_peaks,
-        n_decoded=len(decoded),
-        accepted=fixed.accepted,
-        z=fixed.z,
-        read=read,
+        lines, em, searched.accepted, start, len(vectors), decoded, left, scores, many.mass
     )
 
 
-def mend(space: Workspace, lines: Lines, model: Model, rng: np.random.Generator) -> Repaired:
-    """Repair on some of the rows, and again on more where lines are light or noise is large."""
-    k, q, n = lines.k, space.rows.n_features, 0
-    size, accepted = max(FEWEST_ROWS, ROWS_PER_COEFFICIENT * k * q), 0
+def _choose(
+    family: LineFamily, rows: DesignRows, most: int, rng: np.random.Generator
+) -> tuple[Lines, dict[int, float]]:
+    """Return as many lines as minimise BIC, and BIC by the number of lines."""
+    one, local = _one_line(rows), _local(rows)
+    found = choose_k(family, rows, one, most, N_MOVES, rng, EM_ON_SAMPLE, local)
+    return found.searched.state, found.scores
+
+
+def _grow(family: LineFamily, rows: DesignRows, k: int, rng: np.random.Generator) -> list[Lines]:
+    """Return k lines grown from one; several times where that costs little."""
+    some = rows.sample(_rows_for(k, rows.n_features))
+    times = N_GROWTHS if some.n_rows <= SMALL else 1
+    return [
+        grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
+    ]
+
+
+def _search(
+    family: LineFamily, rows: DesignRows, starts: list[Lines], rng: np.random.Generator
+) -> Searched[Lines]:
+    """Improve the best start by moves on a sample; again on a larger one for light lines."""
+    k, q, accepted, n_before = starts[0].k, rows.n_features, 0, 0
+    n = _rows_for(k, q)
     while True:
-        some = space.rows.about(size)
-        found = climb(some, lines, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
-        waves, effort = space.waves, 1
-        if some.n_rows > space.seen.n_rows:
-            waves = WaveRows.of(some, space.waves.span)
-        if n:  # light lines are seen from fewer points
-            effort = MORE_EFFORT
-        repaired = repair(some, waves, found, model, rng, _patience(found.lines), effort)
-        lines, accepted = repaired.climb.lines, accepted + repaired.accepted
-        each = ROWS_IN_NOISE if loud(lines) else ROWS_PER_COEFFICIENT
-        size = int(each * q / max(lines.weights.min(), LIGHTEST / k))
-        n, before = some.n_rows, n
-        if n == space.rows.n_rows or size < 2 * n or n == before:
-            return replace(repaired, accepted=accepted)
+        some = rows.sample(n)
+        found = [run_em(family, some, start, EM_ON_SAMPLE) for start in starts]
+        best = max(found, key=lambda each: each.level).state
+        searched = search_moves(family, some, best, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
+        lines, accepted = searched.state, accepted + searched.accepted
+        needed = _rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
+        if float(lines.weights @ lines.variances) > LOUD:
+            needed *= IN_NOISE
+        if needed < 2 * n or some.n_rows in (n_before, rows.n_rows):
+            return replace(searched, accepted=accepted)
+        starts, n, n_before = [lines], needed, some.n_rows
 
 
-def _repair_held(
-    space: Workspace, whole: Climb, model: Model, rng: np.random.Generator
-) -> Repaired:
-    """Repair on all rows, or on as many as are held in memory: it takes many passes."""
-    rows = space.rows.about(space.rows.n_rows)
-    if rows.n_rows < space.rows.n_rows:
-        whole = climb(rows, whole.lines, model, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
-    return repair(rows, space.waves, whole, model, rng, PATIENCE)
+def _unexplained(
+    family: LineFamily,
+    rows: DesignRows,
+    waves: WaveRows,
+    lines: Lines,
+    rng: np.random.Generator,
+) -> Unexplained:
+    """Measure the residuals: peaks that are left, and what splits would gain."""
+    peaks = peaks_left(waves, lines, family.model, rng)
+    some = rows.sample(lines.k * _local(rows).rows)
+    ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n_rows))
+    gains = np.zeros(lines.k)
+    gains[ranking.origins] = ranking.gains
+    larger = lines.split(0, lines.take(np.array([0, 0])))
+    extra = family.n_parameters(larger) - family.n_parameters(lines)
+    return Unexplained(
+        float(peaks.z[0]) if len(peaks.z) else 0.0,
+        noise_maximum(waves.n_searched),
+        gains,
+        0.5 * extra * math.log(some.mass),
+    )
 
 
-def _extra_starts(space: Workspace, n_peaks: int, k: int) -> int:
-    """Random starts beside the first: where they cost little, or where few peaks are seen."""
-    if k == 1:
-        return 0
-    if space.rows.n_rows <= SMALL_DATA:
-        return EXTRA_STARTS
-    return 0 if 2 * n_peaks >= k else EXTRA_IN_NOISE
+def _one_line(rows: DesignRows) -> Lines:
+    """Return a line where EM of one component starts; its first step is least squares."""
+    return Lines(np.ones(1), np.zeros((1, rows.n_features)), np.ones(1))
 
 
-def _patience(lines: Lines) -> int:
-    return MORE_PATIENCE if loud(lines) else PATIENCE
+def _rows_for(k: float, q: int) -> int:
+    """Return the size of a sample for k lines with q coefficients."""
+    return max(FEWEST_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
+
+
+def _local(rows: DesignRows) -> Budget:
+    """Return the budget of a split: enough rows for the coefficients of one line."""
+    return replace(LOCAL, rows=max(600, 30 * rows.n_features))

@@ -1,4 +1,4 @@
-"""Where EM starts: peaks of the characteristic function, the moments' vectors, random lines."""
+"""Starts for EM: peaks of the characteristic function, decoded moments, random lines."""
 
 from __future__ import annotations
 
@@ -19,25 +19,28 @@ from implicitmoments.regression.characteristic_function import (
     random_points,
     separate,
 )
-from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.em import Model
-from implicitmoments.regression.likelihood import Lines
+from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_sum
+from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.rows import Sums
 
-__all__ = ["Start", "decoded_points", "first_lines", "random_lines"]
+__all__ = ["Start", "decode_moments", "first_lines", "search_span"]
 
 STARTS_PER_LINE = 6
 OMEGAS = (2.4, 2.8)  # over the standard deviation of y
 FIRST_STEPS, LAST_STEPS = 16, 6
-APART = 0.35  # two peaks, over the standard deviation of y
+APART = 0.35  # two peaks, over the standard deviation of y: a bandwidth is 1 / 2.8
 WIDE, NARROW = 1.0, 0.16  # first variance: where few peaks are seen the noise is large
 MOST_DECODED = 40  # components, beyond which the moments' tensors are too large to try
-LONGEST = 2.0  # vector of the moments, over the standard deviation of y: beyond it is noise
+LONGEST = 2.0  # decoded vector, over the standard deviation of y: beyond it is noise
 ALIASES = np.arange(-2, 3)
+FEW_FEATURES = 30  # in which random points still find the peaks
+OVERSAMPLING = 2  # directions of the span per line
+SPAN_OMEGA = 1.5  # between the best of order 1 and that of order 2, over the deviation of y
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where EM starts.
+    """A start for EM.
 
     Attributes
     ----------
@@ -56,65 +59,36 @@ class Start:
 def first_lines(
     rows: WaveRows, k: int, model: Model, rng: np.random.Generator, decoded: Floats
 ) -> Start:
-    """Climb the characteristic function from random points and from the moments' own vectors.
+    """Climb the characteristic function from random points and from decoded vectors.
 
-    Peaks above the noise are lines; where there are fewer than k, the moments' vectors that are
+    Peaks above the noise are lines; where there are fewer than k, the decoded vectors that are
     not near one follow, and then random lines.
     """
-    q = rows.n_features
     wide, narrow = (rows.waves(omega) for omega in OMEGAS)
-    peaks = _peaks(wide, narrow, decoded, model)
+    peaks = _climb(wide, narrow, decoded, model)
     least = noise_maximum(rows.n_searched)
-    if int(np.sum(peaks.z > least)) < k:  # the moments alone do not do
+    if int(np.sum(peaks.z > least)) < k:  # decoded vectors do not lead to all of them
         b = random_points(rng, STARTS_PER_LINE * k, rows)
-        half = len(b) // 2
-        b[:half] = climb_peaks(wide, b[:half], FIRST_STEPS, model)
-        b[half:] = climb_peaks(narrow, b[half:], FIRST_STEPS, model)
-        peaks = _peaks(wide, narrow, np.vstack([b, peaks.points]), model)
+        halves = zip((wide, narrow), np.array_split(b, 2), strict=True)
+        b = np.vstack([climb_peaks(waves, half, FIRST_STEPS, model) for waves, half in halves])
+        peaks = _climb(wide, narrow, np.vstack([b, peaks.points]), model)
     clear = int(np.sum(peaks.z > least))
     found = peaks.points[: min(k, clear)]
     n_peaks = len(found)
     for point in decoded:
         if len(found) < k and np.all(np.linalg.norm(found - point, axis=1) > APART):
             found = np.vstack([found, point])
-    fill = random_points(rng, k - len(found), rows)
-    coef = np.vstack([found, fill]).reshape(k, q)
+    coef = np.vstack([found, random_points(rng, k - len(found), rows)])
     variance = NARROW if 2 * n_peaks > k else WIDE
-    lines = Lines(np.full(k, 1 / k), coef, np.full(k, variance))
-    return Start(lines, n_peaks, clear)
+    return Start(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), n_peaks, clear)
 
 
-def _peaks(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:
+def _climb(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:
     """Climb to peaks, and choose among intercepts that look alike."""
     b = climb_peaks(narrow, b, LAST_STEPS, model)
     if model.intercept:
         b = unalias(wide, b, narrow.omega)
     return separate(narrow, b, APART)
-
-
-def random_lines(rows: WaveRows, k: int, rng: np.random.Generator) -> Lines:
-    """Return lines of random direction with the noise of y."""
-    return Lines(np.full(k, 1 / k), random_points(rng, k, rows), np.full(k, WIDE))
-
-
-def decoded_points(rows: FeatureRows, k: int, seed: int) -> tuple[Floats, Components | None]:
-    """Return what the moments with Fourier weights read, as points (m, q) without intercepts."""
-    q = rows.n_features
-    if not 1 < k <= min(MOST_DECODED, rows.n_rows) or q == 1:
-        return np.zeros((0, q)), None
-    every = rows.gathered()
-    x = namespace_of(every.u).matrix_transpose(every.u[1:-1, :])
-    problem = RegressionMixtureProblem(
-        np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x,
-        every.y,
-        weights="fourier",
-        sample_weight=every.counts,
-    )
-    read = find_components(whole_view(problem), k, seed=seed)
-    guesses = read.guesses
-    guesses = guesses[np.all(np.isfinite(guesses), axis=1)]
-    guesses = guesses[np.linalg.norm(guesses, axis=1) < LONGEST]
-    return np.hstack([np.zeros((len(guesses), 1)), guesses]), read
 
 
 def unalias(waves: Waves, points: Floats, omega: float) -> Floats:
@@ -126,3 +100,55 @@ def unalias(waves: Waves, points: Floats, omega: float) -> Floats:
     values, _ = waves.climb(moved.reshape(-1, points.shape[1]))
     best = np.argmax(values.reshape(len(points), -1), axis=1)
     return np.asarray(moved[np.arange(len(points)), best])
+
+
+def decode_moments(rows: DesignRows, k: int, seed: int) -> tuple[Floats, Components | None]:
+    """Return vectors decoded from moments with Fourier weights, (m, q), without intercepts."""
+    q = rows.n_features
+    if not 1 < k <= min(MOST_DECODED, rows.n_rows) or q == 1:
+        return np.zeros((0, q)), None
+    held = rows.held
+    x = namespace_of(held.u).matrix_transpose(held.u[1:-1, :])
+    problem = RegressionMixtureProblem(
+        np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x,
+        held.y,
+        weights="fourier",
+        sample_weight=held.counts,
+    )
+    read = find_components(whole_view(problem), k, seed=seed)
+    guesses = read.guesses
+    guesses = guesses[np.all(np.isfinite(guesses), axis=1)]
+    guesses = guesses[np.linalg.norm(guesses, axis=1) < LONGEST]
+    return np.hstack([np.zeros((len(guesses), 1)), guesses]), read
+
+
+def search_span(rows: DesignRows, k: int) -> Floats | None:
+    r"""Return an orthonormal basis (r, q) to search in, or None where all features will do.
+
+    With Fourier weights :math:`-E[\cos(\omega y)(x x^T - I)] / \omega^2` is a positive combination
+    of :math:`\beta_i \beta_i^T`: its top eigenvectors, and those of
+    :math:`E[\sin(\omega y) x]`, span the regressors (order 2 of Lemma 4.23). The constant is kept.
+    """
+    q = rows.n_features
+    if q - 1 <= max(FEW_FEATURES, OVERSAMPLING * k + 1):
+        return None
+    sums = rows.fold(_wave_moments, 3 * q, "span of the regressors")
+    second = float(sums["mass"]) * np.eye(q - 1) - sums["second"]
+    _, vectors = np.linalg.eigh(second)
+    top = vectors[:, : -OVERSAMPLING * k - 1 : -1]
+    directions, _ = np.linalg.qr(np.column_stack([sums["first"], top]))
+    basis = np.zeros((1 + directions.shape[1], q))
+    basis[0, 0] = 1.0
+    basis[1:, 1:] = directions.T
+    return basis
+
+
+def _wave_moments(block: DesignBlock) -> Sums:
+    """Sum sin(ωy) x, cos(ωy) x xᵀ and cos(ωy)."""
+    x, xp = block.u[1:-1, :], namespace_of(block.u)
+    cosine = xp.cos(SPAN_OMEGA * block.y) * block.counts
+    return {
+        "first": as_sum(x @ (xp.sin(SPAN_OMEGA * block.y) * block.counts)),
+        "second": as_sum((x * cosine) @ xp.matrix_transpose(x)),
+        "mass": as_sum(xp.sum(cosine)),
+    }

@@ -7,31 +7,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicitmoments.arrays import Floats, move_like, namespace_of
-from implicitmoments.regression.design_rows import FeatureBlock, FeatureRows, as_sum
-from implicitmoments.regression.em import Model
-from implicitmoments.regression.likelihood import Lines, responsibilities
+from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_sum
+from implicitmoments.regression.likelihood import responsibilities
+from implicitmoments.regression.lines import Lines, Model
 from implicitmoments.rows import Sums
 
 __all__ = ["covariances", "information"]
 
-ROWS_A_PARAMETER = 20
-MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, fewer rows tell
+ROWS_PER_PARAMETER = 20  # at least, so that the information of a sample is not singular
+MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, a sample is used
 
 
-def covariances(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
+def covariances(rows: DesignRows, lines: Lines, model: Model, n: int | None = None) -> Floats:
     """Return the covariance of the coefficients of each line, (k, q, q); NaN if not known.
 
-    The inverse of the observed information of all parameters together, so that what is not known
+    The inverse of the observed information of all parameters together, so that the uncertainty
     of weights, noise and other lines counts.
+
+    Parameters
+    ----------
+    rows : DesignRows
+    lines : Lines
+    model : Model
+    n : int, optional
+        Rows on which the information is measured, or more where it is indefinite there.
     """
     k, q = lines.coef.shape
-    first = 0 if model.intercept else 1
-    side = k * (q - first + 2)
+    first, side = model.first, model.n_parameters(k, q)
     found = np.zeros((k, q, q))
     found[:, first:, first:] = np.nan
-    inverse = _inverse_information(
-        rows, lines, model, max(int(ROWS_A_PARAMETER * side), MOST_NUMBERS // side**2)
-    )
+    n = n or max(ROWS_PER_PARAMETER * side, MOST_NUMBERS // side**2)
+    inverse = _inverse_information(rows, lines, model, n)
     if inverse is None:
         return found
     p = q - first
@@ -41,27 +47,27 @@ def covariances(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
     return found
 
 
-def _inverse_information(rows: FeatureRows, lines: Lines, model: Model, n: int) -> Floats | None:
+def _inverse_information(rows: DesignRows, lines: Lines, model: Model, n: int) -> Floats | None:
     """Invert the information of about n rows, or of more where so few leave it indefinite.
 
-    The lines are those of all rows, at which the information of some need not be positive. None
-    where all rows, or as many as a sample holds, do not do either.
+    The lines maximise the likelihood of all rows; the information of a sample at them need not
+    be positive. None where all rows, or as many as a sample holds, are not enough either.
     """
-    told = 0
+    before = 0
     while True:
-        some = rows if rows.n_rows < 2 * n else rows.about(n)
+        some = rows if rows.n_rows < 2 * n else rows.sample(n)
         matrix = information(some, lines, model) * (rows.mass / some.mass)
         try:
             np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
-            if some is rows or some.n_rows <= told:
+            if some is rows or some.n_rows <= before:
                 return None
-            told, n = some.n_rows, 2 * n
+            before, n = some.n_rows, 2 * n
         else:
             return np.asarray(np.linalg.inv(matrix))
 
 
-def information(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
+def information(rows: DesignRows, lines: Lines, model: Model) -> Floats:
     r"""Return the observed information of all parameters (Louis 1982).
 
     Parameters are the coefficients, then :math:`\log w_i` of all lines but the last, then
@@ -69,9 +75,9 @@ def information(rows: FeatureRows, lines: Lines, model: Model) -> Floats:
     line i and :math:`B_i` its information, a row adds
     :math:`\sum_i R_i (B_i - S_i S_i^T) + s s^T`, where :math:`s = \sum_i R_i S_i`.
     """
-    first = 0 if model.intercept else 1
+    first = model.first
     k, p = lines.k, lines.coef.shape[1] - first
-    side = k * p + (k - 1) + (1 if model.shared else k)
+    side = model.n_parameters(k, lines.coef.shape[1])
     sums = rows.fold(_Scores(lines, model), 2 * side + 8 * k, "standard errors")
     total: Floats = sums["outer"].copy()
     for i in range(k):
@@ -92,10 +98,10 @@ class _Scores:
     lines: Lines
     model: Model
 
-    def __call__(self, block: FeatureBlock) -> Sums:
+    def __call__(self, block: DesignBlock) -> Sums:
         lines, u, xp = self.lines, block.u, namespace_of(block.u)
         k, n, c = lines.k, u.shape[1], block.counts
-        z = block.z[(0 if self.model.intercept else 1) :, :]
+        z = block.z[self.model.first :, :]
         R, _ = responsibilities(lines, block)
         v = move_like(lines.variances, u)[:, None]
         r = block.y - move_like(lines.coef, u) @ block.z

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.arrays import (
-    Floats,
-    check_squares,
-    namespace_of,
-    quiet_overflow,
-    to_numpy,
+from implicitmoments.arrays import Floats
+from implicitmoments.notes import InputError
+from implicitmoments.regression.design_rows import DesignRows
+from implicitmoments.regression.lines import Lines
+from implicitmoments.rows import (
+    Census,
+    LabelMap,
+    Rows,
+    SecondMoments,
+    Whitening,
+    mean_and_covariance,
 )
-from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.likelihood import Lines
-from implicitmoments.rows import Block, MappedSource, Source, Sums, Whitening
 
 __all__ = ["Standard", "standardise"]
 
-BLOCK_ROWS = 16_384
-SMALLEST_MOMENT = 1e-10  # relative to the largest
-ROUNDING = 1e-13  # of labels
+ROUNDING = 1e-13  # of labels: those that differ by less are constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +53,6 @@ class Standard:
         """Coordinates in which the points vary."""
         return self.whitening.n_features
 
-    def rows(self, source: Source) -> FeatureRows:
-        """Return labelled rows in standard coordinates."""
-        return FeatureRows.of(MappedSource(source, self.apply, self.n_features), self.mass)
-
-    def apply(self, block: Block) -> Block:
-        """Standardise the points and labels of a block."""
-        return {**self.whitening.apply(block), "y": (block["y"] - self.center) / self.scale}
-
     def original(self, lines: Lines) -> tuple[Floats, Floats, Floats]:
         """Return coefficients (k, d), intercepts (k,) and deviations (k,) in the user's units."""
         coef = self.scale * self.whitening.original(lines.coef[:, 1:])
@@ -78,64 +70,34 @@ class Standard:
         return errors[:, 1:], errors[:, 0]
 
 
-def standardise(source: Source, *, intercept: bool) -> Standard:
-    """Measure labelled rows: mean and covariance of points, mean and spread of labels."""
-    rows = range(source.n_rows or 0)
-    center = 0.0
-    if intercept:
-        whitening = Whitening.of(source, reduce=True)
-        sums = source.fold(_Labels(), rows, BLOCK_ROWS, what="mean of the labels")
-        check_squares("y", sums["square"])
-        center = float(sums["total"]) / float(sums["mass"])
-    else:
-        whitening = _about_zero(source)
-    sums = source.fold(_Labels(center), rows, BLOCK_ROWS, what="spread of the labels")
-    check_squares("y", sums["square"])
-    mass = float(sums["mass"])
-    spread = math.sqrt(float(sums["square"]) / mass)
+def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, DesignRows]:
+    """Estimate mean and covariance of points and labels in one pass, and map the rows.
+
+    Without intercepts rows are scaled about zero instead of their mean.
+
+    Parameters
+    ----------
+    rows : Rows
+        With labels.
+    intercept : bool
+
+    Returns
+    -------
+    Standard, DesignRows
+        The map, and the rows in standard coordinates.
+    """
+    found = mean_and_covariance(rows, labelled=True)
+    if not intercept:
+        found = replace(found, mean=np.zeros(len(found.mean)), covariance=found.second_moment)
+    points = SecondMoments(found.n, found.total, found.mean[:-1], found.covariance[:-1, :-1])
+    if not intercept and not points.covariance.any():
+        raise InputError(
+            "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
+        )
+    center, spread = float(found.mean[-1]), math.sqrt(max(float(found.covariance[-1, -1]), 0.0))
     constant = spread <= ROUNDING * max(abs(center), spread, np.finfo(float).tiny)
-    return Standard(whitening, center, 1.0 if constant else spread, constant, mass)
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """Sums of labels and of their squares, about a number; in double precision."""
-
-    center: float = 0.0
-
-    @quiet_overflow
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
-        xp = namespace_of(block["y"])
-        y = xp.astype(block["y"], xp.float64) - self.center
-        counts = xp.astype(block["counts"], xp.float64) if "counts" in block else xp.ones_like(y)
-        return {
-            "mass": float(xp.sum(counts)),
-            "total": float(counts @ y),
-            "square": float(counts @ y**2),
-        }
-
-
-@quiet_overflow
-def _second_moment(block: Block, rows: range) -> Sums:
-    """Sum products of the points, in double precision."""
-    xp = namespace_of(block["x"])
-    x, counts = xp.astype(block["x"], xp.float64), block.get("counts")
-    weighted = x if counts is None else x * xp.astype(counts, xp.float64)[:, None]
-    return {
-        "mass": float(len(rows) if counts is None else xp.sum(counts)),
-        "square": xp.matrix_transpose(weighted) @ x,
-    }
-
-
-def _about_zero(source: Source) -> Whitening:
-    """Return the map to points whose second moment is I, without moving them."""
-    rows = range(source.n_rows or 0)
-    sums = source.fold(_second_moment, rows, BLOCK_ROWS, what="second moment")
-    check_squares("X", sums["square"])
-    values, vectors = np.linalg.eigh(to_numpy(sums["square"]) / float(sums["mass"]))
-    varying = values > SMALLEST_MOMENT * values[-1]
-    if values[-1] <= 0:
-        raise ValueError("every feature is 0 in every row; lines without intercepts need others")
-    V, spread = vectors[:, varying], np.sqrt(values[varying])
-    inverse = V / spread if not varying.all() else (V / spread) @ V.T
-    return Whitening(np.zeros(len(V)), (V * spread) @ V.T, inverse)
+    scale = 1.0 if constant else spread
+    whitening = Whitening.from_moments(points, reduce=True)
+    counted = replace(rows, known=Census(found.n, found.total))
+    mapped = counted.mapped(whitening.mean, whitening.inverse_root, LabelMap(center, scale))
+    return Standard(whitening, center, scale, constant, found.total), DesignRows.of(mapped)

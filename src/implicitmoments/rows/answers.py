@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Array, namespace_of
-from implicitmoments.rows import Block, RowDraws, Stream, Sums, is_dask, map_rows
+from implicitmoments.notes import InputError
+from implicitmoments.rows import Block, Rows, Sums, is_dask, map_rows, weights_of
 from implicitmoments.rows.dask.frame_columns import dask_module
 from implicitmoments.rows.inputs import open_rows
 
 __all__ = ["answer", "mean_answer"]
-
-ANSWERED_ROWS = 16_384
 
 
 def answer(
@@ -25,7 +24,8 @@ def answer(
     y: Any = None,
     *,
     labelled: bool = False,
-    block_rows: int | None = None,
+    rows_per_block: int | None = None,
+    width: int = 1,
 ) -> Array:
     """Answer for every row, block by block, in the library and on the device of the rows.
 
@@ -39,18 +39,17 @@ def answer(
         ``function(x)``, or ``function(x, y)`` of labelled rows, returns an array with one entry
         or one row for each row.
     labelled : bool
-    block_rows : int, optional
+    rows_per_block : int, optional
+    width : int
+        Numbers that are made of a row.
     """
     if is_dask(X):
         return _answer_lazily(estimator, X, function, y if labelled else None)
-    with open_rows(estimator, X, y, labelled=labelled, reset=False) as (source, _):
-        size, n = block_rows or ANSWERED_ROWS, source.n_rows or 0
+    with open_rows(estimator, X, y, labelled=labelled, reset=False) as (given, _):
+        rows = replace(Rows.of(given), rows_per_block=rows_per_block)
         names = ("x", "y") if labelled else ("x",)
-        parts = []
-        for start in range(0, n, size):
-            rows = range(start, min(start + size, n))
-            block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
-            parts.append(function(*(block[name] for name in names)))
+        blocks = rows.blocks(width, whole=True)
+        parts = [function(*(block[name] for name in names)) for block in blocks]
     return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 
 
@@ -62,15 +61,15 @@ def mean_answer(
     sample_weight: Any = None,
     *,
     labelled: bool = False,
+    width: int = 1,
 ) -> float:
     """Return the mean of an answer over rows, weighted where they have weights.
 
     One pass, and nothing is held for a row; the parameters are those of :func:`answer`.
     """
-    with open_rows(estimator, X, y, sample_weight, labelled=labelled, reset=False) as (source, _):
-        rows, measure = range(source.n_rows or 0), _Total(function, labelled)
-        sums = source.fold(measure, rows, ANSWERED_ROWS, what="score")
-    return float(sums["total"]) / float(sums["mass"])
+    with open_rows(estimator, X, y, sample_weight, labelled=labelled, reset=False) as (given, _):
+        sums = Rows.of(given).fold(_Total(function, labelled), width=width, what="score")
+    return float(sums["total"]) / float(sums["weight"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +79,13 @@ class _Total:
     function: Callable[..., Array]
     labelled: bool
 
-    def __call__(self, block: Block, rows: range) -> Sums:
+    def __call__(self, block: Block) -> Sums:
         names = ("x", "y") if self.labelled else ("x",)
-        found, counts = self.function(*(block[name] for name in names)), block.get("counts")
+        found, counts = self.function(*(block[name] for name in names)), weights_of(block)
         xp = namespace_of(found)
-        if counts is None:
-            return {"total": xp.sum(found, dtype=xp.float64), "mass": float(len(rows))}
         return {
             "total": xp.sum(found * counts, dtype=xp.float64),
-            "mass": xp.sum(counts, dtype=xp.float64),
+            "weight": xp.sum(counts, dtype=xp.float64),
         }
 
 
@@ -101,9 +98,12 @@ def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: An
         X, function = _beside(X, y), _Labelled(function)
     width = d + (y is not None)
     if X.shape[1] != width:
-        raise ValueError(
-            f"X has {X.shape[1] - (y is not None)} features, but {type(estimator).__name__} is "
-            f"expecting {d} features as input"
+        raise InputError(
+            "wrong_n_features",
+            "X has {n_features} features, but {kind} is expecting {expected} features as input",
+            n_features=X.shape[1] - (y is not None),
+            kind=type(estimator).__name__,
+            expected=d,
         )
     example = np.asarray(function(np.zeros((1, width))))
     return map_rows(

@@ -84,7 +84,7 @@ class BlockMap:
 
     Attributes
     ----------
-    center, linear, labels, keep, weights, wide
+    center, linear, labels, keep, weights, wide, transform
         Those of :class:`implicitmoments.rows.Rows`.
     keyed : bool
         Add a column ``key``: a hash of each row as the source has it. Products of matrices round
@@ -99,6 +99,7 @@ class BlockMap:
     keep: tuple[Rule, ...] = ()
     weights: Array | float | None = None
     wide: bool = False
+    transform: Callable[[Block], Block] | None = None
     keyed: bool = False
     lifted: bool = False
 
@@ -123,7 +124,10 @@ class BlockMap:
         return self.map(block)
 
     def weigh(self, block: Block, rows: range | Array) -> Block:
-        """Multiply the weights of the rows of these numbers."""
+        """Transform a block, and multiply the weights of its rows, which have these numbers."""
+        if self.transform is not None:
+            keys = block["key"] if "key" in block else row_keys(block["x"])
+            block = {**self.transform(block), "key": keys}
         if self.weights is None:
             return block
         counts, weights = weights_of(block), self.weights
@@ -203,7 +207,7 @@ def weights_of(block: Block) -> Array:
 
 def shares_of(block: Block, n_shares: int) -> Array:
     """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
-    keys = block["key"] if "key" in block else row_keys(block.get("origin", block["x"]))
+    keys = block["key"] if "key" in block else row_keys(block["x"])
     return key_shares(keys, n_shares)
 
 
@@ -239,5 +243,5 @@ def _left_out(block: Block, kept: Array | None, center: Floats | None) -> Block:
     if "y" in block:
         found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
     if "key" not in block:  # its content is its own
-        found["key"] = row_keys(block.get("origin", x))
+        found["key"] = row_keys(x)
     return found

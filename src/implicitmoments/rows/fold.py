@@ -14,6 +14,7 @@ import array_api_compat
 from threadpoolctl import ThreadpoolController
 
 from implicitmoments.arrays import Array
+from implicitmoments.notes import InputError
 
 __all__ = [
     "LARGEST",
@@ -44,18 +45,23 @@ THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their sta
 _threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
 
 
-def blocks(rows: range, block_rows: int) -> Iterator[range]:
-    """Cut a range of rows into consecutive ranges of at most ``block_rows``.
+def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
+    """Cut a range of rows into consecutive ranges of at most ``rows_per_block``.
 
     Examples
     --------
     >>> list(blocks(range(5), 2))
     [range(0, 2), range(2, 4), range(4, 5)]
     """
-    if block_rows < 1:
-        raise ValueError(f"block_rows is at least 1, got {block_rows}")
-    for start in range(rows.start, rows.stop, block_rows):
-        yield range(start, min(start + block_rows, rows.stop))
+    if rows_per_block < 1:
+        raise InputError(
+            "not_positive",
+            "{name} must be at least 1, got {value}",
+            name="rows_per_block",
+            value=rows_per_block,
+        )
+    for start in range(rows.start, rows.stop, rows_per_block):
+        yield range(start, min(start + rows_per_block, rows.stop))
 
 
 def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:

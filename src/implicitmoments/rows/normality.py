@@ -11,11 +11,10 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from implicitmoments.arrays import Floats, move_like, namespace_of, to_numpy
-from implicitmoments.rows import Block, CountedSource, Source, Sums, Whitening
+from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 
 __all__ = ["Gaussianity", "looks_standard", "measure_gaussianity"]
 
-BLOCK_ROWS = 16_384
 SIGNIFICANCE = 1e-6
 # Beyond these a deviation is worth a word; with many rows smaller ones are significant too.
 CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1
@@ -82,45 +81,47 @@ class Gaussianity:
 
 
 def measure_gaussianity(
-    source: Source, whitening: Whitening, counts: Floats | None = None
+    rows: Rows | Source, whitening: Whitening, counts: Floats | None = None
 ) -> Gaussianity:
     """Measure third and fourth moments in one pass.
 
     Parameters
     ----------
-    source : Source
+    rows : Rows or Source
         Points as they were given.
     whitening : Whitening
         Their mean and covariance.
     counts : array of shape (n_rows,), optional
-        How often each row counts.
+        Multiplies the weights of the rows.
     """
     spread = np.sqrt(np.diag(whitening.root @ whitening.root))
     varying = spread > 0
     scale = np.where(varying, spread, 1.0)
 
-    def measure(block: Block, rows: range) -> Sums:
+    def measure(block: Block) -> Sums:
         x = block["x"]
         xp = namespace_of(x)
         x = xp.astype(x, xp.float64)
-        w = xp.astype(block["counts"], x.dtype) if "counts" in block else xp.ones_like(x[:, 0])
+        w = xp.astype(weights_of(block), x.dtype)
         z = (x - move_like(whitening.mean, x)[None, :]) / move_like(scale, x)[None, :]
         square = z * z
         lengths = xp.sum(whitening.apply({"x": x})["x"] ** 2, axis=1)
         return {
-            "mass": len(rows) if "counts" not in block else float(xp.sum(w)),
+            "total": float(xp.sum(w)),
             "cubes": w @ (square * z),
             "fourths": w @ (square * square),
             "joint": float(w @ lengths**2),
         }
 
+    rows = Rows.of(rows)
     if counts is not None:
-        source = CountedSource(source, counts)
-    sums = source.fold(measure, range(source.n_rows or 0), BLOCK_ROWS, what="shape of the inputs")
-    mass, p = float(sums["mass"]), whitening.n_features
-    cubes, fourths = to_numpy(sums["cubes"]) / mass, to_numpy(sums["fourths"]) / mass
+        rows = rows.weighted(counts)
+    width = 4 * rows.n_features
+    sums = rows.fold(measure, width=width, what="shape of the inputs")
+    n, p = float(sums["total"]), whitening.n_features
+    cubes, fourths = to_numpy(sums["cubes"]) / n, to_numpy(sums["fourths"]) / n
     kurtosis = np.where(varying, fourths - 3, 0.0)
-    return Gaussianity(mass, cubes, kurtosis, float(sums["joint"]) / mass / (p * (p + 2)) - 1)
+    return Gaussianity(n, cubes, kurtosis, float(sums["joint"]) / n / (p * (p + 2)) - 1)
 
 
 def looks_standard(whitening: Whitening, n: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -23,8 +23,8 @@ from implicitmoments.rows.block_map import (
     weights_of,
 )
 from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
-from implicitmoments.rows.draws import RowDraws, Stream
-from implicitmoments.rows.fold import Block, Measure, Progress, Sums, blocks
+from implicitmoments.rows.draws import RowDraws
+from implicitmoments.rows.fold import After, Block, Measure, Progress, Sums, blocks
 from implicitmoments.rows.sources import ArraySource, Integers, Source, as_source
 
 __all__ = ["Census", "Rows", "draw_numbers"]
@@ -79,6 +79,8 @@ class Rows:
         Multiplies the weights (``"counts"``) that rows have in the source.
     wide : bool
         Map rows in double precision even if the source has single precision.
+    transform : callable or None
+        A function of a block that returns one with as many rows; everything else comes after it.
     rows_per_block : int or None
         Rows read at a time; None to choose it by ``budget``.
     budget : MemoryBudget
@@ -104,24 +106,31 @@ class Rows:
     keep: tuple[Rule, ...] = ()
     weights: Array | float | None = None
     wide: bool = False
+    transform: Callable[[Block], Block] | None = None
     rows_per_block: int | None = None
     budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
     progress: Progress | None = field(default=None, repr=False)
     known: Census | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, points: Any, **columns: Array) -> Rows:
+    def of(cls, points: Any, **columns: Array | None) -> Rows:
         """Return a view of an array, a function, a source, or what is a view already.
 
         Parameters
         ----------
         points : array of shape (n, d), Source, Rows or callable
         **columns : array of shape (n,)
-            Further columns of an array: ``y``, and ``counts`` for weights.
+            Further columns of an array: ``y``, and ``counts`` for weights. None for no column.
         """
+        columns = {name: column for name, column in columns.items() if column is not None}
         if isinstance(points, Rows):
             return points
         return cls(ArraySource(points, **columns) if columns else as_source(points))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what was computed, and whoever watches: a measure may take a view along."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**kept, "progress": None}
 
     # What there is
 
@@ -135,23 +144,23 @@ class Rows:
         """Coordinates of a point as mapped."""
         if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
             return int(self.linear.shape[1])
-        return self.source.n_features
+        return self.source.n_features if self.transform is None else self.first["x"].shape[1]
 
     @cached_property
     def first(self) -> Block:
-        """The first row as the source has it, kept or not."""
-        return self.source.first()
+        """The first row as the source has it, transformed, whether it is kept or not."""
+        block = self.source.first()
+        return block if self.transform is None else self.transform(block)
 
     @cached_property
     def like(self) -> Array:
         """A point as mapped, (1, p): it has the library, precision and device of all."""
-        return self.reader().map(self.first)["x"]
+        return replace(self.reader(), transform=None).map(self.first)["x"]
 
     @cached_property
     def first_kept(self) -> Block:
         """The first row that is kept, as mapped."""
-        reader = self.reader()
-        block = reader(self.first, range(1))
+        block = replace(self.reader(), transform=None)(self.first, range(1))
         if block["x"].shape[0] == 0:
             full = (block for block in self.blocks() if block["x"].shape[0])
             found = next(full, None)
@@ -208,6 +217,21 @@ class Rows:
             self, center=center, linear=linear, labels=labels or self.labels, known=known
         )
 
+    def transformed(self, function: Callable[[Block], Block]) -> Rows:
+        """Return the rows with a function of their blocks in place of the columns of the source.
+
+        It comes before the map, the rules and the weights of the view.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a block of columns, and returns one with as many rows. Products of matrices
+            round by the size of a block; rows keep the shares that they have in the source.
+        """
+        before = self.transform
+        both = function if before is None else _Composed(before, function)
+        return replace(self, transform=both, known=None)
+
     def as_given(self) -> Rows:
         """Return the rows that are kept, with their weights, as the source has them."""
         known = None if self.known is None else Census(self.known.kept, self.known.total)
@@ -244,6 +268,7 @@ class Rows:
             self.keep,
             self.weights,
             self.wide,
+            self.transform,
             keyed,
             lifted,
         )
@@ -298,6 +323,7 @@ class Rows:
         what: str = "",
         seed: int = 0,
         keyed: bool = False,
+        after: After | None = None,
     ) -> Sums:
         """Sum over blocks of all rows, with their numbers; rows not kept have weight 0.
 
@@ -315,28 +341,44 @@ class Rows:
         seed : int
             Of a source that makes its rows.
         keyed : bool
+        after : callable, optional
+            Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
         """
         rows = range(self.n) if rows is None else rows
         whole = _Whole(self.reader(keyed=keyed), measure)
-        return self._pass(whole, rows, self.block_size(width), what, seed=seed)
+        return self._pass(whole, rows, self.block_size(width), what, seed=seed, after=after)
 
     def fold_source(self, measure: Measure, *, width: int = 1, what: str = "") -> Sums:
         """Sum over blocks as the source has them, with the numbers of their rows."""
         return self._pass(measure, range(self.n), self.block_size(width), what)
 
-    def _pass(self, measure: Measure, rows: range, size: int, what: str, **how: Any) -> Sums:
+    def _pass(
+        self,
+        measure: Measure,
+        rows: range,
+        size: int,
+        what: str,
+        seed: int = 0,
+        after: After | None = None,
+    ) -> Sums:
         if self.progress is None:
-            return self.source.fold(measure, rows, size, what=what, **how)
-        watch = _Watch(self.progress, what, rows)
-        sums = self.source.fold(measure, rows, size, what=what, after=watch, **how)
+            return self.source.fold(measure, rows, size, what=what, seed=seed, after=after)
+        watch = _Watch(self.progress, what, rows, after)
+        sums = self.source.fold(measure, rows, size, what=what, seed=seed, after=watch)
         watch.finish()
         return sums
 
-    def blocks(self, width: int = 1) -> Iterator[Block]:
-        """Yield blocks of the rows that are kept, one after the other."""
+    def read(self, rows: range, rng: RowDraws | None = None) -> Block:
+        """Return all rows of a range as mapped; those not kept have weight 0."""
+        block = self.source.read(rows, rng) if rng else self.source.block(rows)
+        return self.reader().whole(block, rows)
+
+    def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
+        """Yield blocks of the rows that are kept, one after the other; of all rows if whole."""
         reader = self.reader()
+        read = reader.whole if whole else reader
         for piece in blocks(range(self.n), self.block_size(width)):
-            yield reader(self.source.read(piece, RowDraws(0, piece, (Stream.ROWS,))), piece)
+            yield read(self.source.block(piece), piece)
 
     # Rows in memory
 
@@ -401,20 +443,25 @@ class Rows:
     @property
     def _keyed(self) -> bool:
         """Whether rows as mapped no longer hold their key."""
-        return not (self.center is None and self.linear is None) or "key" in self.first
+        plain = self.center is None and self.linear is None and self.transform is None
+        return not plain or "key" in self.first
+
+    @cached_property
+    def block(self) -> Block:
+        """All rows that are kept, as mapped, in memory."""
+        return self.pick(np.arange(self.n))
 
     @cached_property
     def points(self) -> Floats:
         """The points that are kept, as mapped, in NumPy (n, p)."""
-        return to_numpy(self.pick(np.arange(self.n))["x"])
+        return to_numpy(self.block["x"])
 
     @cached_property
     def point_weights(self) -> Floats | None:
         """The weights of these points in NumPy, (n,); None where rows have none."""
         if not self.weighted_rows:
             return None
-        counts = self.pick(np.arange(self.n))["counts"]
-        return np.asarray(to_numpy(counts), dtype=np.float64)
+        return np.asarray(to_numpy(self.block["counts"]), dtype=np.float64)
 
 
 def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:
@@ -436,6 +483,17 @@ def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integer
         quota = n * high // n_rows - n * low // n_rows
         drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
     return np.concatenate(drawn)
+
+
+@dataclass(frozen=True)
+class _Composed:
+    """One function of a block after another."""
+
+    first: Callable[[Block], Block]
+    second: Callable[[Block], Block]
+
+    def __call__(self, block: Block) -> Block:
+        return self.second(self.first(block))
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,17 +522,20 @@ class _Whole:
 class _Watch:
     """Reports how far a pass is."""
 
-    def __init__(self, progress: Progress, what: str, rows: range) -> None:
-        self._progress, self._what, self._rows, self._done = progress, what, rows, 0
+    def __init__(self, progress: Progress, what: str, rows: range, after: After | None) -> None:
+        self._progress, self._what, self._rows, self._after = progress, what, rows, after
+        self._done = 0
 
-    def __call__(self, sums: Sums, next_row: int) -> None:  # noqa: ARG002
+    def __call__(self, sums: Sums, next_row: int) -> None:
+        if self._after is not None:
+            self._after(sums, next_row)
         self._done = next_row - self._rows.start
         self._progress(self._what, self._done, len(self._rows))
 
     def finish(self) -> None:
         """Report the end, unless that was done: a journal may have answered."""
         if self._done < len(self._rows):
-            self(Sums(), self._rows.stop)
+            self._progress(self._what, len(self._rows), len(self._rows))
 
 
 def _count(block: Block) -> Sums:

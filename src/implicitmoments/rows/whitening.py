@@ -6,23 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    check_squares,
-    move_like,
-    namespace_of,
-    quiet_overflow,
-    to_numpy,
-)
-from implicitmoments.rows.draws import RowDraws, Stream
-from implicitmoments.rows.fold import Block, Sums
-from implicitmoments.rows.sources import CountedSource, Source
+from implicitmoments.arrays import Array, Floats, move_like
+from implicitmoments.notes import InputError
+from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
+from implicitmoments.rows.fold import Block
+from implicitmoments.rows.sources import Source
+from implicitmoments.rows.view import Rows
 
 __all__ = ["Whitening"]
 
 
-BLOCK_ROWS = 16_384
 SMALLEST_VARIANCE = 1e-10  # relative to the largest
 
 
@@ -55,52 +48,59 @@ class Whitening:
 
     @classmethod
     def of(
-        cls, source: Source, sample_weight: Array | None = None, *, reduce: bool = False
+        cls, rows: Rows | Source, sample_weight: Array | None = None, *, reduce: bool = False
     ) -> Whitening:
-        """Estimate mean and covariance in one pass over the rows of a source.
-
-        Sums are taken about the first row, so that points far from the origin lose no digits.
+        """Estimate mean and covariance in one pass.
 
         Parameters
         ----------
-        source : Source
+        rows : Rows or Source
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts; rows of weight 0 are not looked at.
+            Multiplies the weights of the rows.
         reduce : bool
-            Leave directions out in which the points do not vary, rather than refuse them.
+            Leave out directions in which the points do not vary, rather than refuse them.
+
+        Returns
+        -------
+        Whitening
         """
-        n = source.n_rows
-        if n is None or n < 2:
-            raise ValueError(f"whitening takes two rows or more, and {n or 'no'} are given")
+        rows = Rows.of(rows)
         if sample_weight is not None:
-            source = CountedSource(source, sample_weight)
-        begin = range(1)
-        first = to_numpy(source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"])[0]
-        first = first.astype(np.float64)
-        sums = source.fold(_Second(first), range(n), BLOCK_ROWS, what="mean and covariance")
-        check_squares("X", sums["square"])
-        mass = float(sums["mass"])
-        mean = to_numpy(sums["total"]) / mass
-        square = to_numpy(sums["square"]) / mass
-        values, vectors = np.linalg.eigh(square - np.outer(mean, mean))
-        mean = mean + first
+            rows = rows.weighted(sample_weight)
+        if rows.kept < 2:
+            raise InputError(
+                "whitening_needs_two_rows",
+                "whitening needs two rows or more, and {n} are given",
+                n=rows.kept,
+            )
+        return cls.from_moments(mean_and_covariance(rows), reduce=reduce)
+
+    @classmethod
+    def from_moments(cls, moments: SecondMoments, *, reduce: bool = False) -> Whitening:
+        """Take mean and covariance as they were estimated; see :meth:`of`."""
+        values, vectors = np.linalg.eigh(moments.covariance)
         varying = values > SMALLEST_VARIANCE * values[-1]
         if reduce and varying.any() and not varying.all():
             V, spread = vectors[:, varying], np.sqrt(values[varying])
-            return cls(mean, (V * spread) @ V.T, V / spread)
+            return cls(moments.mean, (V * spread) @ V.T, V / spread)
         if not varying.all():
-            column = int(np.argmax(np.abs(vectors[:, 0])))
-            raise ValueError(
-                f"the features are collinear or constant (around column {column}), so their "
-                "covariance cannot be inverted; drop that column or reduce by PCA first"
+            raise InputError(
+                "columns_collinear",
+                "the features are collinear or constant (around column {column}), so their "
+                "covariance cannot be inverted; drop that column or reduce by PCA first",
+                column=int(np.argmax(np.abs(vectors[:, 0]))),
             )
         root = (vectors * np.sqrt(values)) @ vectors.T
-        return cls(mean, root, (vectors / np.sqrt(values)) @ vectors.T)
+        return cls(moments.mean, root, (vectors / np.sqrt(values)) @ vectors.T)
 
     @property
     def n_features(self) -> int:
         """Coordinates of a standardised point."""
         return int(self.inverse_root.shape[1])
+
+    def map(self, rows: Rows) -> Rows:
+        """Return the rows with their points standardised."""
+        return rows.mapped(self.mean, self.inverse_root)
 
     def apply(self, block: Block) -> Block:
         """Standardise the points of a block."""
@@ -112,24 +112,3 @@ class Whitening:
         r"""Map vectors v' with :math:`v' \cdot x' = v \cdot (x - m)` back to v."""
         mapped: Floats = vectors @ self.inverse_root.T
         return mapped
-
-
-@dataclass(frozen=True, eq=False)
-class _Second:
-    """Sums of points and of their products, about a point; in float64."""
-
-    about: Floats
-
-    @quiet_overflow
-    def __call__(self, block: Block, rows: range) -> Sums:
-        x = block["x"]
-        xp = namespace_of(x)
-        x = xp.astype(x, xp.float64)
-        x = x - move_like(self.about, x)[None, :]
-        counts = block.get("counts")
-        weighted = x if counts is None else x * xp.astype(counts, xp.float64)[:, None]
-        return {
-            "mass": len(rows) if counts is None else float(xp.sum(counts)),
-            "total": xp.sum(weighted, axis=0),
-            "square": xp.matrix_transpose(weighted) @ x,
-        }

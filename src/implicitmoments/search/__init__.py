@@ -7,6 +7,7 @@ from implicitmoments.search.budget import LOCAL, SEARCH, WHOLE, Budget
 from implicitmoments.search.choose_k import Chosen, bic, choose_k
 from implicitmoments.search.em import Fitted, run_em
 from implicitmoments.search.family import EMFamily, Expectations, Family, State
+from implicitmoments.search.grow import GROW, grow
 from implicitmoments.search.moves import (
     Ranking,
     Searched,
@@ -25,6 +26,7 @@ from implicitmoments.search.trials import (
 )
 
 __all__ = [
+    "GROW",
     "LOCAL",
     "SEARCH",
     "WHOLE",
@@ -42,6 +44,7 @@ __all__ = [
     "State",
     "bic",
     "choose_k",
+    "grow",
     "insertion_gains",
     "merge_cheapest",
     "merge_losses",

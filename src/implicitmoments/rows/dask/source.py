@@ -34,13 +34,11 @@ from implicitmoments.rows.dask.tasks import (
 )
 from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, add_sums
-from implicitmoments.rows.progress import ElsewhereSource
-from implicitmoments.rows.sources import Source, sum_counts
+from implicitmoments.rows.sources import ElsewhereSource, Source
 
 __all__ = ["DaskSource"]
 
 FAN_IN = 8  # sums that one task adds up
-COUNTED_ROWS = 65_536  # in a block, where rows are counted
 
 
 class DaskSource(Source):
@@ -138,14 +136,6 @@ class DaskSource(Source):
             raise ValueError("X is empty (no partition has rows), expected at least one row")
         return n
 
-    @cached_property
-    def mass(self) -> float:
-        """The number of rows, with their multiplicity."""
-        if "counts" not in self._columns:
-            return float(self.n_rows)
-        rows = range(self.n_rows)
-        return float(self.fold(sum_counts, rows, COUNTED_ROWS, what="counting rows")["mass"])
-
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Compute these rows and no others, and bring them here."""
         if rows == range(1) and self._first is not None:
@@ -162,7 +152,7 @@ class DaskSource(Source):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         seed: int = 0,  # noqa: ARG002 (rows are there, and not made)
@@ -184,7 +174,7 @@ class DaskSource(Source):
             cut = range(max(rows.start, part.rows.start), min(rows.stop, part.rows.stop))
             level.append((name, 0, i))
             task = (fold_partition, carried, self._chunks[i], part, cut)
-            graph[level[-1]] = (*task, block_rows, self._checked)
+            graph[level[-1]] = (*task, rows_per_block, self._checked)
         root = _add_tree(graph, level, name)
         total = add_sums(total, self._run(name, graph, [root])[0])
         self._checked = self._checked or rows == range(self.n_rows)

@@ -113,7 +113,7 @@ def fold_partition(
     chunks: Sequence[Array],
     partition: Partition,
     rows: range,
-    block_rows: int,
+    rows_per_block: int,
     checked: bool,
 ) -> Sums:
     """Sum over the rows of a partition what the measure gives of each block."""
@@ -126,7 +126,7 @@ def fold_partition(
         return block
 
     with one_thread():
-        return fold_blocks(read, carried.measure, blocks(rows, block_rows))
+        return fold_blocks(read, carried.measure, blocks(rows, rows_per_block))
 
 
 def pick_rows(chunks: Sequence[Array], partition: Partition, rows: Integers) -> Block:

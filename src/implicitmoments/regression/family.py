@@ -1,0 +1,197 @@
+"""Mixtures of regressions as a family of the search: E-step, M-step, splits and merges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, namespace_of
+from implicitmoments.regression.design_rows import DesignRows, rows_per_block
+from implicitmoments.regression.likelihood import (
+    LOG_TWO_PI,
+    expect,
+    log_joint,
+    weighted_products,
+)
+from implicitmoments.regression.lines import Lines, LineSums, Model
+
+__all__ = ["LineFamily"]
+
+SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
+LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
+RIDGE = 1e-9  # per row: a line with fewer rows than coefficients still has a solution
+SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
+DIRECTIONS = 4  # random ones, in which a line is split, beside its intercept
+# Two parts of a line, in standard deviations of its residuals, and their weights. Unequal parts
+# find a light line in the tails of a heavy one; the heavy part moves against the light one.
+PARTS = (
+    ((0.8, -0.8), (0.5, 0.5)),
+    ((-0.2, 1.5), (0.85, 0.15)),
+    ((0.2, -1.5), (0.85, 0.15)),
+)
+TINY = np.finfo(float).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class LineFamily:
+    """The model of a search: see :class:`implicitmoments.search.Family`.
+
+    Attributes
+    ----------
+    model : Model
+    """
+
+    model: Model
+
+    def e_step(self, rows: DesignRows, state: Lines) -> LineSums:
+        """Return the sums of one pass over all rows."""
+        return expect(rows, state)
+
+    def m_step(self, sums: LineSums, before: Lines) -> Lines:
+        """Return weighted least squares of each line; one without rows stays where it is."""
+        n = sums.products[:, 0, 0]
+        there = n > np.finfo(float).eps * sums.total
+        coef = self._solve(sums.products, before.coef)
+        squares = _squares(sums.products, coef)
+        pooled = float(squares[there].sum()) / sums.total
+        own = np.where(there, squares / np.maximum(n, TINY), pooled)
+        variances = np.full(before.k, pooled) if self.model.shared else own
+        return Lines(n / n.sum(), coef, _bounded(variances[None])[0])
+
+    def pack(self, state: Lines) -> Floats:
+        """Return coefficients and logarithms of weights and variances as one vector."""
+        weights = np.log(np.maximum(state.weights, SMALLEST_WEIGHT))
+        return np.concatenate([state.coef.ravel(), weights, np.log(state.variances)])
+
+    def unpack(self, packed: Floats, like: Lines) -> Lines:
+        """Return the lines of a vector."""
+        k, q = like.coef.shape
+        weights = np.exp(packed[k * q : -k] - packed[k * q : -k].max())
+        variances = np.exp(np.clip(packed[-k:], np.log(SMALLEST_VARIANCE), 50.0))
+        coef = packed[: k * q].reshape(k, q)
+        return Lines(weights / weights.sum(), coef, _bounded(variances[None])[0])
+
+    def scale(self, state: Lines) -> Floats:
+        """Return roots of the complete-data information per row."""
+        root = np.sqrt(state.weights)
+        slopes = np.repeat(root / np.sqrt(state.variances), state.coef.shape[1])
+        return np.concatenate([slopes, root, root / np.sqrt(2)])
+
+    def n_parameters(self, state: Lines) -> int:
+        """Count the free parameters."""
+        return self.model.n_parameters(*state.coef.shape)
+
+    def log_joint(self, rows: DesignRows, state: Lines) -> Array:
+        """Return log weight plus log density of held rows, (n, k)."""
+        joint = log_joint(state, rows.held)
+        return namespace_of(joint).matrix_transpose(joint)
+
+    def counts(self, rows: DesignRows) -> Array:
+        """Return how often each held row counts."""
+        return rows.held.counts
+
+    def part(self, rows: DesignRows, places: np.ndarray[Any, Any], counts: Floats) -> DesignRows:
+        """Return held rows at some places, each counting as often as given."""
+        return rows.part(places, counts)
+
+    def expect(self, rows: DesignRows, shares: Array) -> LineSums:
+        """Return the sums for given responsibilities (n, m), which include the counts."""
+        turned, held = namespace_of(shares).matrix_transpose(shares), rows.held
+        size = rows_per_block(2 * held.u.shape[0], held.u)
+        products = weighted_products(turned, held.u, size)
+        return LineSums(0.0, rows.mass, products)
+
+    def pool(self, sums: LineSums, state: Lines) -> Floats:
+        """Return rows and squared residuals of each line, (k, 2), for a shared variance."""
+        if not self.model.shared:
+            return np.zeros((state.k, 0))
+        return np.column_stack([sums.products[:, 0, 0], _squares(sums.products, state.coef)])
+
+    def fit_trials(self, sums: LineSums, before: Lines, size: int, rest: Floats | None) -> Lines:
+        """Return the M-step of trials of ``size`` lines, each trial by itself."""
+        n = sums.products[:, 0, 0].reshape(-1, size)
+        coef = self._solve(sums.products, before.coef)
+        squares = _squares(sums.products, coef).reshape(-1, size)
+        whole = n.sum(axis=1, keepdims=True)
+        weights = n / np.maximum(whole, TINY) if size > 1 else n / sums.total
+        variances = before.variances.reshape(-1, size)
+        if not self.model.shared:
+            variances = squares / np.maximum(n, TINY)
+            variances = np.maximum(variances, before.variances.max() / LARGEST_RATIO)
+        elif rest is not None:
+            pooled = (squares.sum(axis=1, keepdims=True) + rest[1]) / (whole + rest[0])
+            variances = np.repeat(pooled, size, axis=1)
+        return Lines(weights.ravel(), coef, _bounded(variances).ravel())
+
+    def rest_bound(self, rest: Floats, trials: Lines, size: int) -> Floats:
+        """Return the expected log-likelihood of the rest under each trial's shared variance."""
+        v = trials.variances.reshape(-1, size)[:, 0]
+        if not self.model.shared:
+            return np.zeros(len(v))
+        return np.asarray(-0.5 * (rest[0] * (LOG_TWO_PI + np.log(v)) + rest[1] / v))
+
+    def split_starts(
+        self, part: DesignRows, state: Lines, i: int, rng: np.random.Generator
+    ) -> Lines:
+        r"""Return two parts for line i, in random directions and parallel to one another.
+
+        A step :math:`s A^{-1/2} g` with g of length 1 and A the second moments of z moves a line
+        by s in the mean square over its rows, whatever the design.
+        """
+        q, first = state.coef.shape[1], self.model.first
+        products = self.expect(part, part.held.counts[:, None]).products[0]
+        values, vectors = np.linalg.eigh(products[first:-1, first:-1] / products[0, 0])
+        varying = values > 1e-8 * values[-1]  # directions in which these rows vary
+        root = vectors[:, varying] / np.sqrt(values[varying])
+        g = rng.normal(size=(DIRECTIONS, root.shape[1]))
+        g /= np.linalg.norm(g, axis=1, keepdims=True)
+        steps = np.zeros((DIRECTIONS + self.model.intercept, q))
+        steps[:DIRECTIONS, first:] = g @ root.T
+        if self.model.intercept:
+            steps[-1, 0] = 1.0
+        line = self._solve(products[None], state.coef[i : i + 1])
+        variance = float(_squares(products[None], line)[0] / products[0, 0])
+        steps *= np.sqrt(max(variance, SMALLEST_VARIANCE))
+        coef, weights = [], []
+        for lengths, shares in PARTS:
+            coef.append(line + np.multiply.outer(lengths, steps).transpose(1, 0, 2))
+            weights.append(np.tile(shares, len(steps)))
+        k = 2 * len(PARTS) * len(steps)
+        variances = np.full(k, state.variances[i])
+        return Lines(np.concatenate(weights), np.concatenate(coef).reshape(k, q), variances)
+
+    def candidates(
+        self,
+        rows: DesignRows,  # noqa: ARG002
+        state: Lines,
+        log_density: Array,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> Lines:
+        """Return no lines: splits find the missing ones."""
+        return state.take(np.zeros(0, dtype=int))
+
+    def _solve(self, products: Floats, before: Floats) -> Floats:
+        """Return weighted least squares of each line; one without rows stays where it is."""
+        first, n = self.model.first, products[:, 0, 0]
+        A, c = products[:, first:-1, first:-1], products[:, first:-1, -1]
+        ridge = RIDGE * np.maximum(n, 1.0)[:, None, None] * np.eye(A.shape[1])
+        solved = before.copy()
+        found = np.linalg.solve(A + ridge, c[:, :, None])[:, :, 0]
+        solved[n > 0, first:] = found[n > 0]
+        return solved
+
+
+def _squares(products: Floats, coef: Floats) -> Floats:
+    """Return the sums of squared residuals of each line."""
+    A, c = products[:, :-1, :-1], products[:, :-1, -1]
+    squares = products[:, -1, -1] - 2 * np.sum(coef * c, axis=1)
+    squares += np.einsum("ki,kij,kj->k", coef, A, coef)
+    return np.asarray(np.maximum(squares, 0.0))
+
+
+def _bounded(variances: Floats) -> Floats:
+    """Keep variances (m, k) above rounding, and within the largest ratio of one another."""
+    least = variances.max(axis=1, keepdims=True) / LARGEST_RATIO
+    return np.asarray(np.maximum(variances, np.maximum(least, SMALLEST_VARIANCE)))
