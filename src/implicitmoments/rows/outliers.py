@@ -11,9 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
 from implicitmoments.notes import InputError
-from implicitmoments.rows.block_map import BlockMap, join_labels, take_rows, weights_of
+from implicitmoments.rows.block_map import BlockMap, Census, join_labels, take_rows, weights_of
 from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
-from implicitmoments.rows.view import Census, Rows
+from implicitmoments.rows.view import Rows
 
 __all__ = [
     "Near",
