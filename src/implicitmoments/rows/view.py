@@ -34,14 +34,16 @@ __all__ = ["Rows"]
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
+# What maps a block, in a view and in the BlockMap that travels to where the rows are.
+MAPPED = ("center", "linear", "labels", "keep", "weights", "wide", "transform")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     r"""A view of rows: a source, an affine map, the rows kept, and their weights.
 
-    Every estimator passes over its rows through a view. Views compose by :meth:`mapped`,
-    :meth:`kept_by`, :meth:`weighted` and :meth:`split`, which read nothing.
+    Every estimator passes over its rows through a view. Views compose, and composing reads
+    nothing.
 
     Attributes
     ----------
@@ -53,8 +55,7 @@ class Rows:
     labels : LabelMap or None
         Maps the column ``"y"``.
     keep : tuple of Rule
-        Functions of a block as the source has it that return which rows are kept, (n,), or None
-        for all.
+        Functions of a block as the source has it: which rows are kept, (n,), or None for all.
     weights : array of shape (n,), float or None
         Multiplies the weights (``"counts"``) that rows have in the source.
     wide : bool
@@ -228,9 +229,8 @@ class Rows:
 
     def reader(self, *, keyed: bool = False, lifted: bool = False) -> BlockMap:
         """Return what maps a block of the source; it travels to where the rows are."""
-        points = (self.center, self.linear, self.labels)
-        rest = (self.keep, self.weights, self.wide, self.transform)
-        return BlockMap(*points, *rest, keyed, lifted)
+        how: dict[str, Any] = {name: getattr(self, name) for name in MAPPED}
+        return BlockMap(**how, keyed=keyed, lifted=lifted)
 
     def block_size(self, width: int = 1) -> int:
         """Return how many rows a block has if ``width`` numbers are made of each row."""
@@ -248,15 +248,15 @@ class Rows:
     ) -> Sums:
         """Sum over the rows that are kept what ``measure`` returns of each block: one pass.
 
-        Sums are added in the order of the rows, so that they have the same bits for any number of
-        threads. Blocks without rows are not measured.
+        Sums are added in the order of the rows: they have the same bits for any number of threads.
+        Blocks without rows are not measured.
 
         Parameters
         ----------
         measure : callable
-            ``measure(block)`` returns named sums over the rows of a block; it holds small arrays
-            only, since it travels to where the rows are. ``block`` has ``"x"`` as mapped, ``"y"``
-            where rows have labels, and ``"counts"`` where they have weights.
+            ``measure(block)`` returns named sums over the rows of a block: ``"x"`` as mapped,
+            ``"y"`` if rows have labels, ``"counts"`` if they have weights. It travels to where
+            the rows are, so it holds small arrays only.
         width : int
             Numbers that are made of a row; blocks are chosen small enough.
         what : str
@@ -333,7 +333,8 @@ class Rows:
 
     def pick(self, numbers: Integers, *, what: str = "some of the rows") -> Block:
         """Return the rows of these numbers, ascending, that are kept, as mapped."""
-        reader, parts = self.reader(keyed=self._keyed), []
+        plain = self.center is None and self.linear is None and self.transform is None
+        reader, parts = self.reader(keyed=not plain), []  # mapped points no longer tell the key
         step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
         for start in range(0, max(len(numbers), 1), step):
             some = numbers[start : start + step]
@@ -346,8 +347,7 @@ class Rows:
     ) -> Rows:
         """Hold about n of the rows that are kept, drawn at random without replacement.
 
-        All rows where there are no more. The rows depend on ``rng`` alone, neither on blocks nor
-        on what the source is. They stay in the order of the source.
+        All rows where there are no more. They stay in order, and depend on ``rng`` alone.
 
         Parameters
         ----------
@@ -382,12 +382,6 @@ class Rows:
         total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
         known, size = Census(held.n, total), self.rows_per_block
         return Rows(held, rows_per_block=size, budget=self.budget, known=known)
-
-    @property
-    def _keyed(self) -> bool:
-        """Whether rows as mapped no longer hold their key."""
-        plain = self.center is None and self.linear is None and self.transform is None
-        return not plain or "key" in self.first
 
     @cached_property
     def block(self) -> Block:
