@@ -22,11 +22,7 @@ __all__ = ["Declaration", "declaration_of"]
 
 Hint: TypeAlias = Any
 
-COMMON: dict[str, Hint] = {
-    "n_features_in_": int,
-    "stats_": dict[str, Any],
-    "notes_": NotRequired[Notes],
-}
+COMMON: dict[str, Hint] = {"n_features_in_": int, "stats_": dict[str, Any], "notes_": Notes}
 PARAMETERS = (Activation, np.random.Generator, np.random.RandomState)  # classes they may have
 WHOLE = (int, np.integer)
 NUMBERS: dict[Hint, tuple[type, ...]] = {
