@@ -1,5 +1,6 @@
 """Where arrays live: namespaces and linear algebra for any array-API library."""
 
+from implicitmoments.arrays.array_type import Array, Floats, Namespace
 from implicitmoments.arrays.hashing import key_shares, row_keys, share_rows
 from implicitmoments.arrays.kernels import (
     cross_sums,
@@ -19,9 +20,6 @@ from implicitmoments.arrays.linalg import (
     turned,
 )
 from implicitmoments.arrays.namespace import (
-    Array,
-    Floats,
-    Namespace,
     as_double,
     as_real_array,
     check_finite,
@@ -29,6 +27,7 @@ from implicitmoments.arrays.namespace import (
     device_memory,
     eye_like,
     index_like,
+    machine_epsilon,
     move_like,
     namespace_of,
     on_host,
@@ -61,6 +60,7 @@ __all__ = [
     "lift_rows",
     "linear_rows",
     "lower_to",
+    "machine_epsilon",
     "map_into",
     "move_like",
     "multiply_into",

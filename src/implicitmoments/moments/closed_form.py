@@ -189,7 +189,8 @@ def even_estimates(view: View, chain: SymmetricChain, window: Window) -> dict[st
 
 
 def _named(name: str, means: Sums) -> Array:
-    return means[name]
+    mean: Array = means[name]
+    return mean
 
 
 def noise_floor(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.moments import HermiteProblem
@@ -84,11 +85,12 @@ class ActivationSumProblem(HermiteProblem):
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
         """Put for y its residual after what the known lower orders explain of it."""
-        explained: Array = 0.0
+        explained: Any = 0.0
         for m, inner in lower.items():
             if m < order:
                 explained = explained + self.activation.coefficient(m) * inner
-        return weights - explained / self._divisor(order)
+        left: Array = weights - explained / self._divisor(order)
+        return left
 
     def _divisor(self, order: int) -> float:
         return self.activation.coefficient(order) * math.sqrt(math.factorial(order))

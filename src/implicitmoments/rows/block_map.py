@@ -80,7 +80,8 @@ class Share:
     def __call__(self, block: Block) -> Array:
         """Return which rows are kept."""
         shares = shares_of(block, self.n_shares)
-        return shares != self.share if self.out else shares == self.share
+        kept: Array = shares != self.share if self.out else shares == self.share
+        return kept
 
 
 @dataclass(frozen=True, eq=False)

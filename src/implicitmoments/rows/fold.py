@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Block: TypeAlias = Mapping[str, Array]
-Sums: TypeAlias = dict[str, Array]
+Sums: TypeAlias = dict[str, Any]
 # measure(block, its row numbers) -> named sums over those rows; the rows of a block are in order
 Measure: TypeAlias = Callable[[Block, range], Mapping[str, Array]]
 # after(sums so far, first row that is not in them)

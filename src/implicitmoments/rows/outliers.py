@@ -260,7 +260,7 @@ def _in_groups(
     step = math.ceil(len(far) / MOST_LINKED)
     chosen = np.sort(np.random.default_rng(0).choice(far, len(far) // step, replace=False))
     some = z[chosen]
-    linked = squared_distances(some, some) < _link(some) ** 2
+    linked = to_numpy(squared_distances(some, some)) < _link(some) ** 2
     _, groups = connected_components(linked, directed=False)
     sizes = np.bincount(groups, weights=weights[chosen]) * step
     grouped[chosen] = sizes[groups] >= SMALLEST_COMPONENT * float(weights.sum()) / k

@@ -99,10 +99,10 @@ class Rows:
 
         An array may have further columns: ``y``, and ``counts`` for weights; None for no column.
         """
-        columns = {name: column for name, column in columns.items() if column is not None}
+        given = {name: column for name, column in columns.items() if column is not None}
         if isinstance(points, Rows):
             return points
-        return cls(ArraySource(points, **columns) if columns else as_source(points))
+        return cls(ArraySource(points, **given) if given else as_source(points))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what was computed, and whoever watches: a measure may take a view along."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.closed_form import noise_floor
 from implicitmoments.moments.decode.orthogonal_decomposition import Decomposition, decompose
 from implicitmoments.moments.decode.read_components import Reader, Whitening, find_signs
@@ -124,18 +124,19 @@ def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decod
     e = np.maximum(values[:k], SMALLEST_EIGENVALUE * values[0])
     whitening = Whitening(basis[:, :k], e, high)
     third = route.third(whitening.whitener)
-    found = decompose(third.value, seed=seed)
+    found = decompose(to_numpy(third.value), seed=seed)
+    first, second = to_numpy(low.value), to_numpy(high.value)
     # Back to vectors, once for all rows and once for either half.
     reader = Reader(route, placing)
-    coordinates, ratios = reader.read(whitening.colour(found), low.value, high.value)
+    coordinates, ratios = reader.read(whitening.colour(found), first, second)
     signs = find_signs(view.seen(placing.frame), route, whitening, found, coordinates)
     coordinates = coordinates * np.where(signs == 0, 1.0, signs)[:, None]
     halves = []
     for i, side in ((0, 1.0), (1, -1.0)):
-        parts = whitening.half(found, third, i), low.halves[i], high.halves[i]
+        parts = whitening.half(found, third, i), *(to_numpy(e.halves[i]) for e in (low, high))
         halves.append(reader.vectors(_aligned(reader.read(*parts)[0], coordinates), side))
     unit = placing.frame.scale ** (2 * r)
-    weights = reader.weights(coordinates, high.value)
+    weights = reader.weights(coordinates, second)
     strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
     order = np.argsort(-strengths, kind="stable")  # whatever order the random start gave
     return Decoded(

@@ -137,7 +137,7 @@ class Reader:
         """Return v ⊗ … ⊗ v with r slots, in coordinates of the window (k, dim)."""
         carried = np.ones((len(vectors), 1))
         for phi in self.route.chain.steps:
-            carried = outer_rows(carried, vectors) @ to_numpy(phi).T
+            carried = to_numpy(outer_rows(carried, vectors) @ to_numpy(phi).T)
         eye = move_like(np.eye(self.route.window.dim), self.route.chain.noise)
         window = to_numpy(self.route.window.step(eye))
         return np.asarray(outer_rows(carried, vectors) @ window.T)
@@ -146,7 +146,7 @@ class Reader:
         """Sign of v from v^r, r odd: contract every slot with the direction."""
         carried = np.ones((len(directions), 1))
         for phi in self.route.chain.steps:
-            carried = outer_rows(carried, directions) @ to_numpy(phi).T
+            carried = to_numpy(outer_rows(carried, directions) @ to_numpy(phi).T)
         along = np.einsum("kap,ka,kp->k", step, carried, directions)
         return np.where(along < 0, -1.0, 1.0)[:, None]
 

@@ -75,7 +75,8 @@ class ChainRoute:
         """Average M_3r through the chain, whose last step is the whitener."""
         last = self.window.step(move_like(np.ascontiguousarray(whitener.T), self.chain.noise))
         whitened = self.chain.extend(last)
-        return triple_estimate(self.view, whitened, self.r, self.r, self.r).map(symmetrise)
+        third = triple_estimate(self.view, whitened, self.r, self.r, self.r)
+        return third.map(lambda form: symmetrise(to_numpy(form)))
 
 
 @dataclass(eq=False)

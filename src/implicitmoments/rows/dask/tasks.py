@@ -155,7 +155,7 @@ def answer_rows(
         answers = function(x)
     if tuple(answers.shape) != shape:
         raise ValueError(f"answers have shape {tuple(answers.shape)}, expected {shape}")
-    return answers.astype(out, copy=False)
+    return np.asarray(answers).astype(out, copy=False)
 
 
 @cache
