@@ -60,6 +60,8 @@ def mixture_rows(case: str) -> tuple[Any, Any]:
 # parameters by their names before and after
 NAMES = inspect.signature(im.SphericalMixture).parameters
 BLOCK_ROWS = "rows_per_block" if "rows_per_block" in NAMES else "block_rows"
+LINES = inspect.signature(im.RegressionMixture).parameters
+NOISE = "noise_type" if "noise_type" in LINES else "noise"
 
 
 def variance_options(*, separate: bool) -> dict[str, str]:
@@ -151,7 +153,7 @@ def regression(case: str) -> tuple[Any, Floats, Floats, Any, dict[str, Any]]:
     if case == "separate noise":
         lines = np.sum(X * truth.vectors[truth.labels], axis=1)
         y = lines + (y - lines) * np.array([0.5, 1.0, 2.0])[truth.labels]
-        return make(noise="separate").fit(X, y), X, y, truth, {"separate": True}
+        return make(**{NOISE: "separate"}).fit(X, y), X, y, truth, {"separate": True}
     if case == "no intercept":
         return make(fit_intercept=False).fit(X, y), X, y, truth, {"intercept": False}
     if case == "sample_weight":

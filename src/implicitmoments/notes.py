@@ -138,8 +138,6 @@ SENTENCES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
-    "from moments "
-    "are then biased: transform the columns to normal quantiles "
     "from moments are then biased: transform the columns to normal quantiles "
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
@@ -269,10 +267,10 @@ class _Formatter(string.Formatter):
             return f"{value:,} {noun if value == 1 else noun + 's'}"
         if format_spec == "percent":
             return "under 0.01%" if 0 < value < 1e-4 else f"{value:.2%}"
-        if isinstance(value, list | tuple):
+        if isinstance(value, list):
             shown = [self.format_field(entry, format_spec) for entry in value[:LISTED]]
             more = f", … ({len(value)} in all)" if len(value) > LISTED else ""
-            return ", ".join(shown) + more
+            return (", ".join(shown) or "none") + more
         return str(super().format_field(value, format_spec))
 
 

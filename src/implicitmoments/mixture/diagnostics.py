@@ -1,4 +1,4 @@
-"""Within-component spread: are components spherical, and columns alike?"""
+"""Within-component spread: whether components are spherical, and columns alike."""
 
 from __future__ import annotations
 

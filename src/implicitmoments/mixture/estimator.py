@@ -20,7 +20,7 @@ from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import hold_rows
 from implicitmoments.mixture.standardise import center_of, merge_small, scale_of, standardise
 from implicitmoments.mixture.standardise import without_outliers as leave_out
-from implicitmoments.moments.spectra import account_of_components
+from implicitmoments.moments.spectra import component_stats
 from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import ArraySource, Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
@@ -314,7 +314,7 @@ class SphericalMixture(SphericalAnswers):
             "width_by_component": within.widths.tolist(),
             "doubt": within.doubt,
             "moments_say": [str(note) for note in decoded.notes],
-            **account_of_components(decoded.components),
+            **component_stats(decoded.components),
         }
         notes = notes_on(self, within, found.start, unit, rows.total, n_out)
         self.notes_ = Notes([*notes, *self.notes_])

@@ -49,16 +49,12 @@ FIELDS: Renames = {
     "Sample": {"block_rows": "rows_per_block"},
 }
 PARAMETERS: Renames = {
-    "ActivationSumRegressor": {"block_rows": "rows_per_block"},
+    "": {"block_rows": "rows_per_block"},
     "RegressionMixture": {"noise": "noise_type"},
-    "SphericalMixture": {
-        "block_rows": "rows_per_block",
-        "n_repairs": "n_moves",
-        "variance_type": "covariance_type",
-    },
+    "SphericalMixture": {"n_repairs": "n_moves", "variance_type": "covariance_type"},
 }
 FITTED: Renames = {
-    "": {"columns_": "columns_in_"},
+    "": {"columns_": "columns_in_", "_doubts": None},
     "RegressionMixture": {"log_likelihood_": "lower_bound_"},
 }
 STATISTICS: Renames = {
@@ -80,7 +76,8 @@ def _from_1(document: Document) -> Document:
     fitted["notes_"] = _stored_notes(statistics.get("notes", []))
     parameters = _renamed(document["parameters"], PARAMETERS, own)
     if own == "SphericalMixture":
-        parameters["covariance_type"] = COVARIANCE_TYPES[parameters["covariance_type"]]
+        given = parameters["covariance_type"]
+        parameters["covariance_type"] = COVARIANCE_TYPES.get(given, given)
     objects = [_object_from_1(held["class"], held["fields"]) for held in document["objects"]]
     if own == "RegressionMixture":  # the sum over rows becomes a mean
         standard = objects[fitted["_standard"]["object"]]["fields"]
