@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from implicitmoments.mixture.likelihood import Mixture, e_step
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.closed_form import even_estimate
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.closed_form import even_mean
+from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.moments.windows import open_window
 from implicitmoments.rows import Block, DaskSource, Rows
 from implicitmoments.testing import chain_of_powers
@@ -49,8 +49,8 @@ def moment_pass(n: int, p: int) -> tuple[float, int, int]:
     rng = np.random.default_rng(0)
     chain = chain_of_powers(rng.normal(size=(p, p)), 1)
     window = open_window(chain, p)
-    view = whole_view(HermiteProblem(rng.normal(size=(n, p))), n)
-    taken = cpu_seconds(lambda: even_estimate(view, chain, window))
+    view = all_rows(HermiteProblem(rng.normal(size=(n, p))), n)
+    taken = cpu_seconds(lambda: even_mean(view, chain, window))
     numbers = 1 + p**2 + window.dim**2  # Gram matrices of orders 0, 1 and of the window
     return taken, 2 * 8 * (1 + numbers), len(dumps((chain, window)))
 

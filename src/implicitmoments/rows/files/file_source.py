@@ -108,13 +108,30 @@ class FileSource(Source):
         return block
 
     def read_unchecked(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows as they are, with NaN where a number is missing."""
+        """Return the columns of rows as they are, with NaN where a number is missing.
+
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+
+        Returns
+        -------
+        dict of str to array
+            The columns.
+        """
         with self.reading():
             return self._fetch(rows)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Let one thread read at a time, and raise if the file is closed or has changed."""
+        """Let one thread read at a time, and raise if the file is closed or has changed.
+
+        Yields
+        ------
+        None
+            While the file may be read.
+        """
         with self._lock:
             if not self._held.alive:
                 raise refusal("source_closed", file=self.file)
