@@ -2,23 +2,11 @@
 
 from implicitmoments.rows.block_map import LabelMap, Rule, join_labels, shares_of, weights_of
 from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
-from implicitmoments.rows.checkpoint import (
-    CheckpointError,
-    Journal,
-    JournaledSource,
-    describe_rows,
-)
+from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
 from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
 from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
-from implicitmoments.rows.files import (
-    BlockSource,
-    FileSource,
-    MissingFileError,
-    MissingLibraryError,
-    UnreadableError,
-    open_file,
-)
+from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
     After,
     Block,
