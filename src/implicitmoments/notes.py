@@ -138,8 +138,6 @@ SENTENCES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
-    "from moments "
-    "are then biased: transform the columns to normal quantiles "
     "from moments are then biased: transform the columns to normal quantiles "
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",

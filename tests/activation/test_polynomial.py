@@ -5,7 +5,7 @@ import pytest
 
 from implicitmoments.activation import Features, Polynomial
 from implicitmoments.moments.balanced import BalancedMoments, split_order
-from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.framed_rows import Frame
 from implicitmoments.projections import hermite_dense, project_dense
 from implicitmoments.testing import chain_of_powers
 

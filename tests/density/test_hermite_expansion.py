@@ -11,7 +11,7 @@ from implicitmoments.density import Constant, JointExpansion, expand, expand_den
 from implicitmoments.mixture import find_span
 from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.framed_rows import Frame
 from implicitmoments.rows import Rows
 from implicitmoments.testing import chain_of_powers
 

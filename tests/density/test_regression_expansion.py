@@ -22,7 +22,7 @@ from implicitmoments.density import (
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.framed_rows import Frame
 from implicitmoments.moments.result import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.projections import RecursiveProjection

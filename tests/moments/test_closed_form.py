@@ -8,7 +8,7 @@ import pytest
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.circuits import hermite, vector
 from implicitmoments.moments.closed_form import noise_floor
-from implicitmoments.moments.passes import Estimate
+from implicitmoments.moments.split_means import SplitMean
 from implicitmoments.problems import (
     ActivationSumProblem,
     PopulationProblem,
@@ -159,12 +159,12 @@ def test_whitened_rows_keep_their_halves_on_any_block_size():
 def test_a_negative_eigenvalue_is_a_witness_of_noise():
     """Erratum 8, in the closed form."""
     vectors = np.eye(3)
-    quiet = Estimate((np.zeros((3, 3)), np.zeros((3, 3))), (1, 1))
+    quiet = SplitMean((np.zeros((3, 3)), np.zeros((3, 3))), (1, 1))
     spectrum = np.array([5.0, 1.0, -2.0])
     assert noise_floor(quiet, spectrum, vectors, 1, exact=True) == 2.0
     assert noise_floor(quiet, spectrum, vectors, 1, exact=False) == 0.0
     assert noise_floor(quiet, spectrum, vectors, 3, exact=True) == 2.0
-    loud = Estimate((np.diag([9.0, 4.0, 6.0]), np.diag([1.0, 0.0, 0.0])), (1, 1))
+    loud = SplitMean((np.diag([9.0, 4.0, 6.0]), np.diag([1.0, 0.0, 0.0])), (1, 1))
     assert noise_floor(loud, spectrum, vectors, 1, exact=True) == 3.0
 
 
@@ -318,7 +318,7 @@ def test_orders_without_data_are_said():
         ({"n_samples": 101}, "too_few_rows"),
         ({"n_samples": 3, "sampling": "fresh"}, "too_few_rows"),
         ({"n_components": 101}, "too_few_rows"),
-        ({"order": 81}, "order_too_high"),
+        ({"order": 81}, "out_of_range"),
         (
             {"method": "paper", "balanced": False},
             "option_of_other_method",

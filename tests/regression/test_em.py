@@ -1,10 +1,10 @@
 """EM: its maximum, its acceleration, and what keeps it from falling apart."""
 
 import numpy as np
+from implicitmoments.regression.em import Model, climb, maximise
 
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.em import Model, climb, maximise
 from implicitmoments.regression.likelihood import Lines, expect
 from implicitmoments.rows import ArraySource
 

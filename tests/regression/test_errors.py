@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from implicitmoments.regression.em import Model
 
 from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.em import Model
 from implicitmoments.regression.likelihood import Lines, expect
 from implicitmoments.regression.standard_errors import covariances, information
 from implicitmoments.rows import ArraySource

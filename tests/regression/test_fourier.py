@@ -1,6 +1,8 @@
 """The characteristic function as a density of regressors."""
 
 import numpy as np
+from implicitmoments.regression.em import Model, climb
+from implicitmoments.regression.span import search_span
 
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression.characteristic_function import (
@@ -11,10 +13,8 @@ from implicitmoments.regression.characteristic_function import (
     separate,
 )
 from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.em import Model, climb
 from implicitmoments.regression.initialisation import unalias
 from implicitmoments.regression.likelihood import Lines
-from implicitmoments.regression.span import search_span
 from implicitmoments.rows import ArraySource
 
 N, K, D = 40_000, 4, 6

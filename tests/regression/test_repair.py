@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-
-from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression.candidate_gains import audition
-from implicitmoments.regression.characteristic_function import WaveRows
-from implicitmoments.regression.design_rows import FeatureRows
 from implicitmoments.regression.em import Model, climb
-from implicitmoments.regression.likelihood import Lines, expect
 from implicitmoments.regression.repair import prune, repair
 from implicitmoments.regression.splits import looks_double, split, split_steps
+
+from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.regression.characteristic_function import WaveRows
+from implicitmoments.regression.design_rows import FeatureRows
+from implicitmoments.regression.likelihood import Lines, expect
 from implicitmoments.rows import ArraySource
 
 N, K, D = 20_000, 5, 6

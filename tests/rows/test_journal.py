@@ -1,3 +1,4 @@
+import json
 import sqlite3
 import subprocess
 import sys
@@ -139,7 +140,7 @@ def test_the_same_fingerprint_is_accepted_however_it_is_written(tmp_path):
         ({"digest": "cd" * 60}, {"digest": ['"' + "ab" * 39 + "a…", '"' + "cd" * 39 + "c…"]}),
         (
             {"implicitmoments": "0"},
-            {"implicitmoments": [f'"{version("implicitmoments")}"', '"0"']},
+            {"implicitmoments": [json.dumps(VERSION), json.dumps("0")]},
         ),
     ],
 )
@@ -252,21 +253,21 @@ def test_a_closed_journal_keeps_nothing(tmp_path):
 FULL = """
 import resource, sys
 import numpy as np
-from implicitmoments.rows import CheckpointError, Journal
+from implicitmoments.rows import Journal
 with Journal(sys.argv[1]) as journal:
     journal.keep(0, "", {"a": 1.0}, next_row=1)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
     try:
         journal.keep(0, "", {"a": np.ones(100_000)}, next_row=2)
-    except CheckpointError as error:
-        print(error.code, isinstance(error, OSError))
+    except OSError as error:
+        print(error.code)
 """
 
 
 def test_a_full_disk_is_an_error_and_the_rest_is_kept(tmp_path):
     command = [sys.executable, "-c", FULL, str(tmp_path / "j")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout == "checkpoint_unwritable True\n", done.stderr
+    assert done.stdout == "checkpoint_unwritable\n", done.stderr
     with Journal(tmp_path / "j") as journal:
         assert recall(journal, 0) == ({"a": 1.0}, 1)
 

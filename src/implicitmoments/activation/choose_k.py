@@ -17,12 +17,13 @@ import numpy as np
 from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
+    StandardErrors,
     fit_network,
     fit_weights,
     measure_loss,
+    standard_errors,
     unit_rows,
 )
-from implicitmoments.activation.standard_errors import StandardErrors, standard_errors
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
@@ -65,10 +66,6 @@ def grow(
     even : bool
         Whether the activation is even, so that signs of directions do not matter.
     seed : int
-
-    Returns
-    -------
-    FittedNetwork
     """
     rng, n = np.random.default_rng(seed), rows.total
     for _ in range(ROUNDS):  # a converged network shows what one after a few steps does not

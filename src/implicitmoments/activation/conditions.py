@@ -90,10 +90,6 @@ def degrees_to_try(
     method : {"closed_form", "paper"}
     most : int
         The highest degree for ``"cv"``.
-
-    Returns
-    -------
-    list of int
     """
     if degree == "cv":
         if method == "paper":

@@ -32,13 +32,14 @@ from implicitmoments.activation.prediction import Predictor, r_squared
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.notes import InputError, Note, Notes, warn_of
+from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
 from implicitmoments.rows import ArraySource, Progress, Rows, Whitening
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import (
+    check_enough_rows,
     check_flag,
     check_method,
     check_number,
@@ -218,9 +219,9 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         self
         """
         how: dict[str, Any] = {"checkpoint": checkpoint, "progress": progress}
-        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as given:
+        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as (given, seed):
             activation, degrees = self._check_parameters()
-            rows, seed = self._hold(Rows.of(given[0]), progress), given[1]
+            rows = self._hold(given)
             activation(rows.first["x"])  # raises for a function of NumPy arrays only
             # 0. Inputs of mean 0 and covariance I.
             whitening, notes = self._standardise(rows)
@@ -291,7 +292,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         """
         check_is_fitted(self)
         with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
-            rows = replace(Rows.of(given), rows_per_block=self.rows_per_block)
+            rows = replace(given, rows_per_block=self.rows_per_block)
             score = r_squared(rows, self._predictor)
         if math.isnan(score):
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
@@ -321,12 +322,12 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
         return activation, degrees_to_try(activation, degree, self.epsilon, self.method, most)
 
-    def _hold(self, rows: Rows, progress: Progress | None) -> Rows:
+    def _hold(self, rows: Rows) -> Rows:
         """Hold rows that fit in memory: they are passed over many times."""
         rows = replace(rows, rows_per_block=self.rows_per_block)
         if isinstance(rows.source, ArraySource) or self.rows_per_block or not rows.small:
             return rows
-        return replace(rows.hold(), progress=progress)
+        return replace(rows.hold(), progress=rows.progress)
 
     def _standardise(self, rows: Rows) -> tuple[Whitening | None, Notes]:
         """Estimate mean and covariance, and note inputs that are not Gaussian."""
@@ -352,15 +353,8 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         if self.n_components == "auto":
             most = min(2 * problem.n_features, MOST_COMPONENTS, int(rows.total))
             return count_components(problem, max(1, most))
-        k = int(self.n_components)
-        if k > rows.n:
-            raise InputError(
-                "too_few_rows",
-                "`n_components={k}` is more than {n:count row}; use more rows or fewer components",
-                k=k,
-                n=rows.n,
-            )
-        return k
+        check_enough_rows(rows.n, int(self.n_components))
+        return int(self.n_components)
 
     def _store_polynomial(
         self, fitted: FittedPolynomial, k: int, problem: ActivationSumProblem

@@ -29,13 +29,12 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.accumulate import Averager
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import View, whole_view
-from implicitmoments.moments.spectra import account_of_steps
+from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
+from implicitmoments.moments.spectra import step_stats
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
@@ -104,7 +103,7 @@ class FittedPolynomial:
         }
         if self.choice is not None:
             stats |= self.choice.measurements()
-        return stats if self.fold is None else stats | account_of_steps(self.fold.steps)
+        return stats if self.fold is None else stats | step_stats(self.fold.steps)
 
     def __call__(self, x: Array) -> Array:
         """Evaluate within the range of the labels."""
@@ -113,7 +112,7 @@ class FittedPolynomial:
 
 def count_components(problem: ActivationSumProblem, at_most: int) -> int:
     """Count the directions above the noise floor at order 2 or, if more, at order 4."""
-    view = whole_view(problem)
+    view = all_rows(problem)
     highest = 4 if problem.has_order(4) else 2
     fold = estimate_closed_form(ClosedForm(at_most, highest), lambda _: view, view)
     return max(1, *(step.rank for step in fold.steps))
@@ -146,19 +145,15 @@ def fit_polynomial(
         Candidates, compared by held-out error.
     rounds : int
         Rounds of turning the span, at most.
-
-    Returns
-    -------
-    FittedPolynomial
     """
-    view, d = whole_view(problem), problem.n_features
+    view, d = all_rows(problem), problem.n_features
     low = min(max(degrees), _turning_degree(problem.activation))
     turns: list[float] = []
     if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
         for _ in range(rounds):
             basis, turn = turn_span(problem.rows, _fit_at_degree(view, k, low))
             center = namespace_of(view.frame.center).zeros_like(view.frame.center)
-            view = view.seen(Frame(move_like(basis, view.frame.basis), center))
+            view = view.in_frame(Frame(move_like(basis, view.frame.basis), center))
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
@@ -173,7 +168,7 @@ def _turning_degree(activation: Activation) -> int:
     return degree
 
 
-def _fit_at_degree(view: View, k: int, degree: int) -> Polynomial:
+def _fit_at_degree(view: FramedRows, k: int, degree: int) -> Polynomial:
     """Fit at one degree and ridge, roughly: to see where the span should turn."""
     how = ClosedForm(k, degree)
     moments = estimate_closed_form(how, lambda _: view, view).moments
@@ -231,7 +226,7 @@ def _sum_turns(polynomial: Polynomial, off: Floats, block: Block) -> Sums:
 
 
 def _fit_in_span(
-    view: View, problem: ActivationSumProblem, k: int, degrees: Sequence[int]
+    view: FramedRows, problem: ActivationSumProblem, k: int, degrees: Sequence[int]
 ) -> FittedPolynomial:
     """Find the subspaces within the span of a view, and the coefficients on them."""
     how, rows = ClosedForm(k, max(degrees), wide=True), problem.rows
@@ -276,10 +271,6 @@ def fit_paper_polynomial(
     ----------
     problem : ActivationSumProblem
     k, degree, seed : int
-
-    Returns
-    -------
-    FittedPolynomial
     """
     d, size = problem.n_features, problem.rows.rows_per_block
     found = implicit_moments(
@@ -291,7 +282,7 @@ def fit_paper_polynomial(
         rows_per_block=size,
     )
     n = int(found.stats["rows_per_step"])
-    fresh, average = range(degree * n, (degree + 1) * n), Averager(problem, seed, size)
+    fresh, average = range(degree * n, (degree + 1) * n), CircuitMeans(problem, seed, size)
     projection = found.runs[0].projection
     chain = SymmetricChain(tuple(to_numpy(step.theta) for step in projection.steps), np.eye(d))
     labels = problem.rows.fold(sum_labels, what="labels")

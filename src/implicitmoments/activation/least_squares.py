@@ -209,10 +209,6 @@ def choose_coefficients(
         Candidates: features of no higher order and no higher rank are used together.
     plain : array of shape (P,), optional
         Coefficients of the plain moments: the choice has no larger held-out error.
-
-    Returns
-    -------
-    Choice
     """
     ridged = [(width, ridge) for width in widths for ridge in RIDGES]
     candidates = [

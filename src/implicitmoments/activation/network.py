@@ -25,20 +25,22 @@ from implicitmoments.rows import Block, Rows, Sums, weights_of
 from implicitmoments.rows.fold import LARGEST
 
 __all__ = [
-    "MOST_UNKNOWNS",
     "FittedNetwork",
     "Network",
+    "StandardErrors",
     "fit_network",
     "fit_weights",
     "measure_loss",
-    "normal_equations",
+    "standard_errors",
     "unit_rows",
 ]
 
 MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
 TRIES = 12  # of one step, each more damped
+SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding only
 TINY = float(np.finfo(np.float64).tiny)
+LEAST = TINY**0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ class FittedNetwork:
 
     @property
     def resolved_loss(self) -> float:
-        """The loss, or the smallest loss that can be told from rounding."""
+        """The loss, or the smallest loss that exceeds rounding."""
         least = 1e-20 if self._double else 1e3 * self.eps**2
         return max(self.loss, least * self.size, TINY)
 
@@ -160,10 +162,6 @@ def fit_network(
     tol : float
         Stop when a step lowers the error by less than this fraction of it. Labels without noise
         are fitted to rounding, since each step then removes nearly all of the error.
-
-    Returns
-    -------
-    FittedNetwork
     """
     if start.weights.size + start.directions.size > MOST_UNKNOWNS:
         return _fit_by_gradients(rows, start, max_iter, tol)
@@ -278,6 +276,57 @@ def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> 
     found = minimize(objective, z, jac=True, method="L-BFGS-B", callback=note, options=options)
     network, loss = network_of(found.x)[0], float(found.fun) * size
     return FittedNetwork(network, loss, first.size, first.eps, tuple(history), found.success)
+
+
+@dataclass(frozen=True, eq=False)
+class StandardErrors:
+    """Standard errors from the curvature of the mean squared error.
+
+    Attributes
+    ----------
+    weights, directions : array of shape (k,)
+        Directions as lengths. NaN where there are too many unknowns to compute them.
+    free : array of bool of shape (k,)
+        Directions that can turn without changing the sum.
+    """
+
+    weights: Floats
+    directions: Floats
+    free: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
+    r"""Invert the normal equations: the covariance is :math:`s^2 (J^\top J)^{-1}`."""
+    network = fitted.network
+    k, d = network.directions.shape
+    if k * (d + 1) > MOST_UNKNOWNS:
+        unknown = np.full(k, np.nan)
+        return StandardErrors(unknown, unknown, np.zeros(k, dtype=bool))
+    gram, _ = normal_equations(rows, network)
+    # in units in which every unknown has curvature 1; weights and directions have their own
+    curvatures, least = np.diag(gram), LEAST
+    floors = [
+        SMALLEST_CURVATURE * max(float(part.max()), least)
+        for part in (curvatures[:k], curvatures[k:])
+    ]
+    still = curvatures <= np.repeat(floors, (k, k * d))
+    root = np.where(still, 1.0, np.sqrt(np.maximum(curvatures, least)))
+    scaled = gram / np.outer(root, root)
+    scaled[still, :] = scaled[:, still] = 0.0
+    values, vectors = np.linalg.eigh(scaled)
+    inverse = (vectors**2) @ (1 / np.maximum(values, SMALLEST_CURVATURE))
+    variance = fitted.loss / max(rows.total - network.n_unknowns, 1.0)
+    by_move = (inverse / root**2)[k:].reshape(k, d)
+    # of the d moves the one along the direction itself, of mean curvature, is no error
+    own = 1 / np.maximum(curvatures[k:].reshape(k, d).mean(axis=1), least)
+    free = inverse[k:].reshape(k, d).max(axis=1) > fitted.looseness
+    free |= still[k:].reshape(k, d).any(axis=1)
+    own = np.where(free, 0.0, own)
+    return StandardErrors(
+        np.sqrt(variance * (inverse / root**2)[:k]),
+        np.sqrt(variance * np.maximum(by_move.sum(axis=1) - own, 0.0)),
+        free,
+    )
 
 
 def _total(block: Block) -> Array:

@@ -20,7 +20,7 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain, drop, mixed_coefficients, split_slot
-from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.framed_rows import Frame
 
 __all__ = ["Features", "Polynomial"]
 

@@ -14,14 +14,15 @@ from implicitmoments.activation.choose_k import grow, prune
 from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
+    StandardErrors,
     fit_network,
     fit_weights,
+    standard_errors,
     unit_rows,
 )
-from implicitmoments.activation.standard_errors import StandardErrors, standard_errors
 from implicitmoments.arrays import Floats
 from implicitmoments.moments.decode import find_components
-from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.moments.framed_rows import FramedRows, all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Rows
@@ -112,10 +113,6 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     tol : float
         The fit ends when a step lowers the error by less than this fraction of what fitting so
         many unknowns removes by chance, k d over the number of rows.
-
-    Returns
-    -------
-    Refined
     """
     rows, activation = problem.rows, problem.activation
     # fitting k d numbers removes this fraction of the noise; a fraction tol of it is negligible
@@ -157,7 +154,7 @@ def _best_start(
     """Compare starts within the span, and fit the best on all rows, until one is good enough."""
     inside = problem.through(basis)
     some = _some_of(inside.rows, k * (len(basis) + 1), seed)
-    starts = _starts(whole_view(inside), k, seed)
+    starts = _starts(all_rows(inside), k, seed)
     fits: list[FittedNetwork] = []
     tried, decoded = 0, 0
     for _ in range(MOST_ROUNDS):
@@ -194,7 +191,7 @@ def _fit_in_stages(
     return fit_network(rows, start, max_iter=max_iter, tol=tol)
 
 
-def _starts(inside: View, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
+def _starts(inside: FramedRows, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
     """Yield initial directions: those decoded from the moments first, then random ones."""
     rng = np.random.default_rng(seed)
     p = inside.frame.p

@@ -1,4 +1,4 @@
-"""Where arrays live: namespaces and linear algebra for any array-API library."""
+"""Arrays of any array-API library: namespaces, linear algebra, kernels and hashing."""
 
 from implicitmoments.arrays.hashing import key_shares, row_keys, share_rows
 from implicitmoments.arrays.kernels import (
@@ -25,7 +25,6 @@ from implicitmoments.arrays.namespace import (
     as_double,
     as_real_array,
     check_finite,
-    check_positive,
     device_memory,
     eye_like,
     index_like,
@@ -49,7 +48,6 @@ __all__ = [
     "as_double",
     "as_real_array",
     "check_finite",
-    "check_positive",
     "check_squares",
     "cross_sums",
     "descending_eigh",

@@ -1,4 +1,4 @@
-"""Kernels of log densities, in place where the library of the rows can."""
+"""Kernels of log densities, in place if the array library supports it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from implicitmoments.arrays.namespace import Array, namespace_of, on_host
 
 __all__ = ["cross_sums", "lift_rows", "linear_rows", "lower_to", "softmax_rows"]
 
-STACK = 4_096  # rows of one product of a stack
+STACK = 4_096  # rows per product of a stack
 
 
 def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Array:
     r"""Return :math:`(z, |z|^2, 1)` for :math:`z = (x - c) / s` and rows x (n, d), (n, d + 2).
 
-    One matrix product then gives log densities of spherical Gaussians, and another one the sums
-    that EM needs.
+    One matrix product then gives log densities of spherical Gaussians, and another the sums
+    needed by EM.
     """
     if isinstance(x, np.ndarray):
         return _lift_in_numpy(x, center, scale)
@@ -55,7 +55,7 @@ def _lift_in_numpy(
 def linear_rows(lifted: Array, slopes: Array) -> Array:
     """Return the product (n, k) of rows and slopes.
 
-    In NumPy column by column, since its reductions along short rows are slow.
+    In NumPy in column-major order, since its reductions along short rows are slow.
     """
     if isinstance(lifted, np.ndarray):
         return (slopes.T @ lifted.T).T
@@ -63,9 +63,9 @@ def linear_rows(lifted: Array, slopes: Array) -> Array:
 
 
 def softmax_rows(joint: Array) -> tuple[Array, Array]:
-    """Turn logarithms (n, k) into shares of their row, and return the logarithms of sums too.
+    """Return the softmax of each row (n, k), and the logarithms of the sums.
 
-    What was given is overwritten where the library can.
+    The argument is overwritten if the library supports it.
     """
     xp = namespace_of(joint)
     top = xp.max(joint, axis=1)
@@ -83,8 +83,8 @@ def softmax_rows(joint: Array) -> tuple[Array, Array]:
 def cross_sums(left: Array, right: Array) -> Array:
     """Return ``leftᵀ right`` in float64 for rows (n, k) and (n, p).
 
-    Off the host in stacks of rows, each product in the precision of the rows: a product that is
-    long only in what it sums over keeps few units of a device busy.
+    On a device in stacks of rows, each product in the precision of the rows: a product that is
+    long only in the summed dimension uses few units of a device.
     """
     return _stacked_sums(left, right, int(left.shape[0]) if on_host(left) else STACK)
 
@@ -103,7 +103,7 @@ def _stacked_sums(left: Array, right: Array, size: int) -> Array:
 
 
 def lower_to(array: Array, most: float) -> Array:
-    """Lower entries to at most a number, in place where the library can."""
+    """Clip entries to at most a number, in place if the library supports it."""
     if _has_out(array):
         return namespace_of(array).minimum(array, most, out=array)
     if array_api_compat.is_torch_array(array):

@@ -36,15 +36,15 @@ from implicitmoments.clustering.pairwise_test import (
 )
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.spectra import account_of_span, second_moment_floor
+from implicitmoments.moments.spectra import second_moment_floor, span_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
-from implicitmoments.rows import Progress, RandomState, Rows
+from implicitmoments.rows import Progress, RandomState
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
+    check_enough_rows,
     check_method,
-    check_rows_per_component,
     check_variance,
     check_whole,
     check_whole_or,
@@ -191,8 +191,8 @@ class SphericalMixtureClusterer(
         k: int = self.n_components
         with open_rows(
             self, X, None, sample_weight, fewest=2, checkpoint=checkpoint, progress=progress
-        ) as (given, seed):
-            near = leave_out_outliers(Rows.of(given), k, seed=seed)
+        ) as (every, seed):
+            near = leave_out_outliers(every, k, seed=seed)
             rows, probe = near.rows, near.rows.like
             self._check_rows(near.n_rows + near.n_outliers)
             # 1. Reduce to the span of the means, in units of the noise.
@@ -320,7 +320,7 @@ class SphericalMixtureClusterer(
 
     def _check_rows(self, n: int) -> None:
         k = self.n_components
-        check_rows_per_component(n, k)
+        check_enough_rows(n, k)
         if k > 1 and n < FEWEST_ROWS:
             raise InputError(
                 "too_few_rows",
@@ -362,7 +362,7 @@ class SphericalMixtureClusterer(
             names = ("order", "threshold", "split_rate", "merge_rate", "same_rate")
             stats |= {name: getattr(test, name) for name in names}
         floor = second_moment_floor(len(span.spectrum), n)
-        return stats | account_of_span(span.spectrum - 1, span.p, floor)
+        return stats | span_stats(span.spectrum - 1, span.p, floor)
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:

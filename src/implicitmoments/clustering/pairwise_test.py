@@ -171,10 +171,6 @@ def choose_test(
     differences : array of shape (n, p)
         :math:`(x - x')/\sqrt 2` for random pairs of rows.
     n_draws, seed : int
-
-    Returns
-    -------
-    PairwiseTest
     """
     if not moments:
         raise InputError("no_orders", "there must be moments of at least one order")

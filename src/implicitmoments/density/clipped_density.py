@@ -162,10 +162,6 @@ def choose_clip(ratios: Ratios, loss: float) -> float:
     ratios : Ratios
         The expansion at the rows.
     loss : float
-
-    Returns
-    -------
-    float
     """
     order = np.argsort(-ratios.values, kind="stable")
     high = np.maximum(ratios.values[order], np.finfo(np.float64).tiny)
@@ -232,10 +228,6 @@ def probe_gaussian(
     seed : int
     n_points : int
         Per replicate; a power of two.
-
-    Returns
-    -------
-    Probe
     """
     p = len(variances)
     if p == 0:

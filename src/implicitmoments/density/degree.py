@@ -87,7 +87,7 @@ def regression_tail(squared: float, noise: float, degree: int) -> float:
     Examples
     --------
     >>> round(regression_tail(0.3, 0.7, 4), 3), regression_tail(1.0, 1.2, 4)
-    (0.13, inf)
+    (0.098, inf)
     """
     half = (squared + noise - 1) / 2
     root = math.sqrt(half**2 + max(squared, 0.0))
@@ -166,10 +166,6 @@ def compare_degrees(
     highest : int
         While the last degree scores more than the one before by more than a standard error, the
         next even degree is tried, up to this.
-
-    Returns
-    -------
-    DegreeScores
     """
     # the last density of each fold, with which that of the next degree is compared
     last: dict[int, tuple[ClippedDensity[Any], ...]] = {

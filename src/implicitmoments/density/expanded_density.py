@@ -30,6 +30,7 @@ from implicitmoments.rows import RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
+    check_enough_rows,
     check_method,
     check_number,
     check_option,
@@ -88,12 +89,8 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
         """Raise for parameters that cannot be used."""
 
     @abstractmethod
-    def _check_rows(self, n: int, d: int) -> None:
-        """Raise for too few rows."""
-
-    @abstractmethod
-    def _fewest_rows(self, d: int) -> int:
-        """Return how many rows a fold must have to be learned from."""
+    def _least_rows(self, d: int) -> int:
+        """Return how many rows of d features there must be."""
 
     def _look_at_rows(self, rows: Rows) -> Notes:  # noqa: ARG002
         """Return notes on rows as they were given."""
@@ -113,13 +110,13 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
         self._check_parameters()
         how |= {"labelled": labelled, "fewest": 2}
-        with open_rows(self, X, y, sample_weight, **how) as (given, seed):
-            every = Rows.of(given)
+        with open_rows(self, X, y, sample_weight, **how) as (every, seed):
             notes = self._look_at_rows(every)
             # Outliers would dominate high-order moments.
             near = leave_out_outliers(every, self.n_components, labelled=labelled, seed=seed)
             rows = near.rows
-            self._check_rows(near.n_rows + near.n_outliers, rows.n_features)
+            least = self._least_rows(rows.n_features)
+            check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
             # 1. The Gaussian G, and the coordinates that F/G depends on.
             model = self._learn(rows, seed, final=True)
             # 2. The degree, by the tail bound or by held-out likelihood.
@@ -179,7 +176,7 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
 
             return density
 
-        fewest = self._fewest_rows(rows.n_features)
+        fewest = self._least_rows(rows.n_features) + 1
         compared = compare_degrees(fit, rows, degrees, fewest=fewest, highest=self.max_degree)
         return compared.best, compared
 

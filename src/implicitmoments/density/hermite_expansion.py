@@ -25,11 +25,10 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
-from implicitmoments.moments.balanced import BalancedMoments, measure_moments, split_order
+from implicitmoments.moments.balanced import BalancedMoments, mean_moments, split_order
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import OVERSAMPLING, even_estimate
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean
+from implicitmoments.moments.framed_rows import Frame, all_rows
 from implicitmoments.moments.windows import open_window
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
@@ -217,10 +216,6 @@ def expand(
         :class:`JointExpansion` or :class:`OrderByOrder`.
     n_draws, seed : int
         Auxiliary draws of ``"paper"``.
-
-    Returns
-    -------
-    Expansion
     """
     if span.p == 0 or degree < 2:  # centred rows have no first order
         return Constant(degree)
@@ -237,21 +232,21 @@ def expand(
 def _expand_jointly(rows: Rows, span: SphericalSpan, k: int, n: int) -> JointExpansion:
     """Find subspaces of powers of (h, μ_i), and the moment of order n on the last of them."""
     problem = SphericalMixtureProblem(rows, variance=span.variance, center=span.center)
-    whole = whole_view(problem)
+    whole = all_rows(problem)
     like = whole.frame.basis  # in the library and on the device of the rows
     scale = math.sqrt(n + span.squared_radius)  # the length of the hidden vectors
     origin = move_like(np.zeros(rows.n_features), like)
     frame = Frame(move_like(span.basis, like), origin, scale=scale, height=math.sqrt(n))
-    view = whole.seen(frame)
+    view = whole.in_frame(frame)
     chain = SymmetricChain((eye_like(frame.p, like),), frame.noise)
     a, b = split_order(n)
     for r in range(2, b + 1):
         window = open_window(chain, OVERSAMPLING * k)
-        _, vectors = descending_eigh(even_estimate(view, chain, window).value)
+        _, vectors = descending_eigh(even_mean(view, chain, window).value)
         # below the last order more than k directions are kept: what is lost cannot be regained
         width = min(k if r == b else OVERSAMPLING * k, window.dim)
         top = namespace_of(vectors).matrix_transpose(vectors[:, :width])
         chain = chain.extend(window.step(top))
-    form = measure_moments(view, chain, [(a, b)])[a, b].value
+    form = mean_moments(view, chain, [(a, b)])[a, b].value
     # in main memory, in double precision
     return JointExpansion(n, BalancedMoments(frame, chain, {(a, b): form}).like(np.zeros(1)))

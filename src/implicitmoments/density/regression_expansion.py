@@ -153,10 +153,6 @@ def expand_labels(rows: Rows, basis: Floats, k: int, degree: int, *, odd: bool) 
     k, degree : int
     odd : bool
         Keep odd orders, which are 0 if all components have the same intercept.
-
-    Returns
-    -------
-    LabelExpansion
     """
     p = len(basis)
     if p == 0 or degree < 2:

@@ -138,11 +138,21 @@ class FoundFrame(NamedTuple):
 
     @property
     def squared_norm(self) -> float:
-        r"""The trace :math:`\sum_i w_i \|\beta_i'\|^2` of the moment.
-
-        The rest of the mean of z² is the variance of the noise, in units of s².
-        """
+        r"""The trace :math:`\sum_i w_i \|\beta_i'\|^2` of the moment."""
         return float(np.sum(self.spectrum))
+
+    @property
+    def noise(self) -> float:
+        """The estimated variance of the noise, in units of s²: the rest of the mean of z²."""
+        return max(self.mean_square - self.squared_norm, 0.0)
+
+    def floor(self, n: float) -> float:
+        """Return the largest eigenvalue that noise gives the moment of n rows.
+
+        The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or
+        minus the smallest eigenvalue, since the moment itself has no negative one.
+        """
+        return max(2 * math.sqrt(len(self.spectrum) / (2 * n)), -float(self.spectrum[-1]))
 
 
 def find_frame(
@@ -164,10 +174,6 @@ def find_frame(
         Assume an intercept of 0: the setting of the paper.
     label_scale : float
         The unit of z over the standard deviation of the labels about their line.
-
-    Returns
-    -------
-    FoundFrame
     """
     d = rows.n_features
     moments = mean_and_covariance(rows, labelled=True)
@@ -232,10 +238,6 @@ def intercepts_differ(rows: Rows, mean_square: float) -> bool:
         Rows (x', z).
     mean_square : float
         The mean m of z².
-
-    Returns
-    -------
-    bool
     """
     d = rows.n_features
     sums = rows.fold(partial(_sum_odd_moments, mean_square), width=3 * d + 6, what="intercepts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from implicitmoments.density.regression_frame import (
     intercepts_differ,
 )
 from implicitmoments.density.summary import RegressionDensitySummary
-from implicitmoments.moments.spectra import account_of_span
+from implicitmoments.moments.spectra import span_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import Progress, RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer, mean_answer
@@ -110,14 +111,14 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
         ``truncation_error``, the tail bound at the degree used, and ``degree_for_epsilon``, the
-        degree that it requires, or None above 200; both are left out where
-        ``intercepts_differ``: the bound is for lines that meet at the mean of x, and takes a
-        spread of intercepts for noise; ``normalizer_error``, a standard error; ``distance``, a
-        lower bound of the total variation distance from the rows, up to chance; ``negative_rows``,
-        the proportion of the rows at which the expansion is negative; ``outliers`` left out;
-        ``scores`` of the degrees compared, and ``still_rising``, whether the highest of them was
-        clearly better than the one before, by ``last_rise``; ``n_coefficients``; and after
-        ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
+        degree that it requires, or None above 200; both are left out where ``intercepts_differ``,
+        since the bound takes a spread of intercepts for noise; ``normalizer_error``, a standard
+        error; ``distance``, a lower bound of the total variation distance from the rows, up to
+        chance; ``negative_rows``, the proportion of the rows at which the expansion is negative;
+        ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
+        the highest of them was clearly better than the one before, by ``last_rise``;
+        ``n_coefficients``; and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the
+        last call.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
@@ -217,65 +218,34 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         check_flag("whiten", self.whiten)
         check_number("label_scale", self.label_scale, 0.75, 10.0)
 
-    def _check_rows(self, n: int, d: int) -> None:
-        least = max(d + 2, self.n_components)
-        if n < least:
-            raise InputError(
-                "too_few_rows",
-                "`n_components={k}` and {d:count feature} need at least {least:count row} with a "
-                "positive weight, for a line and the spread about it, got {n}; use more rows, or "
-                "fewer columns or components",
-                k=self.n_components,
-                d=d,
-                least=least,
-                n=n,
-            )
-
-    def _fewest_rows(self, d: int) -> int:
-        return self.n_components + d + 1
+    def _least_rows(self, d: int) -> int:
+        return max(d + 2, self.n_components)  # for a line and the spread about it
 
     def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
         k = self.n_components
-        found = find_frame(
-            rows,
-            k,
-            whiten=self.whiten,
-            centred=not (self.whiten or self.fit_intercept),
-            label_scale=self._label_scale,
-        )
-        frame, square = found.frame, found.mean_square
-        # variance of the noise, and mean of |β'|², in units of the labels
-        share = max(square - found.squared_norm, 0.0)
-        if self.noise is not None:
-            share = (self.noise / frame.scale) ** 2
-        share = min(share, square)
-        expansion = partial(self._expand, frame.rows(rows), frame, share, seed)
+        scale = self.label_scale if k > 1 else 1.0
+        centred = not (self.whiten or self.fit_intercept)
+        found = find_frame(rows, k, whiten=self.whiten, centred=centred, label_scale=scale)
+        frame, square, framed = found.frame, found.mean_square, found.frame.rows(rows)
+        # the variance of the noise, and the mean of |β'|², in units of the labels
+        noise = found.noise if self.noise is None else (self.noise / frame.scale) ** 2
+        share = min(noise, square)
+        expansion = partial(self._expand, framed, frame, share, seed)
         model = RatioModel(frame, partial(regression_tail, square - share, share), expansion)
         if final:
+            # the bound takes intercepts for noise, and does not hold where they differ
+            differ = self.fit_intercept and k > 1 and intercepts_differ(framed, square)
             model.stats.update(
                 noise=frame.scale * math.sqrt(share),
-                noise_share=self._noise_share(frame, share),
+                noise_share=noise * scale**2,
                 squared_norm=square - share,
-                # the bound takes intercepts for noise, and does not hold where they differ
-                intercepts_differ=self.fit_intercept
-                and k > 1
-                and intercepts_differ(frame.rows(rows), square),
+                intercepts_differ=differ,
             )
             if k > 1:
-                floor = _moment_floor(found.spectrum, rows.total)
-                model.stats.update(account_of_span(found.spectrum, len(frame.basis), floor))
+                floor = found.floor(rows.total)
+                model.stats.update(span_stats(found.spectrum, len(frame.basis), floor))
         return model
-
-    @property
-    def _label_scale(self) -> float:
-        return self.label_scale if self.n_components > 1 else 1.0
-
-    def _noise_share(self, frame: RegressionFrame, share: float) -> float:
-        """Return the variance of the noise over that of the labels about their line."""
-        if self.noise is not None:
-            share = (self.noise / frame.scale) ** 2
-        return share * self._label_scale**2
 
     def _expand(
         self, rows: Rows, frame: RegressionFrame, share: float, seed: int, degree: int
@@ -285,7 +255,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
         if self.method == "contracted":
             return expand_contracted(rows, basis, k, degree, excess=share - 1)
-        how = {"n_draws": self.n_draws, "seed": seed}
+        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
         return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
 
     def _look_at_rows(self, rows: Rows) -> Notes:
@@ -293,12 +263,9 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         whitening = Whitening.of(rows, reduce=True)
         measured = measure_gaussianity(rows, whitening)
         reason = measured.words(getattr(self, "feature_names_in_", None))
-        notes = Notes()
-        if reason is not None:
-            notes.append(Note("moments_of_inputs_not_gaussian", {"reason": reason}))
-        if not self.whiten and not looks_standard(whitening, measured.n):
-            notes.append(Note("inputs_not_standard"))
-        return notes
+        standard = self.whiten or looks_standard(whitening, measured.n)
+        found = {"moments_of_inputs_not_gaussian": reason, "inputs_not_standard": not standard}
+        return Notes(Note(code, {"reason": reason}) for code, there in found.items() if there)
 
     def _store(
         self, model: RatioModel, density: ClippedDensity[RegressionFrame], probe: Array
@@ -320,42 +287,43 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
 
     def _findings_of_fit(self) -> Notes:
         """Return what may make the density wrong."""
-        stats, notes, n = self.stats_, Notes(), self.stats_["rows_counted"]
-        degree, share = stats["degree"], min(stats["noise_share"], 1.0)
-        if self.noise is not None and stats["noise_share"] > 1 + SLACK * math.sqrt(2 / n):
-            spread = self.noise / math.sqrt(stats["noise_share"])
-            notes.append(Note("noise_too_large", {"noise": self.noise, "spread": spread}))
-        coefficients = stats["n_coefficients"]
-        if coefficients is not None and coefficients > n:
-            values = {"n": round(n), "coefficients": coefficients, "degree": degree}
-            notes.append(Note("too_few_rows_for_degree", values))
-        bound = stats.get("truncation_error", 0.0)
-        if bound > LOOSE * FAR:
-            # Erratum 6: N = poly(k, d) (1/ε)^O(1/σ²)
-            needed = stats["degree_for_epsilon"] or MOST_ORDERS
-            values = {"share": share, "degree": degree, "bound": bound, "needed": needed}
-            notes.append(Note("truncation_large", {**values, "epsilon": self.epsilon}))
-        if stats["intercepts_differ"] and self.degree == "auto":
-            notes.append(Note("degree_too_low_for_intercepts"))
-        if not self._differs():
-            return Notes([*notes, *self._degree_notes()])
-        values = {name: stats[name] for name in ("distance", "negative_rows", "degree")}
-        notes.append(Note("regression_density_far_from_rows", {**values, "share": share}))
-        return notes
+        stats, n = self.stats_, self.stats_["rows_counted"]
+        share, noise = stats["noise_share"], self.noise or 0.0
+        values = {
+            **{name: stats[name] for name in ("distance", "negative_rows", "degree")},
+            **{"share": min(share, 1.0), "n": round(n), "epsilon": self.epsilon},
+            **{"noise": noise, "spread": noise / math.sqrt(share or 1.0)},
+            "coefficients": stats["n_coefficients"] or 0,
+            "bound": stats.get("truncation_error", 0.0),
+            "needed": stats.get("degree_for_epsilon") or MOST_ORDERS,
+        }
+        too_low = stats["intercepts_differ"] and self.degree == "auto"
+        found = {
+            "noise_too_large": noise and share > 1 + SLACK * math.sqrt(2 / n),
+            "too_few_rows_for_degree": values["coefficients"] > n,
+            "truncation_large": values["bound"] > LOOSE * FAR,  # Erratum 6
+            "degree_too_low_for_intercepts": too_low,
+            "regression_density_far_from_rows": self._differs(),
+        }
+        notes = Notes(Note(code, values) for code, present in found.items() if present)
+        return notes if self._differs() else Notes([*notes, *self._degree_notes()])
 
     def score_samples(self, X: Any, y: Any = None) -> Array:
-        """Return the logarithm of the density at each row, in the library of the rows.
+        """Return the logarithm of the density at each row.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
         y : array of shape (n_samples,), optional
             Without it the density is that of x alone, unless X is a source with labels.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            In the library of the rows.
         """
-        check_is_fitted(self)
-        if y is None and not _has_labels(X):
-            return answer(self, X, self.hypothesis_.log_marginal)
-        return answer(self, X, self.hypothesis_.log_density, y, labelled=True)
+        function, y, labelled = self._density_of(X, y)
+        return answer(self, X, function, y, labelled=labelled)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean logarithm of the density over rows.
@@ -371,11 +339,15 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         -------
         float
         """
+        function, y, labelled = self._density_of(X, y)
+        return mean_answer(self, X, function, y, sample_weight, labelled=labelled)
+
+    def _density_of(self, X: Any, y: Any) -> tuple[Callable[..., Array], Any, bool]:
+        """Return the joint density, or that of x where there are no labels."""
         check_is_fitted(self)
-        if y is None and not _has_labels(X):
-            return mean_answer(self, X, self.hypothesis_.log_marginal, None, sample_weight)
-        density = self.hypothesis_.log_density
-        return mean_answer(self, X, density, y, sample_weight, labelled=True)
+        if y is not None or (isinstance(X, Source) and "y" in X.first()):
+            return self.hypothesis_.log_density, y, True
+        return self.hypothesis_.log_marginal, None, False
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
         """Draw rows and labels from the density by rejection.
@@ -425,21 +397,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         return answer(self, X, draw)
 
     def __sklearn_tags__(self) -> Any:
-        """Return tags that say that labels are needed."""
+        """Return tags with the requirement of labels."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _moment_floor(spectrum: Any, n: float) -> float:
-    r"""Return the noise of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
-
-    The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or the
-    most negative eigenvalue, since the moment itself has none.
-    """
-    return max(2 * math.sqrt(len(spectrum) / (2 * n)), -float(spectrum[-1]))
-
-
-def _has_labels(X: Any) -> bool:
-    """Return whether X is a source of labelled rows."""
-    return isinstance(X, Source) and "y" in X.first()

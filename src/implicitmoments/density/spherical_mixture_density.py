@@ -15,12 +15,12 @@ from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import expand
 from implicitmoments.density.summary import SphericalDensitySummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.spectra import account_of_span, second_moment_floor
+from implicitmoments.moments.spectra import second_moment_floor, span_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Progress, RandomState, Rows
 from implicitmoments.rows.answers import answer, mean_answer
 from implicitmoments.rows.inputs import Checkpoint
-from implicitmoments.validation import check_rows_per_component, check_variance
+from implicitmoments.validation import check_variance
 
 __all__ = ["SphericalMixtureDensity"]
 
@@ -174,11 +174,8 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         self._check_expansion(METHODS, HIGHEST_DEGREE)
         check_variance(self.variance)
 
-    def _check_rows(self, n: int, d: int) -> None:  # noqa: ARG002
-        check_rows_per_component(n, self.n_components)
-
-    def _fewest_rows(self, d: int) -> int:  # noqa: ARG002
-        return self.n_components + 1
+    def _least_rows(self, d: int) -> int:  # noqa: ARG002
+        return max(2, self.n_components)
 
     def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
@@ -199,7 +196,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
-        stats |= account_of_span(span.spectrum - 1, span.p, floor)
+        stats |= span_stats(span.spectrum - 1, span.p, floor)
         notes = Notes()
         flat = smallest_variance(span, round(stats["rows_counted"]))
         if flat is not None:

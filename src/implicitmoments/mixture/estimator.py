@@ -26,7 +26,7 @@ from implicitmoments.mixture.standardise import (
     standardise,
     without_outliers,
 )
-from implicitmoments.moments.spectra import account_of_components
+from implicitmoments.moments.spectra import component_stats
 from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import ArraySource, Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
@@ -327,7 +327,7 @@ class SphericalMixture(SphericalAnswers):
             "width_by_component": within.widths.tolist(),
             "doubt": within.doubt,
             "moments_say": [str(note) for note in decoded.notes],
-            **account_of_components(decoded.components),
+            **component_stats(decoded.components),
         }
         notes = notes_on(self, within, found.start, unit, rows.total, n_out)
         self.notes_ = Notes([*notes, *self.notes_])

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import (
     Array,
     Floats,
-    check_positive,
     index_like,
     move_like,
     namespace_of,
@@ -28,6 +27,7 @@ from implicitmoments.rows import Block, RandomState, Rows, Sums, as_seed
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.budget import DEFAULT_BUDGET
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.validation import check_whole
 
 __all__ = ["SphericalAnswers"]
 
@@ -42,19 +42,67 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
     """
 
     def predict(self, X: Any) -> Array:
-        """Return the likeliest component of every row, (n_samples,)."""
+        """Return the likeliest component of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+            Component numbers.
+        """
         return self._answer(X, _likeliest)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of every component given each row, (n_samples, k)."""
+        """Return the probability of every component given each row, (n_samples, k).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Responsibilities; rows sum to 1.
+        """
         return self._answer(X, _shares)
 
     def score_samples(self, X: Any) -> Array:
-        """Return the log density of every row, (n_samples,)."""
+        """Return the log density of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Log densities.
+        """
         return self._answer(X, log_densities, density=True)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
-        """Return the mean log density of the rows, weighted where weights are given."""
+        """Return the mean log density of the rows, weighted where weights are given.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+        y : None
+            Ignored.
+        sample_weight : array of shape (n_samples,), optional
+            Multiplicity of each row.
+
+        Returns
+        -------
+        float
+            The mean over rows.
+        """
         found = self._total(X, sample_weight)
         return float(found["log_likelihood"]) / float(found["mass"])
 
@@ -74,7 +122,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
             The component each row was drawn from. Rows come in their order.
         """
         check_is_fitted(self)
-        check_positive("n_samples", n_samples)
+        check_whole("n_samples", n_samples, 1)
         chosen = self.random_state if random_state is None else random_state
         rng = np.random.default_rng(as_seed(chosen))
         mixture = self._mixture()
@@ -87,13 +135,35 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
         return move_like(X, self.means_), index_like(labels, self.means_)
 
     def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion; lower is better."""
+        """Return the Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        float
+            The criterion of the rows.
+        """
         found = self._total(X)
         penalty = self._n_parameters() * math.log(float(found["rows"]))
         return -2 * float(found["log_likelihood"]) + penalty
 
     def aic(self, X: Any) -> float:
-        """Return Akaike's information criterion; lower is better."""
+        """Return Akaike's information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        float
+            The criterion of the rows.
+        """
         return -2 * float(self._total(X)["log_likelihood"]) + 2 * self._n_parameters()
 
     def _n_parameters(self) -> int:

@@ -23,7 +23,7 @@ from implicitmoments.mixture.fourth_moment import (
 from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import AnyRows, Sample
 from implicitmoments.moments.decode.orthogonal_decomposition import decompose
-from implicitmoments.moments.decode.triples import cube_sum, fill_cube, symmetrise
+from implicitmoments.moments.decode.three_way_moments import cube_sum, fill_cube, symmetrise
 from implicitmoments.rows import Block, Sums
 
 __all__ = ["MomentSums", "begin_sums"]

@@ -2,23 +2,11 @@
 
 from implicitmoments.rows.block_map import LabelMap, Rule, join_labels, shares_of, weights_of
 from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
-from implicitmoments.rows.checkpoint import (
-    CheckpointError,
-    Journal,
-    JournaledSource,
-    describe_rows,
-)
+from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
 from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
 from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
-from implicitmoments.rows.files import (
-    BlockSource,
-    FileSource,
-    MissingFileError,
-    MissingLibraryError,
-    UnreadableError,
-    open_file,
-)
+from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
     After,
     Block,
@@ -42,49 +30,13 @@ from implicitmoments.rows.view import Census, Rows, draw_numbers
 from implicitmoments.rows.whitening import Whitening
 
 __all__ = [
-    "DEFAULT_BUDGET",
-    "After",
     "ArraySource",
-    "Block",
     "BlockSource",
     "CallableSource",
-    "Census",
-    "CheckpointError",
     "DaskSource",
-    "DifferenceSource",
-    "FileSource",
-    "Journal",
-    "JournaledSource",
-    "LabelMap",
-    "Measure",
-    "MemoryBudget",
-    "MissingFileError",
-    "MissingLibraryError",
-    "Progress",
-    "RandomState",
     "RowDraws",
     "Rows",
-    "Rule",
-    "SecondMoments",
     "Source",
-    "Stream",
-    "Sums",
-    "Truth",
-    "UnreadableError",
     "Whitening",
-    "add_sums",
-    "as_seed",
-    "as_source",
-    "blocks",
-    "describe_rows",
-    "draw_numbers",
-    "fold_blocks",
-    "is_dask",
-    "join_labels",
-    "map_rows",
-    "mean_and_covariance",
     "open_file",
-    "shares_of",
-    "threads_for_folds",
-    "weights_of",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, Sums, is_dask, map_rows, weights_of
-from implicitmoments.rows.dask.frame_columns import dask_module
+from implicitmoments.rows.dask import dask_module
 from implicitmoments.rows.inputs import open_rows
 
 __all__ = ["answer", "mean_answer"]

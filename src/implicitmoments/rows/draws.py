@@ -37,7 +37,7 @@ WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
 
 def as_seed(random_state: RandomState) -> int:
-    """Turn what scikit-learn calls a ``random_state`` into one whole number.
+    """Convert a ``random_state`` of scikit-learn to an integer seed.
 
     Examples
     --------
@@ -97,11 +97,33 @@ class RowDraws:
         self._calls = 0
 
     def fork(self, stream: Stream) -> RowDraws:
-        """Return draws for the same rows and another purpose."""
+        """Return draws for the same rows and another purpose.
+
+        Parameters
+        ----------
+        stream : Stream
+            The purpose.
+
+        Returns
+        -------
+        RowDraws
+            Independent of these draws.
+        """
         return RowDraws(self.seed, self.rows, (stream,))
 
     def uniform(self, width: int | None = None) -> Floats:
-        """Return numbers in (0, 1): ``(n_rows, width)``, or ``(n_rows,)`` without a width."""
+        """Return uniform random numbers.
+
+        Parameters
+        ----------
+        width : int, optional
+            Numbers per row.
+
+        Returns
+        -------
+        array of shape (n_rows, width), or (n_rows,) without a width
+            Numbers in (0, 1).
+        """
         columns = 1 if width is None else width
         first, last = self.rows.start * columns, self.rows.stop * columns
         counter, skipped = divmod(first, WORDS_PER_COUNTER)
@@ -112,12 +134,34 @@ class RowDraws:
         return numbers if width is None else numbers.reshape(len(self.rows), columns)
 
     def normal(self, width: int | None = None) -> Floats:
-        """Return standard normal numbers: ``(n_rows, width)``, or ``(n_rows,)``."""
+        """Return normal random numbers.
+
+        Parameters
+        ----------
+        width : int, optional
+            Numbers per row.
+
+        Returns
+        -------
+        array of shape (n_rows, width), or (n_rows,) without a width
+            Standard normal numbers.
+        """
         normals: Floats = ndtri(self.uniform(width))
         return normals
 
     def categorical(self, probabilities: Floats) -> Integers:
-        """Return one index a row, drawn with the given probabilities."""
+        """Return one random index per row.
+
+        Parameters
+        ----------
+        probabilities : array of shape (k,)
+            Normalised to sum 1.
+
+        Returns
+        -------
+        array of int of shape (n_rows,)
+            One index per row.
+        """
         edges = np.cumsum(probabilities)
         drawn: Integers = np.searchsorted(edges / edges[-1], self.uniform(), side="right")
         return drawn

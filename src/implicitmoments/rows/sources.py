@@ -57,9 +57,20 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, rows: range, rng: RowDraws) -> Block:
-        """Return the columns of ``rows``: ``"x"`` ``(n, n_features)``, others ``(n,)``.
+        """Return the columns of some consecutive rows.
 
-        ``"y"`` holds labels, and ``"counts"`` how often each row counts.
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+        rng : RowDraws
+            Random numbers of these rows, for a source that generates them.
+
+        Returns
+        -------
+        mapping of str to array
+            ``"x"`` of shape (n, n_features), others (n,): ``"y"`` holds labels, ``"counts"`` the
+            multiplicity of each row.
         """
 
     def fold(
@@ -94,12 +105,30 @@ class Source(ABC):
             Sums of rows before.
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
+
+        Returns
+        -------
+        dict of str to array
+            The sums.
         """
         read = partial(self.block, seed=seed)
         return fold_blocks(read, measure, blocks(rows, rows_per_block), initial, after)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
-        """Return the columns of some rows, by numbers in ascending order, in memory."""
+        """Return the columns of some rows.
+
+        Parameters
+        ----------
+        rows : array of int
+            Row numbers in ascending order.
+        what : str
+            Name of the pass.
+
+        Returns
+        -------
+        mapping of str to array
+            The columns, in memory.
+        """
         taken: list[Block] = []
         cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
         for near in np.split(rows, cuts):
@@ -114,11 +143,30 @@ class Source(ABC):
         return self.n_rows or 0
 
     def block(self, rows: range, seed: int = 0) -> Block:
-        """Return the columns of ``rows`` as a pass reads them."""
+        """Return the columns of ``rows`` as a pass reads them.
+
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+        seed : int, default 0
+            For a source that generates its rows.
+
+        Returns
+        -------
+        mapping of str to array
+            The columns.
+        """
         return self.read(rows, RowDraws(seed, rows, (Stream.ROWS,)))
 
     def first(self) -> Block:
-        """Return the first row: its columns, and the library, precision and device of all."""
+        """Return the columns of the first row.
+
+        Returns
+        -------
+        mapping of str to array
+            One row; it has the library, precision and device of all rows.
+        """
         return self.block(range(1))
 
 

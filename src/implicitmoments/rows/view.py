@@ -121,6 +121,11 @@ class Rows:
         points : array of shape (n, d), Source, Rows or callable
         **columns : array of shape (n,)
             Further columns of an array: ``y``, and ``counts`` for weights. None for no column.
+
+        Returns
+        -------
+        Rows
+            ``points`` itself if it is a view.
         """
         columns = {name: column for name, column in columns.items() if column is not None}
         if isinstance(points, Rows):
@@ -209,7 +214,19 @@ class Rows:
     ) -> Rows:
         """Return the rows with a further affine map of the points, and a map of the labels.
 
-        Labels are mapped once: ``labels`` replaces the map that there was, if it is given.
+        Parameters
+        ----------
+        center : array of shape (d,), optional
+            Subtracted from the points.
+        linear : None, float, or array of shape (d,) or (d, p)
+            Multiplies the points.
+        labels : LabelMap, optional
+            Replaces the map of the labels.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
         """
         center, linear = compose(self.center, self.linear, center, linear)
         known = None if self.known is None else Census(self.known.kept, self.known.total)
@@ -227,22 +244,57 @@ class Rows:
         function : callable
             Takes a block of columns, and returns one with as many rows. Products of matrices
             round by the size of a block; rows keep the shares that they have in the source.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
         """
         before = self.transform
         both = function if before is None else _Composed(before, function)
         return replace(self, transform=both, known=None)
 
     def as_given(self) -> Rows:
-        """Return the rows that are kept, with their weights, as the source has them."""
+        """Return the rows that are kept, with their weights, as the source has them.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
+        """
         known = None if self.known is None else Census(self.known.kept, self.known.total)
         return replace(self, center=None, linear=None, labels=None, wide=False, known=known)
 
     def kept_by(self, rule: Rule, known: Census | None = None) -> Rows:
-        """Return the rows that a rule keeps too."""
+        """Return the rows that are also kept by a rule.
+
+        Parameters
+        ----------
+        rule : callable
+            ``rule(block)`` returns which rows are kept, (n,), or None for all.
+        known : Census, optional
+            Number and weight of the rows kept.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
+        """
         return replace(self, keep=(*self.keep, rule), known=known)
 
     def weighted(self, weights: Array | float) -> Rows:
-        """Return the rows with their weights multiplied: by one number each, or all by one."""
+        """Return the rows with their weights multiplied.
+
+        Parameters
+        ----------
+        weights : array of shape (n,) or float
+            Factors of the weights.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
+        """
         if self.weights is not None:
             weights = self.weights * weights
         if np.ndim(weights) == 0:
@@ -252,15 +304,38 @@ class Rows:
     def split(self, share: int, n_shares: int, *, out: bool = False) -> Rows:
         """Return one of some shares of the rows, or all rows but that share.
 
-        Shares depend on the content of a row as the source has it: neither on its place nor on
+        Shares depend on the content of a row as the source has it: neither on its position nor on
         the size of blocks, and equal rows are in one share.
+
+        Parameters
+        ----------
+        share, n_shares : int
+            The number of the share, from 0, and the number of shares.
+        out : bool, default False
+            Return all other rows instead.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
         """
         return self.kept_by(Share(share, n_shares, out))
 
     # Passes
 
     def reader(self, *, keyed: bool = False, lifted: bool = False) -> BlockMap:
-        """Return what maps a block of the source; it travels to where the rows are."""
+        """Return the map of a block of the source.
+
+        Parameters
+        ----------
+        keyed, lifted : bool, default False
+            As for :meth:`fold`.
+
+        Returns
+        -------
+        BlockMap
+            Picklable, so that it can be sent to a cluster.
+        """
         return BlockMap(
             self.center,
             self.linear,
@@ -274,7 +349,18 @@ class Rows:
         )
 
     def block_size(self, width: int = 1) -> int:
-        """Return how many rows a block has if ``width`` numbers are made of each row."""
+        """Return the number of rows per block.
+
+        Parameters
+        ----------
+        width : int, default 1
+            Numbers computed per row.
+
+        Returns
+        -------
+        int
+            Rows per block.
+        """
         widest = max(width, self.source.n_features, self.n_features)
         return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
 
@@ -306,6 +392,11 @@ class Rows:
             Blocks have a column ``"key"`` for :func:`shares_of`.
         lifted : bool
             Points are given as :math:`(z, |z|^2, 1)`.
+
+        Returns
+        -------
+        dict of str to array
+            The sums.
         """
         return self._pass(
             _Kept(self.reader(keyed=keyed, lifted=lifted), measure),
@@ -343,13 +434,33 @@ class Rows:
         keyed : bool
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
+
+        Returns
+        -------
+        dict of str to array
+            The sums.
         """
         rows = range(self.n) if rows is None else rows
         whole = _Whole(self.reader(keyed=keyed), measure)
         return self._pass(whole, rows, self.block_size(width), what, seed=seed, after=after)
 
     def fold_source(self, measure: Measure, *, width: int = 1, what: str = "") -> Sums:
-        """Sum over blocks as the source has them, with the numbers of their rows."""
+        """Sum over blocks as the source has them, with the numbers of their rows.
+
+        Parameters
+        ----------
+        measure : callable
+            ``measure(block, rows)`` returns named sums.
+        width : int, default 1
+            Numbers computed per row.
+        what : str
+            Name of the pass.
+
+        Returns
+        -------
+        dict of str to array
+            The sums.
+        """
         return self._pass(measure, range(self.n), self.block_size(width), what)
 
     def _pass(
@@ -369,12 +480,38 @@ class Rows:
         return sums
 
     def read(self, rows: range, rng: RowDraws | None = None) -> Block:
-        """Return all rows of a range as mapped; those not kept have weight 0."""
+        """Return all rows of a range as mapped; those not kept have weight 0.
+
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+        rng : RowDraws, optional
+            Random numbers of these rows, for a source that generates them.
+
+        Returns
+        -------
+        mapping of str to array
+            The columns.
+        """
         block = self.source.read(rows, rng) if rng else self.source.block(rows)
         return self.reader().whole(block, rows)
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
-        """Yield blocks of the rows that are kept, one after the other; of all rows if whole."""
+        """Yield blocks of the rows that are kept, in order.
+
+        Parameters
+        ----------
+        width : int, default 1
+            Numbers computed per row.
+        whole : bool, default False
+            Yield all rows; those not kept have weight 0.
+
+        Yields
+        ------
+        mapping of str to array
+            The columns of a block, as mapped.
+        """
         reader = self.reader()
         read = reader.whole if whole else reader
         for piece in blocks(range(self.n), self.block_size(width)):
@@ -383,7 +520,20 @@ class Rows:
     # Rows in memory
 
     def pick(self, numbers: Integers, *, what: str = "some of the rows") -> Block:
-        """Return the rows of these numbers, ascending, that are kept, as mapped."""
+        """Return some rows, those that are kept, as mapped.
+
+        Parameters
+        ----------
+        numbers : array of int
+            Row numbers in ascending order.
+        what : str
+            Name of the pass.
+
+        Returns
+        -------
+        mapping of str to array
+            The columns.
+        """
         reader, parts = self.reader(keyed=self._keyed), []
         step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
         for start in range(0, max(len(numbers), 1), step):
@@ -409,6 +559,11 @@ class Rows:
             Numbers that will be made of a row: n is limited to what memory should hold.
         single : bool
             Hold points in float32, unless one lies more than 100 units from 0.
+
+        Returns
+        -------
+        Rows
+            In memory, as mapped.
         """
         n = min(n, max(1, self.budget.held // max(width, self.n_features, 1)))
         if n >= self.n:
@@ -418,7 +573,18 @@ class Rows:
         return self._held(draw_numbers(self.n, min(asked, self.budget.picked), rng), single)
 
     def hold(self, *, single: bool = False) -> Rows:
-        """Hold all rows that are kept in memory, as mapped."""
+        """Hold all rows that are kept in memory, as mapped.
+
+        Parameters
+        ----------
+        single : bool, default False
+            As for :meth:`sample`.
+
+        Returns
+        -------
+        Rows
+            In memory, as mapped.
+        """
         return self._held(np.arange(self.n), single)
 
     def _held(self, numbers: Integers, single: bool) -> Rows:

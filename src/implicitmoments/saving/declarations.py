@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypeAlias, TypeVar, Union, get_args, get_or
 import numpy as np
 
 from implicitmoments.arrays import Array
-from implicitmoments.moments.passes import View
+from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.notes import Notes
 from implicitmoments.problems import Activation
 from implicitmoments.registry import class_names, estimator_class
@@ -72,7 +72,7 @@ class Declaration:
             name for name, hint in self._saved.items() if get_origin(hint) is not NotRequired
         }
         self.codecs: dict[str, Codec] = {}
-        self._resolved: dict[Hint, Hint] = {View: None, **estimator.variants}
+        self._resolved: dict[Hint, Hint] = {FramedRows: None, **estimator.variants}
         for hint in (*PARAMETERS, *self._saved.values()):
             self._collect(hint)
 

@@ -224,6 +224,10 @@ def insertion_gains(
         if step == budget.steps:
             gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
             break
+        if step == budget.steps // 3:  # the rest of the steps on the best
+            gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
+            kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
+            trials, odds, total = trials.take(kept), _columns(odds, kept), _columns(total, kept)
         sums = family.expect(rows, odds / total * found.counts[:, None])
         trials = family.fit_trials(sums, trials, 1, None)
     order = np.argsort(-gains, kind="stable")

@@ -58,14 +58,7 @@ def refusal(code: str, **values: Any) -> InputError:
 
 
 def open_journal(path: Path, header: Mapping[str, str]) -> sqlite3.Connection:
-    """Open a file or create it, lock it for as long as it is open, and check that it fits.
-
-    Parameters
-    ----------
-    path : Path
-    header : mapping of str to str
-        Names and JSON values. A file with others is refused.
-    """
+    """Open or create a file, lock it while it is open, and check that its header is this one."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise refusal("checkpoint_no_folder", path=str(path), folder=str(folder))

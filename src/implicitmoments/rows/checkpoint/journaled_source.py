@@ -42,7 +42,11 @@ class JournaledSource(WrappedSource):
 
     Examples
     --------
-    See :class:`Journal`.
+    >>> import tempfile
+    >>> from implicitmoments.rows import ArraySource, Journal
+    >>> with Journal(f"{tempfile.mkdtemp()}/passes") as journal:
+    ...     JournaledSource(ArraySource(np.ones((6, 2))), journal).n_rows
+    6
     """
 
     def __init__(self, source: Source, journal: Journal) -> None:

@@ -85,21 +85,10 @@ def _read_at(file: IO[bytes], room: memoryview, place: int) -> int:
 
 
 class SlicedSource(FileSource):
-    """Rows of an array, some of whose columns are features.
+    """Rows of an array ``(n_rows, width)`` that can be sliced; some columns are features.
 
-    Parameters
-    ----------
-    file : str
-    points : array of shape (n_rows, width) that can be sliced
-    features : sequence of int, optional
-        Columns that are features, all by default.
-    others : mapping of str to int or array of shape (n_rows,), optional
-        Further columns by name: a column of the points by number, or another array.
-    dtype : data type, optional
-        Of what is read; float32 for float32 and float64 for all else by default.
-    is_checked : bool
-        Whether the rows are known to be finite.
-    **about : feature_names, columns and watched of :class:`FileSource`
+    ``others`` has further columns by name: a number of a column, or another array ``(n_rows,)``.
+    ``is_checked`` says that the rows are finite; other arguments are those of ``FileSource``.
     """
 
     def __init__(

@@ -32,17 +32,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Names of columns that exist and hold numbers.
-
-    Attributes
-    ----------
-    features : tuple of str
-    others : mapping of str to str
-        ``"y"`` and ``"counts"``, where they were asked for.
-    """
+    """Names of columns that exist and hold numbers."""
 
     features: tuple[str, ...]
-    others: Mapping[str, str]
+    others: Mapping[str, str]  # "y" and "counts", where they were asked for
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,18 +54,11 @@ def choose_columns(
     choice: Choice,
     not_numbers: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Chosen:
-    """Find the columns that were asked for.
+    """Find the columns that were asked for among the names of all columns.
 
-    Parameters
-    ----------
-    file : str
-        The name of the file, for messages.
-    names : sequence of str
-        Of all columns; numbers as text where columns have no names.
-    choice : Choice
-    not_numbers : mapping of str to mapping, optional
-        The content of columns that do not hold numbers: ``"found"`` describes it in a few words,
-        and of text ``"cell"`` and ``"line"`` are the first.
+    Columns without names are named by numbers. ``not_numbers`` has values for an error about each
+    column that does not hold numbers: ``"found"`` says what, ``"cell"`` and ``"line"`` belong to
+    the first text.
     """
     given = {"y": choice.y, "counts": choice.sample_weight}
     others = {

@@ -53,14 +53,8 @@ def open_csv(
 class CsvFile:
     """A file of text: the first megabyte tells its separator, names and types of columns.
 
-    Attributes
-    ----------
-    has_names : bool
-        Whether the first line holds names, and is no row.
-    names : list of str
-        Of the columns; numbers as text where they have no names.
-    not_numbers : dict of str to dict
-        The content of columns that do not hold numbers, as ``choose_columns`` takes it.
+    ``has_names`` says whether the first line holds names, or the first row; then columns are named
+    by numbers. ``not_numbers`` describes columns that do not hold numbers for ``choose_columns``.
     """
 
     def __init__(self, path: Path) -> None:

@@ -173,12 +173,6 @@ def as_unreadable(file: object, kind: str) -> Iterator[None]:
     Given a damaged file, libraries raise KeyError, MemoryError, RecursionError and many others. An
     error of the system becomes an ``UnreadableError`` with its number, anything else an
     ``InputError``. Use it around calls of other libraries only: it would hide defects of this one.
-
-    Parameters
-    ----------
-    file : path or str
-    kind : str
-        What the file was read as, such as "Parquet".
     """
     try:
         yield

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Source
 
 __all__ = [
-    "Closeable",
     "FileSource",
     "Numbers",
     "check_block",
@@ -30,13 +28,6 @@ __all__ = [
 ]
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
-
-
-class Closeable(Protocol):
-    """Holds a file open."""
-
-    def close(self) -> None:
-        """Close the file."""
 
 
 class FileSource(Source):
@@ -85,7 +76,7 @@ class FileSource(Source):
         *,
         columns: Mapping[str, str] | None = None,
         watched: Sequence[Path] = (),
-        held: Sequence[Closeable] = (),
+        held: Sequence[Any] = (),
     ) -> None:
         self.file, self.n_rows, self.n_features = file, n_rows, n_features
         self.feature_names = None if feature_names is None else tuple(feature_names)
@@ -108,13 +99,30 @@ class FileSource(Source):
         return block
 
     def read_unchecked(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows as they are, with NaN where a number is missing."""
+        """Return the columns of rows as they are, with NaN where a number is missing.
+
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+
+        Returns
+        -------
+        dict of str to array
+            The columns.
+        """
         with self.reading():
             return self._fetch(rows)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Let one thread read at a time, and raise if the file is closed or has changed."""
+        """Let one thread read at a time, and raise if the file is closed or has changed.
+
+        Yields
+        ------
+        None
+            While the file may be read.
+        """
         with self._lock:
             if not self._held.alive:
                 raise refusal("source_closed", file=self.file)
@@ -143,12 +151,7 @@ class FileSource(Source):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        reason: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _check_unchanged(self) -> None:
@@ -166,7 +169,7 @@ def _state(path: Path) -> tuple[int, int, int]:
     return state.st_size, state.st_mtime_ns, state.st_ino
 
 
-def close_all(held: Sequence[Closeable]) -> None:
+def close_all(held: Sequence[Any]) -> None:
     """Close files, one after the other."""
     for one in held:
         one.close()
@@ -179,17 +182,7 @@ def check_block(
     feature_names: Sequence[str] | None = None,
     unit: str = "row",
 ) -> None:
-    """Raise an InputError that names the row, and the feature, where a number is missing.
-
-    Parameters
-    ----------
-    block : mapping of str to array
-    file : str
-    first_row : int
-        The number of the first row of the block, counted in ``unit``.
-    feature_names : sequence of str, optional
-    unit : {"row", "line"}
-    """
+    """Raise an error that names the row or line, and the feature, where a number is missing."""
     for column, numbers in block.items():
         wrong = ~np.isfinite(numbers)
         if not wrong.any():

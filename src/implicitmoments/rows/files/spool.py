@@ -21,19 +21,10 @@ BLOCK_ROWS = 65_536  # copied at a time
 
 
 class Spool:
-    """Columns side by side in a temporary file without a name, so that none outlives the process.
+    """Columns side by side in a temporary file without a name, which cannot outlive the process.
 
-    Parameters
-    ----------
-    file : str
-        What messages call the rows.
-    dtype : numpy.dtype
-        Of what is written.
-    feature_names : sequence of str, optional
-    first_line : int, optional
-        The line of text that holds the first row; messages then count lines instead of rows.
-    drop_missing : bool
-        Leave out rows that lack a number, and count them, rather than refuse them.
+    Messages count lines from ``first_line`` on where it is given, and rows otherwise. With
+    ``drop_missing`` rows that lack a number are counted and left out, rather than refused.
     """
 
     def __init__(

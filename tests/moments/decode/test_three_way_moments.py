@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 from implicitmoments.moments import HermiteProblem
+from implicitmoments.moments.decode.moment_pairs import ChainMomentPair, moment_pair
 from implicitmoments.moments.decode.orthogonal_decomposition import decompose, refine
-from implicitmoments.moments.decode.routes import ChainRoute, route_of
-from implicitmoments.moments.decode.triples import (
+from implicitmoments.moments.decode.three_way_moments import (
     cube_sum,
     fill_cube,
     symmetrise,
-    triple_estimate,
-    triple_terms,
+    three_way_mean,
+    three_way_terms,
 )
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import View
+from implicitmoments.moments.framed_rows import Frame, FramedRows
 from implicitmoments.projections import RecursiveProjection, hermite_dense
 from implicitmoments.testing import chain_of_powers
 
@@ -27,7 +26,7 @@ def weights(order):
 
 def view_of(X, weight, height=None):
     frame = Frame(np.eye(X.shape[1]), np.zeros(X.shape[1]), 1.0, height)
-    return View(HermiteProblem(X, weight), frame, len(X))
+    return FramedRows(HermiteProblem(X, weight), frame, len(X))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_the_general_formula_equals_explicit_tensors(orders, weight, rng):
     X = rng.normal(size=(9, p))
     view = view_of(X, weight)
     chain = chain_of_powers(rng.normal(size=(3, p)), 3, view.frame.noise)
-    made = triple_estimate(view, chain, a, b, c).value
+    made = three_way_mean(view, chain, a, b, c).value
     n = a + b + c
     w = np.ones(9) if weight is None else weight(n)
     dense = np.tensordot(w, hermite_dense(X, n), 1) * math.sqrt(math.factorial(n)) / 9
@@ -51,7 +50,7 @@ def test_the_general_formula_equals_explicit_tensors(orders, weight, rng):
 
 def test_terms_count_all_ways_to_pair():
     """At x = 0 all slots are paired: the factors of (2, 2, 2) sum to −15 on a line."""
-    signed = sum(f for f, paired in triple_terms(2, 2, 2) if sum(paired) == 3)
+    signed = sum(f for f, paired in three_way_terms(2, 2, 2) if sum(paired) == 3)
     # of the 15 perfect matchings of six slots, 8 pair no slot within a leg
     assert signed == -8
 
@@ -64,10 +63,10 @@ def test_the_fast_route_equals_explicit_tensors(weight, height, rng):
     if height is not None and weight is not None:
         view = view_of(X, lambda _: weights(0), height)
         view.problem.uniform = True
-    route = route_of(view, 2, 3)
+    pair = moment_pair(view, 2, 3)
     p = view.frame.p
-    W = rng.normal(size=(route.window.dim, 3))
-    basis = route.window.step(np.eye(route.window.dim))
+    W = rng.normal(size=(pair.window.dim, 3))
+    basis = pair.window.step(np.eye(pair.window.dim))
     points = view.frame.points(X)
 
     def dense(n):
@@ -76,12 +75,12 @@ def test_the_fast_route_equals_explicit_tensors(weight, height, rng):
         return np.tensordot(w, tensors, 1) / 9
 
     fourth = basis @ dense(4).reshape(p**2, p**2) @ basis.T
-    np.testing.assert_allclose(route.second().value, fourth, atol=1e-10 * np.abs(fourth).max())
+    np.testing.assert_allclose(pair.second().value, fourth, atol=1e-10 * np.abs(fourth).max())
     A = W.T @ basis
     sixth = np.einsum("abc,xa,yb,zc->xyz", dense(6).reshape([p**2] * 3), A, A, A)
-    fast = route.third(W)
+    fast = pair.third(W)
     np.testing.assert_allclose(fast.value, sixth, atol=1e-10 * np.abs(sixth).max())
-    slow = ChainRoute(route.view, route.chain, route.window).third(W)
+    slow = ChainMomentPair(pair.view, pair.chain, pair.window).third(W)
     np.testing.assert_allclose(slow.halves[0], fast.halves[0], atol=1e-9 * np.abs(sixth).max())
 
 

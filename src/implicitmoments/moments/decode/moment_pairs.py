@@ -1,8 +1,7 @@
-r"""How :math:`M_{2r}` and the whitened :math:`M_{3r}` are averaged; faster for r = 2."""
+r"""The averages :math:`M_{2r}` and whitened :math:`M_{3r}` for decoding; faster for r = 2."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -19,21 +18,23 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import OVERSAMPLING, even_estimate, even_estimates
-from implicitmoments.moments.decode.triples import (
+from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean, even_means
+from implicitmoments.moments.decode.three_way_moments import (
     cube_sum,
     fill_cube,
     symmetrise,
-    triple_estimate,
+    three_way_mean,
 )
-from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
+from implicitmoments.moments.framed_rows import FramedRows, Weights
+from implicitmoments.moments.split_means import SplitMean, average
 from implicitmoments.moments.windows import ChainWindow, PairWindow, Window, open_window
+from implicitmoments.rows import Sums
 
-__all__ = ["ChainRoute", "QuadraticRoute", "Route", "route_of"]
+__all__ = ["ChainMomentPair", "MomentPair", "QuadraticMomentPair", "moment_pair"]
 
 
-class Route(Protocol):
-    """The two averages that a decoding at order r needs, on a window of symmetric tensors."""
+class MomentPair(Protocol):
+    """The two averages needed for decoding at order r, on a window of symmetric tensors."""
 
     @property
     def r(self) -> int:
@@ -47,18 +48,18 @@ class Route(Protocol):
     def window(self) -> Window:
         """Coordinates of order r."""
 
-    def second(self) -> Estimate:
+    def second(self) -> SplitMean:
         """Average M_2r on the window."""
 
-    def third(self, whitener: Floats) -> Estimate:
+    def third(self, whitener: Floats) -> SplitMean:
         """Average M_3r, each leg multiplied by the whitener (dim, k)."""
 
 
 @dataclass(eq=False)
-class ChainRoute:
+class ChainMomentPair:
     """Any r, by the recursion and the general formula for three-way moments."""
 
-    view: View
+    view: FramedRows
     chain: SymmetricChain
     window: Window
 
@@ -67,20 +68,20 @@ class ChainRoute:
         """Slots of a component."""
         return self.chain.order + 1
 
-    def second(self) -> Estimate:
+    def second(self) -> SplitMean:
         """Average M_2r on the window."""
-        return even_estimate(self.view, self.chain, self.window).map(to_numpy)
+        return even_mean(self.view, self.chain, self.window).map(to_numpy)
 
-    def third(self, whitener: Floats) -> Estimate:
+    def third(self, whitener: Floats) -> SplitMean:
         """Average M_3r through the chain, whose last step is the whitener."""
         last = self.window.step(move_like(np.ascontiguousarray(whitener.T), self.chain.noise))
         whitened = self.chain.extend(last)
-        return triple_estimate(self.view, whitened, self.r, self.r, self.r).map(symmetrise)
+        return three_way_mean(self.view, whitened, self.r, self.r, self.r).map(symmetrise)
 
 
 @dataclass(eq=False)
-class QuadraticRoute:
-    r"""r = 2 on symmetric matrices: only :math:`E[p_a p_b p_c]` touches the rows a second time.
+class QuadraticMomentPair:
+    r"""r = 2 on symmetric matrices: only :math:`E[p_a p_b p_c]` needs a second pass.
 
     With :math:`A_a` the matrix of column a of the whitener, :math:`p_a = x^\top A_a x - tr(A_a J)`
     and :math:`S = E[x x^\top]`, the whitened sixth moment is the symmetrisation of
@@ -91,21 +92,21 @@ class QuadraticRoute:
     every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
     """
 
-    view: View
+    view: FramedRows
     chain: SymmetricChain
     window: PairWindow
     r: int = 2
-    _first: dict[str, Estimate] | None = None
+    _first: dict[str, SplitMean] | None = None
 
-    def second(self) -> Estimate:
+    def second(self) -> SplitMean:
         """Average M_4 on symmetric matrices."""
         self._first = {
             name: estimate.map(to_numpy)
-            for name, estimate in even_estimates(self.view, self.chain, self.window).items()
+            for name, estimate in even_means(self.view, self.chain, self.window).items()
         }
         return self._first["moment"]
 
-    def third(self, whitener: Floats) -> Estimate:
+    def third(self, whitener: Floats) -> SplitMean:
         """Average the whitened M_6."""
         uniform = self.view.problem.uniform
         sums = self._sums(whitener, with_products=not uniform)
@@ -115,10 +116,10 @@ class QuadraticRoute:
             if uniform:
                 means |= self._from_first_pass(whitener, i)
             halves.append(self._assemble(whitener, means))
-        return Estimate((halves[0], halves[1]), sums["cube"].counts)
+        return SplitMean((halves[0], halves[1]), sums["cube"].counts)
 
-    def _sums(self, whitener: Floats, *, with_products: bool) -> dict[str, Estimate]:
-        """Average p ⊗ p ⊗ p, and what else cannot be had from the first pass."""
+    def _sums(self, whitener: Floats, *, with_products: bool) -> dict[str, SplitMean]:
+        """Average p ⊗ p ⊗ p, and lower means unless the first pass provides them."""
         W = move_like(whitener, self.chain.noise)
 
         def measure(points: Array, weights: Weights) -> Sums:
@@ -136,13 +137,13 @@ class QuadraticRoute:
             return sums
 
         names = ["cube", *(["mass", "square", "mean", "products"] if with_products else [])]
-        builders: dict[str, Callable[[Sums], Array]] = {n: partial(_as_numpy, n) for n in names}
+        builders = {n: partial(_as_numpy, n) for n in names}
         return average(self.view, [6], measure, builders, "order 6", self.window.dim)
 
     def _from_first_pass(self, whitener: Floats, half: int) -> Sums:
-        """Read the lower means off the first pass, when all orders have the same weights."""
+        """Compute the lower means from the first pass, if all orders have the same weights."""
         if self._first is None:
-            raise RuntimeError("second() comes before third()")
+            raise RuntimeError("second() must be called before third()")
         mass, square, gram = (self._first[f"gram{j}"].halves[half] for j in (0, 1, 2))
         h = self.window.coordinates((square - mass * to_numpy(self.window.noise))[None])[0]
         return {
@@ -171,22 +172,22 @@ def _as_numpy(name: str, means: Sums) -> Floats:
     return to_numpy(means[name])
 
 
-def route_of(view: View, r: int, k: int) -> Route:
-    """Return the route to components of order r, finding the subspaces below it first."""
+def moment_pair(view: FramedRows, r: int, k: int) -> MomentPair:
+    """Return the averages for components of order r, after estimating lower subspaces."""
     noise = view.frame.noise
     xp = namespace_of(noise)
     p = view.frame.p
     if r == 1:
         empty = SymmetricChain((), noise)
-        return ChainRoute(view, empty, ChainWindow(empty, eye_like(p, noise)))
+        return ChainMomentPair(view, empty, ChainWindow(empty, eye_like(p, noise)))
     chain = SymmetricChain((eye_like(p, noise),), noise)
     if r == 2:
-        return QuadraticRoute(view, chain, PairWindow(noise))
+        return QuadraticMomentPair(view, chain, PairWindow(noise))
     for _ in range(2, r):
-        # Below the last order more than k directions are kept: what is lost cannot be regained.
+        # Below the last order more than k directions are kept: a lost one cannot be recovered.
         window = open_window(chain, OVERSAMPLING * k)
-        _, vectors = descending_eigh(even_estimate(view, chain, window).value)
+        _, vectors = descending_eigh(even_mean(view, chain, window).value)
         width = min(OVERSAMPLING * k, window.dim)
         basis = xp.matrix_transpose(vectors[:, :width])
         chain = chain.extend(window.step(basis))
-    return ChainRoute(view, chain, open_window(chain, k))
+    return ChainMomentPair(view, chain, open_window(chain, k))

@@ -1,4 +1,4 @@
-"""Where to look from before decoding: centre, span and height, and how well they are known."""
+"""The frame used for decoding: centre, span and height, with their errors."""
 
 from __future__ import annotations
 
@@ -9,53 +9,54 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.moments.closed_form import noise_floor
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
+from implicitmoments.moments.framed_rows import Frame, FramedRows, Weights
+from implicitmoments.moments.split_means import SplitMean, average
 from implicitmoments.notes import InputError
+from implicitmoments.rows import Sums
 
-__all__ = ["Placing", "place"]
+__all__ = ["DecodingFrame", "choose_frame"]
 
 
-SMALLEST_LENGTH = 1e-3
-SHRUNK = 0.2  # a variance of less than 1 − 0.2 is not 1 with noise
+SMALLEST_LENGTH = 1e-3  # of the unit of the frame
+SHRUNK = 0.2  # a variance below 1 − 0.2 is not explained by sampling noise
 HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little
 
 
 @dataclass(frozen=True, eq=False)
-class Placing:
-    """A frame, and the first-order error of what it leaves out.
+class DecodingFrame:
+    """A frame, its first-order error, and low moments in it.
 
     Attributes
     ----------
     frame : Frame
     leak : array of shape (p, d)
-        Half the difference between halves of the rows in where the frame's basis points, off
-        its own span: a vector with coordinates z in the basis is off by ``z @ leak``.
+        Half the difference of the frame's basis between halves of the rows, projected off its
+        span: a vector with coordinates z in the basis has the error ``z @ leak``.
     shift : array of shape (d,)
         The same for the centre, off the span.
-    second : Estimate
+    second : SplitMean
         M_2 in the frame, (p, p), without the height.
-    mean : Estimate or None
-        The mean of the points, when all orders have the same weights.
+    mean : SplitMean or None
+        The mean of the points, if all orders have the same weights.
     mass : float or None
-        The sum of the weights of all components, where the data tell it.
+        The sum of the weights of all components, if the problem has order 0.
     """
 
     frame: Frame
     leak: Floats
     shift: Floats
-    second: Estimate
-    mean: Estimate | None
+    second: SplitMean
+    mean: SplitMean | None
     mass: float | None
 
 
-def place(view: View, k: int) -> Placing:
+def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
     r"""Choose the frame for decoding k components.
 
-    Reduce to the span of the top k directions of :math:`M_2` where there are more features. When
-    all orders have the same weights, centre first and give every point a constant height, near
-    :math:`\sqrt{tr\, M_2}`: hidden vectors become (height, v), and neither sign nor a short
-    vector is lost to even moments.
+    Reduce to the span of the top k directions of :math:`M_2` if there are more features. If all
+    orders have the same weights, centre first and give every point a constant height, near
+    :math:`\sqrt{tr\, M_2}`: hidden vectors become (height, v), so that even moments determine
+    signs and short vectors too.
     """
     uniform, d = view.problem.uniform, view.problem.n_features
     found = _first_moments(view)
@@ -80,29 +81,29 @@ def place(view: View, k: int) -> Placing:
     leak, shift = np.zeros((kept if d > k else d, d)), np.zeros(d)
     if d > k:
         off = np.eye(d) - V @ V.T
-        # a direction that is noise itself holds no vector that could leak
+        # a direction below the noise floor contains no vector whose error matters
         inverse = np.where(e > floor, 1 / np.maximum(e, np.finfo(float).tiny), 0.0)
         leak = inverse[:, None] * (V.T @ centred.half_difference @ off)
         shift = np.asarray(mean.half_difference) @ off if uniform else shift
     inside = to_numpy(frame.basis)
     low = centred.map(lambda m: inside @ m @ inside.T / length**2)
-    return Placing(frame, leak, shift, low, mean if uniform else None, mass)
+    return DecodingFrame(frame, leak, shift, low, mean if uniform else None, mass)
 
 
-def _check_variance(smallest: float, centred: Estimate, mass: float) -> None:
-    """Refuse points that vary less than the noise that is taken to be in them."""
+def _check_variance(smallest: float, centred: SplitMean, mass: float) -> None:
+    """Raise if the points vary less than the assumed noise."""
     noise = float(np.linalg.norm(centred.half_difference, 2))
     if smallest < -SHRUNK * mass and smallest < -4 * noise:
         raise InputError(
             "variance_too_small",
-            "the points have variance {variance:.3g} along some direction, less than the noise "
-            "variance of 1 they are taken to have; divide them by the standard deviation of the "
-            "noise, or use SphericalMixtureProblem(X, variance=...)",
+            "the points have variance {variance:.3g} in some direction, below the assumed noise "
+            "variance of 1; divide them by the standard deviation of the noise, or use "
+            "SphericalMixtureProblem(X, variance=...)",
             variance=1 + smallest / mass,
         )
 
 
-def _first_moments(view: View) -> dict[str, Estimate]:
+def _first_moments(view: FramedRows) -> dict[str, SplitMean]:
     """Average the weights of order 0, the points, and M_2 about the origin."""
     d = view.problem.n_features
     orders = [0, 2] if view.problem.has_order(0) else [2]
@@ -131,8 +132,8 @@ def _first_moments(view: View) -> dict[str, Estimate]:
     return average(view, orders, measure, builders, "order 2", d)
 
 
-def _centre(mean: Estimate, second: Estimate, mass: Estimate) -> Estimate:
-    """Move M_2 to the common centre, half by half."""
+def _centre(mean: SplitMean, second: SplitMean, mass: SplitMean) -> SplitMean:
+    """Centre M_2 at the common mean, for each half."""
     c = mean.value / float(mass.value)
 
     def moved(i: int) -> Floats:
@@ -140,4 +141,4 @@ def _centre(mean: Estimate, second: Estimate, mass: Estimate) -> Estimate:
         square = float(mass.halves[i]) * np.outer(c, c)
         return np.asarray(second.halves[i] - cross - cross.T + square)
 
-    return Estimate((moved(0), moved(1)), second.counts)
+    return SplitMean((moved(0), moved(1)), second.counts)

@@ -1,7 +1,7 @@
 r"""Moments of order a + b + c as three-way arrays on :math:`U_a \times U_b \times U_c`.
 
 For symmetric A, B, C the inner product with a Hermite tensor is a sum over the numbers
-:math:`l_{12}, l_{13}, l_{23}` of slots that are paired between them,
+:math:`l_{12}, l_{13}, l_{23}` of slots paired between them,
 
 .. math:: \langle A \otimes B \otimes C, He_{a+b+c}(x) \rangle = \sum
    \frac{(-1)^{l_{12}+l_{13}+l_{23}}\, a!\, b!\, c!}{l_{12}!\, l_{13}!\, l_{23}!\, a'!\, b'!\, c'!}
@@ -21,18 +21,20 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, eye_like, namespace_of, outer_rows, to_numpy
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.passes import Estimate, Sums, View, Weights, average
+from implicitmoments.moments.framed_rows import FramedRows, Weights
+from implicitmoments.moments.split_means import SplitMean, average
+from implicitmoments.rows import Sums
 
-__all__ = ["cube_sum", "symmetrise", "triple_estimate", "triple_terms"]
+__all__ = ["cube_sum", "symmetrise", "three_way_mean", "three_way_terms"]
 
 
 Orders: TypeAlias = tuple[int, int, int]
 
-PAIRS = ((0, 1), (0, 2), (1, 2))  # legs that l12, l13 and l23 pair
+PAIRS = ((0, 1), (0, 2), (1, 2))  # axes paired by l12, l13 and l23
 CUBE_BLOCK = 8  # columns of a cube sum that share one copy of the columns after them
 
 
-def triple_terms(a: int, b: int, c: int) -> list[tuple[float, Orders]]:
+def three_way_terms(a: int, b: int, c: int) -> list[tuple[float, Orders]]:
     """Return the factor and (l12, l13, l23) of every term of the formula."""
     terms = []
     for l12, l13, l23 in product(range(min(a, b) + 1), range(min(a, c) + 1), range(min(b, c) + 1)):
@@ -46,9 +48,9 @@ def triple_terms(a: int, b: int, c: int) -> list[tuple[float, Orders]]:
     return terms
 
 
-def triple_estimate(view: View, chain: SymmetricChain, a: int, b: int, c: int) -> Estimate:
-    """Average M_{a+b+c} on U_a × U_b × U_c, with weights c_{a+b+c}: arrays of NumPy."""
-    terms = triple_terms(a, b, c)
+def three_way_mean(view: FramedRows, chain: SymmetricChain, a: int, b: int, c: int) -> SplitMean:
+    """Average M_{a+b+c} on U_a × U_b × U_c, with weights c_{a+b+c}, as NumPy arrays."""
+    terms = three_way_terms(a, b, c)
     needed = sorted({_left_over((a, b, c), paired) for _, paired in terms})
 
     def measure(points: Array, weights: Weights) -> Sums:
@@ -105,14 +107,14 @@ def fill_cube(array: Floats) -> Floats:
 
 
 def symmetrise(array: Floats) -> Floats:
-    """Average a three-way array over the orders of its axes."""
+    """Average a three-way array over the permutations of its axes."""
     twice = (array + array.transpose(1, 0, 2)) / 2
     averaged: Floats = (twice + twice.transpose(2, 1, 0) + twice.transpose(0, 2, 1)) / 3
     return averaged
 
 
 def _left_over(orders: Orders, paired: Orders) -> Orders:
-    """Return the slots of each leg that are not paired with another leg."""
+    """Return the number of unpaired slots of each axis."""
     (a, b, c), (l12, l13, l23) = orders, paired
     return a - l12 - l13, b - l12 - l23, c - l13 - l23
 

@@ -1,4 +1,4 @@
-r"""From orthogonal components back to hidden vectors: colour, read, measure, sign."""
+r"""From orthogonal components to hidden vectors: unwhitening, roots, lengths and signs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
 from implicitmoments.arrays import Floats, move_like, outer_rows, to_numpy
-from implicitmoments.moments.balanced import measure_moments
+from implicitmoments.moments.balanced import mean_moments
+from implicitmoments.moments.decode.decoding_frame import DecodingFrame
+from implicitmoments.moments.decode.moment_pairs import MomentPair
 from implicitmoments.moments.decode.orthogonal_decomposition import Decomposition, refine
-from implicitmoments.moments.decode.routes import Route
-from implicitmoments.moments.decode.standardise import Placing
-from implicitmoments.moments.passes import Estimate, View
+from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.split_means import SplitMean
 
-__all__ = ["Reader", "Whitening", "find_signs"]
+__all__ = ["Eigenspace", "VectorRecovery", "find_signs"]
 
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
-SMALLEST_FIRST = 1e-12  # of a unit vector: what divides by it is lost either way
-SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be told from it
-CERTAIN = 3.0  # standard errors that make a sign known
+SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
+SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
+CERTAIN = 3.0  # a sign is known beyond so many standard errors
 TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
-class Whitening:
-    """The top eigenspace of M_2r, and what its two halves would make of the components.
+class Eigenspace:
+    """The top eigenspace of M_2r, which whitens and unwhitens components.
 
     Attributes
     ----------
@@ -35,29 +36,29 @@ class Whitening:
         Top eigenvectors.
     e : array of shape (k,)
         Their eigenvalues, positive.
-    second : Estimate
+    second : SplitMean
         M_2r on the window.
     """
 
     V: Floats
     e: Floats
-    second: Estimate
+    second: SplitMean
 
     @property
     def whitener(self) -> Floats:
         """W with Wᵀ M_2r W = I, of shape (dim, k)."""
         return self.V / np.sqrt(self.e)
 
-    def colour(self, found: Decomposition) -> Floats:
+    def unwhiten(self, found: Decomposition) -> Floats:
         """Return the components q_i = V √e u_i λ_i as columns (dim, k)."""
-        coloured: Floats = (self.V * np.sqrt(self.e)) @ (found.vectors * found.values)
-        return coloured
+        components: Floats = (self.V * np.sqrt(self.e)) @ (found.vectors * found.values)
+        return components
 
-    def half(self, found: Decomposition, third: Estimate, i: int) -> Floats:
-        """Return the components that half i of the rows would have given, to first order.
+    def unwhiten_half(self, found: Decomposition, third: SplitMean, i: int) -> Floats:
+        """Return the components estimated from half i of the rows, to first order.
 
-        The half is whitened by itself, decomposed from where the whole came to rest, and moved
-        by its share of the error of the eigenspace.
+        The half is whitened by itself, decomposed starting from the solution of all rows, and
+        shifted by its part of the error of the eigenspace.
         """
         W = self.whitener
         g, R = np.linalg.eigh(W.T @ self.second.halves[i] @ W)
@@ -73,28 +74,28 @@ class Whitening:
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
-    """Reads v off v ⊗ … ⊗ v, given in coordinates of a window."""
+class VectorRecovery:
+    """Recovers v from v ⊗ … ⊗ v, given in coordinates of a window."""
 
-    route: Route
-    placing: Placing
+    pair: MomentPair
+    standard: DecodingFrame
 
-    def read(self, components: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """Return vectors in the frame (k, p), and how far each component is from a power.
+    def recover(self, components: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return vectors in the frame (k, p), and the distance of each component from a power.
 
         The direction is the right singular vector of a component as a matrix of its last slot
-        against the others. With a height, its first coordinate sets length and sign.
+        against the others. With a height, its first coordinate determines length and sign.
 
         Parameters
         ----------
         components : array of shape (dim, k)
         low, high : array of shape (p, p) and (dim, dim)
-            M_2 and M_2r, from which lengths are told where there is no height.
+            M_2 and M_2r, from which lengths are estimated if there is no height.
         """
-        frame, r = self.placing.frame, self.route.r
+        frame, r = self.standard.frame, self.pair.r
         k = components.shape[1]
         rows = move_like(np.ascontiguousarray(components.T), frame.basis)
-        step = to_numpy(self.route.window.step(rows)).reshape(k, -1, frame.p)
+        step = to_numpy(self.pair.window.step(rows)).reshape(k, -1, frame.p)
         _, sizes, right = np.linalg.svd(step, full_matrices=False)
         directions = right[:, 0, :]
         second = sizes[:, 1] if sizes.shape[1] > 1 else np.zeros(k)
@@ -112,65 +113,69 @@ class Reader:
         return directions * lengths[:, None], ratios
 
     def weights(self, vectors: Floats, high: Floats) -> Floats:
-        r"""Fit :math:`M_{2r} \approx \sum_i w_i v_i^{\otimes 2r}` with weights of at least 0."""
+        r"""Fit :math:`M_{2r} \approx \sum_i w_i v_i^{\otimes 2r}` with non-negative weights."""
         return _fit(self._powers(vectors), high)
 
     def vectors(self, coordinates: Floats, side: float) -> Floats:
         """Map to the problem's coordinates; ``side`` = ±1 adds a half's error of the frame."""
-        frame = self.placing.frame
+        frame = self.standard.frame
         v = to_numpy(frame.vectors(move_like(coordinates, frame.basis)))
         inside = (v - to_numpy(frame.center)) @ to_numpy(frame.basis).T
-        return np.asarray(v + side * (inside @ self.placing.leak + self.placing.shift))
+        return np.asarray(v + side * (inside @ self.standard.leak + self.standard.shift))
 
     def _lengths(self, directions: Floats, low: Floats, high: Floats) -> Floats:
-        r"""Tell lengths from two moments of low order.
+        r"""Estimate lengths from two moments of low order.
 
         :math:`M_2` gives :math:`w_i \|v_i\|^2` and :math:`M_{2r}` gives :math:`w_i \|v_i\|^{2r}`
         along known directions; both are far less noisy than :math:`M_{3r}`.
         """
         near, far = _fit(directions, low), _fit(self._powers(directions), high)
-        told = (near > SMALLEST_SHARE * np.max(near)) & (far > 0)
-        squared = np.where(told, far, 1.0) / np.where(told, near, 1.0)
-        return np.asarray(squared ** (0.5 / (self.route.r - 1)))
+        known = (near > SMALLEST_SHARE * np.max(near)) & (far > 0)
+        squared = np.where(known, far, 1.0) / np.where(known, near, 1.0)
+        return np.asarray(squared ** (0.5 / (self.pair.r - 1)))
 
     def _powers(self, vectors: Floats) -> Floats:
         """Return v ⊗ … ⊗ v with r slots, in coordinates of the window (k, dim)."""
         carried = np.ones((len(vectors), 1))
-        for phi in self.route.chain.steps:
+        for phi in self.pair.chain.steps:
             carried = outer_rows(carried, vectors) @ to_numpy(phi).T
-        eye = move_like(np.eye(self.route.window.dim), self.route.chain.noise)
-        window = to_numpy(self.route.window.step(eye))
+        eye = move_like(np.eye(self.pair.window.dim), self.pair.chain.noise)
+        window = to_numpy(self.pair.window.step(eye))
         return np.asarray(outer_rows(carried, vectors) @ window.T)
 
     def _odd_sign(self, step: Floats, directions: Floats) -> Floats:
         """Sign of v from v^r, r odd: contract every slot with the direction."""
         carried = np.ones((len(directions), 1))
-        for phi in self.route.chain.steps:
+        for phi in self.pair.chain.steps:
             carried = outer_rows(carried, directions) @ to_numpy(phi).T
         along = np.einsum("kap,ka,kp->k", step, carried, directions)
         return np.where(along < 0, -1.0, 1.0)[:, None]
 
 
 def find_signs(
-    view: View, route: Route, whitening: Whitening, found: Decomposition, vectors: Floats
+    view: FramedRows,
+    pair: MomentPair,
+    eigenspace: Eigenspace,
+    found: Decomposition,
+    vectors: Floats,
 ) -> Floats:
-    r"""Return +1, −1, or 0 where unknown, for vectors read off even powers without a height.
+    r"""Return +1, −1, or 0 if unknown, for vectors recovered from even powers without a height.
 
     :math:`M_{r+1}` on (whitened U_r) × R^p is :math:`\sum_i \sqrt{w_i}\, u_i v_i^\top`: its rows
-    along :math:`u_i` are the vectors with their signs. Where that order says nothing,
-    :math:`M_1 = \sum_i w_i v_i` does as long as the vectors are independent.
+    along :math:`u_i` are the vectors with their signs. If the data carry no information about
+    that order, :math:`M_1 = \sum_i w_i v_i` determines the signs of independent vectors.
     """
-    k, r = len(vectors), route.r
+    k, r = len(vectors), pair.r
     if view.frame.height is not None or r % 2 == 1:
         return np.ones(k)
     problem = view.problem
     if problem.has_order(r + 1):
-        rows = move_like(np.ascontiguousarray(whitening.whitener.T), view.frame.noise)
-        chain = route.chain.extend(route.window.step(rows))
-        mixed = measure_moments(view, chain, [(1, r)])[1, r].map(to_numpy)
+        rows = move_like(np.ascontiguousarray(eigenspace.whitener.T), view.frame.noise)
+        chain = pair.chain.extend(pair.window.step(rows))
+        mixed = mean_moments(view, chain, [(1, r)])[1, r].map(to_numpy)
         along = mixed.map(lambda m: np.sum((m @ found.vectors).T * vectors, axis=1))
     elif problem.has_order(1) and k <= view.frame.p:
-        first = measure_moments(view, route.chain, [(0, 1)])[0, 1].map(to_numpy)
+        first = mean_moments(view, pair.chain, [(0, 1)])[0, 1].map(to_numpy)
         along = first.map(lambda m: np.linalg.lstsq(vectors.T, m[0], rcond=None)[0])
     else:
         return np.zeros(k)
@@ -181,7 +186,7 @@ def find_signs(
 def _fit(images: Floats, moment: Floats) -> Floats:
     """Fit ``moment ≈ Σ w_i q_i q_iᵀ`` by least squares with w ≥ 0, for rows q_i of ``images``.
 
-    The normal equations have the squares of inner products as their matrix; columns are scaled
+    The matrix of the normal equations holds the squares of inner products; columns are scaled
     to one, so that vectors of very different lengths fit equally well.
     """
     k = len(images)
