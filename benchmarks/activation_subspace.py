@@ -20,7 +20,6 @@ from implicitmoments.activation.hypothesis import fit_polynomial
 from implicitmoments.circuits import power, vector
 from implicitmoments.moments import implicit_moments
 from implicitmoments.problems import ActivationSumProblem, relu
-from implicitmoments.problems.labelled_rows import LabelledRows
 from implicitmoments.projections import evaluate
 from implicitmoments.rows import Truth
 
@@ -94,7 +93,7 @@ def ingredients(settings: list[Setting], seeds: int) -> None:
     def fitted(
         setting: Setting, X: Floats, y: Floats, rounds: int, degrees: list[int]
     ) -> Callable[[Floats], Floats]:
-        rows = LabelledRows(ActivationSumProblem(X, y, setting.activation))
+        rows = ActivationSumProblem(X, y, setting.activation)
         return fit_polynomial(rows, setting.k, degrees, rounds=rounds)
 
     steps: dict[str, Callable[[Setting, Floats, Floats], Callable[[Floats], Floats]]] = {

@@ -1,8 +1,8 @@
-"""What a pass on a cluster is made of: rows a second of a core, bytes of sums, cost of a task.
+"""What a pass on a cluster is made of: rows per second and core, bytes of sums, cost of a task.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/cluster.py
 
-Rows a second are by CPU time of one thread, over rows in memory. Bytes are those of the arrays
+Rows per second are by CPU time of one thread, over rows in memory. Bytes are those of the arrays
 that one task hands to the next, and of the measure that travels to the workers. The cost of a
 partition is CPU time of the scheduler and the caller, which are one process here, in a pass over
 partitions of one row on two worker processes; Dask's own sum of the same array stands beside it.
@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from implicitmoments.mixture.likelihood import Mixture, gather
-from implicitmoments.mixture.standard_rows import Rows
+from implicitmoments.mixture.likelihood import Mixture, e_step
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.closed_form import even_estimate
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.closed_form import even_mean
+from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.moments.windows import open_window
-from implicitmoments.rows import ArraySource, Block, DaskSource
+from implicitmoments.rows import Block, DaskSource, Rows
 from implicitmoments.testing import chain_of_powers
 
 # these ship no types
@@ -50,8 +49,8 @@ def moment_pass(n: int, p: int) -> tuple[float, int, int]:
     rng = np.random.default_rng(0)
     chain = chain_of_powers(rng.normal(size=(p, p)), 1)
     window = open_window(chain, p)
-    view = whole_view(HermiteProblem(rng.normal(size=(n, p))), n)
-    taken = cpu_seconds(lambda: even_estimate(view, chain, window))
+    view = all_rows(HermiteProblem(rng.normal(size=(n, p))), n)
+    taken = cpu_seconds(lambda: even_mean(view, chain, window))
     numbers = 1 + p**2 + window.dim**2  # Gram matrices of orders 0, 1 and of the window
     return taken, 2 * 8 * (1 + numbers), len(dumps((chain, window)))
 
@@ -60,8 +59,8 @@ def em_pass(n: int, k: int, d: int) -> tuple[float, int, int]:
     """Time an E-step; count the bytes of its sums and of the mixture."""
     rng = np.random.default_rng(0)
     mixture = Mixture(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones(k))
-    rows = Rows(ArraySource(rng.normal(size=(n, d))))
-    taken = cpu_seconds(lambda: gather(rows, mixture))
+    rows = Rows.of(rng.normal(size=(n, d)))
+    taken = cpu_seconds(lambda: e_step(rows, mixture))
     return taken, 8 * (k * (d + 2) + 2), len(dumps(mixture))
 
 
@@ -86,7 +85,7 @@ def graph_bytes(source: DaskSource, n_partitions: int) -> float:
 
 
 def partition_costs(source: DaskSource, x: Any) -> tuple[float, float]:
-    """Return CPU seconds of the scheduler a partition: of a pass, and of Dask's own sum."""
+    """Return CPU seconds of the scheduler per partition: of a pass, and of Dask's own sum."""
     n = int(x.shape[0])
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
@@ -108,7 +107,7 @@ def main() -> None:
     options = parser.parse_args()
     n = options.rows
     print(f"NumPy {np.__version__}, Dask {dask.__version__}, one thread\n")
-    print("| pass | rows a second | sums, bytes | measure, bytes |\n|---|---|---|---|")
+    print("| pass | rows per second | sums, bytes | measure, bytes |\n|---|---|---|---|")
     for name, found in (
         ("order 4, p = 30", moment_pass(n, 30)),
         ("order 4, p = 50", moment_pass(n // 4, 50)),
@@ -120,9 +119,7 @@ def main() -> None:
     source = DaskSource(x)
     ours, theirs = partition_costs(source, x)
     size = graph_bytes(source, options.partitions)
-    print(
-        "\n| partitions | scheduler, ms a partition | Dask's sum, ms | graph, bytes a partition |"
-    )
+    print("\n| partitions | per partition: scheduler, ms | Dask's sum, ms | graph, bytes |")
     print("|---|---|---|---|")
     print(f"| {options.partitions:,} | {1e3 * ours:.2f} | {1e3 * theirs:.2f} | {size:.0f} |")
 

@@ -28,7 +28,8 @@ from implicitmoments.clustering import (
     random_differences,
 )
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.mean_span import find_span
+from implicitmoments.mixture import find_span
+from implicitmoments.rows import Rows
 from spherical_peers import Floats, Labels, Spherical, peers, versions
 
 D, N = 20, 50_000
@@ -101,9 +102,10 @@ def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     i, j = rng.integers(N, size=(2, N_PAIRS))
     same = labels[i] == labels[j]
-    span = find_span(X, k, None)
+    rows = Rows.of(X)
+    span = find_span(rows, k, None)
     left, right = span.coordinates(X[i]), span.coordinates(X[j])
-    held = hold_coordinates(X, span, seed)
+    held = hold_coordinates(rows, span, seed)
     moments = {t: difference_moments(held, k, t, seed=seed) for t in ORDERS}
     test = choose_test(moments, random_differences(held, seed), seed=seed)
     told = test.same(left, right)

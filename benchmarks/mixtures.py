@@ -140,7 +140,7 @@ def ours(X: Floats, k: int, seed: int, **options: Any) -> Found:
 
 def separate(X: Floats, k: int, seed: int) -> Found:
     """SphericalMixture with a variance for each component."""
-    return ours(X, k, seed, variance_type="separate")
+    return ours(X, k, seed, covariance_type="spherical")
 
 
 def gaussian_mixture(n_init: int) -> Peer:

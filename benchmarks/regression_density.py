@@ -195,7 +195,7 @@ def degree_table(n_seeds: int, n: int) -> None:
                 fresh = truth.draw(20_000, np.random.default_rng(seed))
                 model, _ = fitted(X, y, degree=degree)
                 values.append(distance(model.score_samples(*fresh), truth.log_density(*fresh))[0])
-                said += degree == "cv" and bool(model.stats_["notes"])
+                said += degree == "cv" and bool(model.notes_)
             cells.append(f"{np.median(values):.3f}")
         print(f"| {noise} | " + " | ".join(cells) + f" | {said} of {n_seeds} |", flush=True)
 
@@ -288,7 +288,7 @@ def intercept_table(n_seeds: int, n: int) -> None:
                 values.append(distance(model.score_samples(*fresh), log_truth)[0])
                 chosen.append(model.degree_)
                 bounds += "truncation_error" in model.stats_
-                said += bool(model.stats_["notes"])
+                said += bool(model.notes_)
             spread = f"{np.mean(values):.3f} ({min(values):.3f}–{max(values):.3f})"
             print(
                 f"| {name} | {degree} | {spread} | {min(chosen)}–{max(chosen)} | {bounds} of "

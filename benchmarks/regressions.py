@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 import sklearn
+from implicitmoments.regression.em import Model, climb, maximise
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression.em import Model, climb, maximise
 from implicitmoments.regression.likelihood import Lines, expect
 from implicitmoments.regression.standardise import standardise
 from implicitmoments.rows import ArraySource, Truth

@@ -24,7 +24,7 @@ import numpy as np
 from implicitmoments import datasets
 from implicitmoments.circuits import hermite, vector
 from implicitmoments.moments import HermiteProblem, implicit_moments
-from implicitmoments.moments.accumulate import Averager
+from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.subspace import top_subspace
 from implicitmoments.problems import (
     ActivationSumProblem,
@@ -99,8 +99,8 @@ def answer_of(variant: str, problem: HermiteProblem, k: int, m: int, seed: int) 
 
 def with_auxiliary_noise(problem: HermiteProblem, k: int, m: int, seed: int) -> Answer:
     """Run the recursion on the paper's circuits, with all rows, up to U_{m/2} alone."""
-    rows = range(problem.n_rows or 0)
-    average = Averager(problem, seed)
+    rows = range(problem.rows.n)
+    average = CircuitMeans(problem, seed)
     identity = RecursiveProjection.identity(problem.n_features, 1)
     Phi = RecursiveProjection.identity(problem.n_features, 0)
     for r in range(m // 2):

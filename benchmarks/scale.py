@@ -120,7 +120,7 @@ def read_and_multiply(path: str) -> None:
         return {"sum": (x @ slopes).T @ x}
 
     with open_file(path) as source:
-        n = source.n_rows or 0
+        n = source.n
         source.fold(touch, range(n), READ_ROWS)  # values are checked in the first pass
         clock = perf_counter()
         source.fold(touch, range(n), READ_ROWS)

@@ -46,8 +46,8 @@ from implicitmoments.datasets import (
 )
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import even_estimate
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.closed_form import even_mean
+from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.moments.windows import open_window
 from implicitmoments.testing import chain_of_powers
 from throughput import operations
@@ -124,8 +124,8 @@ def passes(arguments: argparse.Namespace) -> None:
                 tuple(move_like(step, X) for step in chain.steps), move_like(chain.noise, X)
             )
             window = open_window(chain, k)
-            view = whole_view(HermiteProblem(X))
-            estimate = partial(even_estimate, view, chain, window)
+            view = all_rows(HermiteProblem(X))
+            estimate = partial(even_mean, view, chain, window)
             found = to_numpy(estimate().value)
             exact = exact or (X, found)
             error = np.linalg.norm(found - exact[1]) / np.linalg.norm(exact[1])

@@ -20,11 +20,10 @@ import numpy as np
 
 from implicitmoments.moments import HermiteProblem, implicit_moments
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import even_estimate
-from implicitmoments.moments.passes import whole_view
-from implicitmoments.rows import MemoryBudget
+from implicitmoments.moments.closed_form import even_mean
+from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.moments.windows import ChainWindow, Window, open_window
-from implicitmoments.rows import RowDraws
+from implicitmoments.rows import MemoryBudget, RowDraws
 from implicitmoments.testing import chain_of_powers
 
 
@@ -99,9 +98,9 @@ def main() -> None:
             window = open_window(chain, size)
             for signed in (False, True):
                 problem = (Signed if signed else HermiteProblem)(rows_of_a_gaussian(size))
-                view = whole_view(problem, n)
+                view = all_rows(problem, n)
                 product = gemm_rate(window.dim)
-                taken = seconds(lambda v=view, c=chain, w=window: even_estimate(v, c, w), 3)  # type: ignore[misc]
+                taken = seconds(lambda v=view, c=chain, w=window: even_mean(v, c, w), 3)  # type: ignore[misc]
                 rate = operations(chain, window, n) / taken
                 product = (product + gemm_rate(window.dim)) / 2
                 print(
@@ -114,10 +113,10 @@ def main() -> None:
     chain = chain_of_order(1, 30, 30)
     window = open_window(chain, 30)
     for rows in (50_000, 100_000, 200_000, 400_000):
-        view = whole_view(HermiteProblem(rows_of_a_gaussian(30)), rows)
-        taken = seconds(lambda v=view: even_estimate(v, chain, window), 3)  # type: ignore[misc]
+        view = all_rows(HermiteProblem(rows_of_a_gaussian(30)), rows)
+        taken = seconds(lambda v=view: even_mean(v, chain, window), 3)  # type: ignore[misc]
         tracemalloc.start()
-        even_estimate(view, chain, window)
+        even_mean(view, chain, window)
         peak = tracemalloc.get_traced_memory()[1] / 2**20
         tracemalloc.stop()
         print(f"| {rows:,} | {taken:.2f} | {peak:.0f} |", flush=True)

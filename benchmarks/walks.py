@@ -213,15 +213,17 @@ def complex_functions(above: int) -> int:
 
 
 def public_names() -> tuple[int, list[str]]:
-    """Return how many names are public, and those of each module that has some."""
-    import implicitmoments  # noqa: PLC0415
-
-    counts = {"implicitmoments": len(implicitmoments.__all__)}
-    for name in PUBLIC:
+    """Count the public names, without folders and each once, and return them by module."""
+    counts: dict[str, int] = {}
+    seen: set[int] = set()
+    for name in ("", *PUBLIC):
         with contextlib.suppress(ModuleNotFoundError):
-            module = importlib.import_module(f"implicitmoments.{name}")
-            counts[name] = len(getattr(module, "__all__", ()))
-    return sum(counts.values()), [f"{name} {n}" for name, n in counts.items()]
+            module = importlib.import_module(f"implicitmoments.{name}".rstrip("."))
+            found = [getattr(module, each) for each in getattr(module, "__all__", ())]
+            new = {id(each) for each in found if not isinstance(each, ModuleType)} - seen
+            seen |= new
+            counts[name or "implicitmoments"] = len(new)
+    return len(seen), [f"{name} {n}" for name, n in counts.items()]
 
 
 def deep_imports(tree: ast.Module, levels: int) -> int:

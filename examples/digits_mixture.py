@@ -32,7 +32,7 @@ X = pca.fit_transform(digits)
 print("log-likelihood of a row, by seed")
 fits: dict[str, Callable[[int], Any]] = {
     "SphericalMixture, separate": lambda seed: SphericalMixture(
-        N_COMPONENTS, variance_type="separate", random_state=seed
+        N_COMPONENTS, covariance_type="spherical", random_state=seed
     ),
     "GaussianMixture, one start": lambda seed: GaussianMixture(
         N_COMPONENTS, covariance_type="spherical", random_state=seed
@@ -48,7 +48,7 @@ for name, make in fits.items():
 
 model = SphericalMixture(N_COMPONENTS, random_state=0).fit(X)
 found = model.predict(X)
-print(f"started from {model.stats_['start']}, {model.stats_['repairs']} repairs accepted")
+print(f"started from {model.stats_['start']}, {model.stats_['n_moves']} moves accepted")
 print(f"adjusted Rand index against the digits: {adjusted_rand_score(labels, found):.2f}")
 
 # %%

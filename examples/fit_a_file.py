@@ -42,7 +42,7 @@ class Log:
 
 
 def fit(log: Log, checkpoint: Path | None) -> SphericalMixture:
-    model = SphericalMixture(15, block_rows=6_000, random_state=0)
+    model = SphericalMixture(15, rows_per_block=6_000, random_state=0)
     return model.fit(here / "rows.npy", checkpoint=checkpoint, progress=log)
 
 

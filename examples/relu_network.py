@@ -51,7 +51,7 @@ print("direction: weight (in truth 0.25), distance from the truth, its standard 
 for i, j in zip(found, true, strict=True):
     error = network.direction_errors_[i]
     print(f"  {i}: {network.weights_[i]:.3f}, {apart[i, j]:.3f}, {error:.3f}")
-print(network.stats_["notes"] or "every direction is identified")
+print(network.notes_ or "every direction is identified")
 
 # %%
 # Predictions against the truth. The network lies on the line. The polynomial has a few points far

@@ -27,7 +27,7 @@ table = np.loadtxt(DATA, delimiter=",", skiprows=1)
 X, y = table[:, :1], table[:, 1]
 with warnings.catch_warnings():  # stretch ratios are nearly uniform, and it says so
     warnings.simplefilter("ignore", AssumptionWarning)
-    model = RegressionMixture(2, noise="separate", random_state=0).fit(X, y)
+    model = RegressionMixture(2, noise_type="separate", random_state=0).fit(X, y)
 
 for i in range(2):
     print(

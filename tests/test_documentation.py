@@ -164,7 +164,6 @@ def test_examples_run(path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
         env={**os.environ, "MPLBACKEND": "agg"},  # pictures are drawn and not shown
     )
     assert done.returncode == 0, done.stderr
@@ -220,7 +219,7 @@ def test_the_reference_has_every_public_name(room):
     module = importlib.import_module(f"implicitmoments.{room}".rstrip("."))
     reference = (ROOT / "docs/api.md").read_text()
     for name in module.__all__:
-        if callable(getattr(module, name)) and not hasattr(getattr(module, name), "__args__"):
+        if callable(getattr(module, name)):
             assert re.search(rf"^   ([a-z.]+\.)?{name}$", reference, re.M), name
 
 
@@ -235,16 +234,16 @@ ESTIMATORS = {
 LEARNER_HEADINGS = [
     "What it learns",
     "Example",
-    "Parameters that matter",
+    "Main parameters",
     "What it reports",
-    "When it wins",
+    "When to use it",
     "When it fails",
     "Cost",
-    "Rows beyond memory",
+    "Data larger than memory",
     "See also",
 ]
 ALGORITHMS = [
-    "em_and_repairs",
+    "em_and_moves",
     "density_expansion",
     "pair_test",
     "activation_polynomial",
@@ -267,7 +266,7 @@ def test_pages_of_a_kind_have_the_same_headings_in_the_same_order(page, expected
 
 @pytest.mark.parametrize("page", ESTIMATORS)
 def test_parameters_on_a_page_have_the_defaults_of_the_estimator(page):
-    text = (ROOT / f"docs/{page}.md").read_text().split("## Parameters that matter")[1]
+    text = (ROOT / f"docs/{page}.md").read_text().split("## Main parameters")[1]
     table = text.split("\n## ")[0]
     said = {}
     for names, cell in re.findall(r"^\| (`.*?`) \| (.*?) \|", table, re.M):
@@ -290,15 +289,12 @@ def test_scripts_and_modules_that_a_page_names_are_there(page):
     assert missing == []
 
 
-# one line says all of the first two; doctest does not look into what contextlib wraps
-WITHOUT_EXAMPLE = {"absolute", "square", "threads_for_folds"}
 LISTED = re.findall(r"^   ([A-Za-z_][\w.]*)$", (ROOT / "docs/api.md").read_text(), re.M)
 
 
 @pytest.mark.parametrize("name", LISTED)
 def test_every_name_in_the_reference_has_an_example(name):
-    shown = ">>>" in (attrgetter(name)(implicitmoments).__doc__ or "")
-    assert shown == (name.split(".")[-1] not in WITHOUT_EXAMPLE)
+    assert ">>>" in (attrgetter(name)(implicitmoments).__doc__ or "")
 
 
 def test_every_page_and_every_example_has_its_place():

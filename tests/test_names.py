@@ -1,5 +1,6 @@
 """The names of the package, which are imported when they are asked for."""
 
+import importlib
 import pickle
 import subprocess
 import sys
@@ -45,6 +46,36 @@ def test_every_name_is_there():
         _ = im.nothing
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         exec("from implicitmoments import nothing")
+
+
+# What users may rely on; a name is added here, in docs/api.md and in the __all__ of its folder.
+PUBLIC = {
+    "": """ActivationSumRegressor AssumptionWarning HermiteProblem ModelFileError MomentProblem
+        RegressionMixture RegressionMixtureDensity SphericalMixture SphericalMixtureClusterer
+        SphericalMixtureDensity __version__ circuits datasets implicit_moments load moments plot
+        problems projections report rows save""",
+    "circuits": "Circuit describe hermite power scalar unit vector",
+    "datasets": """Truth make_activation_sum make_pairwise_differences make_regression_mixture
+        make_spherical_mixture""",
+    "moments": """ClosedFormMoments Components HermiteProblem MomentProblem PaperMoments
+        implicit_moments""",
+    "plot": "components convergence fit spectra",
+    "problems": """Activation ActivationSumProblem LiLiuMixtureProblem PairwiseDifferenceProblem
+        PopulationProblem RegressionMixtureProblem SphericalMixtureProblem as_activation cosine
+        from_function leaky_relu""",
+    "projections": "RecursiveProjection evaluate evaluate_dense hermite_dense project_dense",
+    "report": "write_report",
+    "rows": """ArraySource BlockSource CallableSource DaskSource RowDraws Rows Source Whitening
+        open_file""",
+    "testing": "random_circuit random_inputs random_projection",
+}
+
+
+@pytest.mark.parametrize("home", PUBLIC)
+def test_public_names_are_these(home):
+    module = importlib.import_module(f"implicitmoments.{home}".rstrip("."))
+    assert sorted(module.__all__) == sorted(PUBLIC[home].split())
+    assert all(hasattr(module, name) for name in module.__all__)
 
 
 def test_estimators_are_pickled_into_a_process_that_has_imported_nothing():

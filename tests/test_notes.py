@@ -55,3 +55,10 @@ def test_a_refusal_is_checked_by_its_code_and_values():
 def test_every_template_is_balanced():
     for code, template in SENTENCES.items():
         assert template.count("`") % 2 == 0, code
+
+
+def test_lists_are_listed_and_shapes_are_printed():
+    assert render("rows {rows}; shape {shape}", {"rows": [1, 2], "shape": (3, 4)}) == (
+        "rows 1, 2; shape (3, 4)"
+    )
+    assert render("given: {names}", {"names": []}) == "given: none"

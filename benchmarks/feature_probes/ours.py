@@ -103,7 +103,7 @@ def interrupted() -> Cell:
             raise KeyboardInterrupt
 
     def begin(**how: Any) -> Any:
-        return im.SphericalMixture(3, random_state=0, block_rows=5_000).fit(many, **how)
+        return im.SphericalMixture(3, random_state=0, rows_per_block=5_000).fit(many, **how)
 
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "journal"
@@ -153,7 +153,7 @@ def pictures() -> Cell:
 def floor() -> Cell:
     """Fit a component whose rows are all the same."""
     rows = np.concatenate([X[:300], np.full((100, 2), 9.0)])
-    least = float(np.min(fit(rows, variance_type="separate").variance_))
+    least = float(np.min(fit(rows, covariance_type="spherical").variance_))
     return (
         "fixed, no argument" if least > 0 else "no"
     ), f"least variance of equal rows {least:.1e}"
@@ -163,7 +163,7 @@ def models() -> Probes:
     """Return the probes of models."""
     return {
         "spherical Gaussians, a variance each": lambda: tries(
-            lambda: fit(variance_type="separate").variance_
+            lambda: fit(covariance_type="spherical").variance_
         ),
         "spherical Gaussians, one variance": lambda: (
             "yes" if np.ndim(fit().variance_) == 0 else "no",
@@ -210,7 +210,7 @@ def fitting() -> Probes:
         "EM": lambda: tries(
             lambda: (
                 f"{len(fit().stats_['mean_log_likelihood_history'])} steps,"
-                f" {fit().stats_['repairs_tried']} repairs tried"
+                f" {fit().stats_['n_moves_tried']} moves tried"
             ),
             yes="yes, with repairs",
         ),

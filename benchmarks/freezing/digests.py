@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Callable
 from functools import cache, partial
@@ -56,16 +57,30 @@ def mixture_rows(case: str) -> tuple[Any, Any]:
     return (X.astype(np.float32) if case == "float32" else X), truth
 
 
+# parameters by their names before and after
+NAMES = inspect.signature(im.SphericalMixture).parameters
+BLOCK_ROWS = "rows_per_block" if "rows_per_block" in NAMES else "block_rows"
+LINES = inspect.signature(im.RegressionMixture).parameters
+NOISE = "noise_type" if "noise_type" in LINES else "noise"
+
+
+def variance_options(*, separate: bool) -> dict[str, str]:
+    """Return the choice of one variance or one each, by the name that it has."""
+    if "covariance_type" in NAMES:
+        return {"covariance_type": "spherical" if separate else "tied_spherical"}
+    return {"variance_type": "separate" if separate else "shared"}
+
+
 MIXTURES: dict[str, dict[str, Any]] = {
     "shared": {},
-    "separate": {"variance_type": "separate"},
+    "separate": variance_options(separate=True),
     "auto": {"n_components": "auto"},
     "known variance": {"variance": 1.0},
     "sample_weight": {"drop_outliers": False},
     "partial_fit": {},
     "2 features": {"n_components": 5},
     "float32": {},
-    "blocks": {"block_rows": 701},
+    "blocks": {BLOCK_ROWS: 701},
 }
 CLIMBS: dict[str, dict[str, Any]] = {
     "separate": {"separate": True},
@@ -138,7 +153,7 @@ def regression(case: str) -> tuple[Any, Floats, Floats, Any, dict[str, Any]]:
     if case == "separate noise":
         lines = np.sum(X * truth.vectors[truth.labels], axis=1)
         y = lines + (y - lines) * np.array([0.5, 1.0, 2.0])[truth.labels]
-        return make(noise="separate").fit(X, y), X, y, truth, {"separate": True}
+        return make(**{NOISE: "separate"}).fit(X, y), X, y, truth, {"separate": True}
     if case == "no intercept":
         return make(fit_intercept=False).fit(X, y), X, y, truth, {"intercept": False}
     if case == "sample_weight":

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 import implicitmoments as im
+from freezing.digests import variance_options
 from freezing.kinds import EXACT, NATS, Floats, Items, Numbers, Quality, Search
 from freezing.moments import named
 from freezing.truth import (
@@ -78,9 +79,9 @@ class Mixture:
         far, X, truth = self.draw(seed)
         rows = np.random.default_rng(seed).permutation(np.vstack([far, X]))
         k = self.asked if isinstance(self.asked, str) else self.k + self.asked
-        model = im.SphericalMixture(k, variance_type=self.variance_type, random_state=seed)
-        model.fit(rows)
         separate = self.variance_type == "separate"
+        model = im.SphericalMixture(k, random_state=seed, **variance_options(separate=separate))
+        model.fit(rows)
         goal = None
         if self.asked in (0, "auto"):
             goal = mixture_from_truth(X, truth.weights, truth.vectors, separate=separate)

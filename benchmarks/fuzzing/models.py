@@ -31,6 +31,7 @@ HOSTILE: list[Any] = [
     *({"type": "object"}, {"type": "eval"}, {"scalar": "float64", "value": "1"}),
     *({"scalar": "int8", "value": 1000}, {"float": "1"}, {"float": "nan"}, {"maker": "relu"}),
     *({"maker": "__doc__"}, {"words": [1]}, {"dict": [[[], 1]]}, {"dict": [[1, 2], [1, 3]]}),
+    *({"notes": [["not_converged", {"map": {}}]]}, {"notes": [[1, 2, 3]]}, {"notes": {"a": 1}}),
     *({"map": {"__class__": 1}}, {"array": "means_", "layout": [0, 0]}, {"array": ["x"]}),
     {"class": "Activation", "fields": {"name": "cos", "parameters": {"tuple": [1e300]}}},
     {"class": "Activation", "fields": {"name": "os", "parameters": {"tuple": []}}},
@@ -69,7 +70,7 @@ def mutate_text(text: str, rng: np.random.Generator) -> str:
     """Change the text of a document: repeat names, nest deep, put in what JSON has no word for."""
     values = ["[" * 5_000, "NaN", "-Infinity", "1e999", "9" * 5_000, '"\\ud800"', "\x00"]
     values.append('{"tuple":[' * 3_000 + "]}" * 3_000)
-    members = ['"schema":1,', '"__class__":1,', '"fields":{},', '"checksum":"",']
+    members = ['"schema":1,', '"schema":2,', '"__class__":1,', '"fields":{},', '"checksum":"",']
     of_value = rng.random() < 0.5
     places = [i + 1 for i, letter in enumerate(text) if letter == (":" if of_value else "{")]
     place = places[int(rng.integers(len(places)))]

@@ -26,7 +26,7 @@ import zarr
 from fuzzing.arrays import write_npy
 from fuzzing.changes import pick
 from fuzzing.chunks import write_zarr
-from fuzzing.reading import OPTIONS, attempt
+from fuzzing.reading import OPTIONS, Attempt, attempt
 from fuzzing.tables import write_arrow, write_parquet
 from fuzzing.texts import write_csv
 from fuzzing.watch import Watch
@@ -46,6 +46,7 @@ WARMING = 60  # inputs before those that count
 ROOM = 3 * 2**30  # of address space, beyond what a child has when it begins
 ENCODINGS = ("utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le")  # JSON looks for them
 READY = {"number": -1}  # the inputs that count begin
+HUNG = "hung, and could not be interrupted"
 HARMLESS = frozenset({"os.listdir", "os.scandir"})
 
 
@@ -65,9 +66,9 @@ def read_batch(kind: str, numbers: range, seed: int, limit: float) -> None:
         for number in numbers:
             report = read_one(kind, number, seed, watch, limit, folder)
             if not report["wrong"] and os.listdir(spool):
-                report["wrong"] = f"left files behind: {os.listdir(spool)}"
+                report |= {"wrong": "left_behind", "detail": str(os.listdir(spool))}
             if not report["wrong"] and len(os.listdir("/proc/self/fd")) > n_open + 20:
-                report["wrong"] = "left files open"
+                report |= {"wrong": "left_open"}
             print(json.dumps(report), flush=True)
 
 
@@ -92,7 +93,7 @@ def read_one(
     done = attempt(path, pick(OPTIONS, rng), watch, limit)
     report = {"number": number, "how": how, **asdict(done)}
     if not report["wrong"] and sorted(folder.rglob("*")) != there:
-        report["wrong"] = "left files behind"
+        report |= {"wrong": "left_behind"}
     return report
 
 
@@ -128,23 +129,18 @@ def reports(
         if first < batch.stop:
             ended = ended or f"the process ended with status {child.returncode}"
             if not ready:
-                yield _report(first, "crash", f"before the first input {ended}: {words[-1500:]}")
+                yield _report(first, "never_started", f"{ended}: {words[-1500:]}")
                 return
-            yield _report(first, "crash", f"{ended}: {words[-1500:]}")
+            code = "hung" if ended == HUNG else "crashed"
+            yield _report(first, code, f"{ended}: {words[-1500:]}")
             first += 1
         elif words:
-            yield _report(batch.stop - 1, "printed", f"printed: {words[-1500:]}")
+            yield _report(batch.stop - 1, "printed", words[-1500:])
 
 
-def _report(number: int, outcome: str, wrong: str) -> dict[str, Any]:
-    return {
-        "number": number,
-        "how": "",
-        "outcome": outcome,
-        "wrong": wrong,
-        "seconds": 0.0,
-        "grown_mb": 0.0,
-    }
+def _report(number: int, wrong: str, detail: str) -> dict[str, Any]:
+    done = Attempt("crash", wrong, detail, seconds=0.0, grown_mb=0.0)
+    return {"number": number, "how": "", **asdict(done)}
 
 
 def _lines(child: Any, limit: float) -> Iterator[dict[str, Any] | str]:
@@ -152,7 +148,7 @@ def _lines(child: Any, limit: float) -> Iterator[dict[str, Any] | str]:
     left, patience = b"", 120.0  # the first files are read without watch
     while True:
         if not select.select([child.stdout], [], [], patience)[0]:
-            yield "hung, and could not be interrupted"
+            yield HUNG
             return
         patience = 5 * limit
         got = os.read(child.stdout.fileno(), 2**16)
@@ -177,9 +173,10 @@ def fuzz_readers(kinds: Sequence[str], numbers: range, seed: int, limit: float) 
         for report in reports(kind, numbers, seed, limit):
             how, outcome = report["how"], report["outcome"]
             if report["wrong"]:
-                wrong.append(f"{kind}, input {report['number']} ({how}): {report['wrong']}")
-            if outcome.endswith("Error") and outcome not in ("ValueError", "TypeError"):
-                outcome = "OSError"  # or one of its family: others are wrong
+                wrong.append(
+                    f"{kind}, input {report['number']} ({how}): {report['wrong']}, "
+                    f"{report['detail']}"
+                )
             outcomes[how, outcome] += 1
             n_inputs += 1
             slowest[how] = max(slowest.get(how, 0.0), report["seconds"])

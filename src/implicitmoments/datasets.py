@@ -1,4 +1,4 @@
-"""Synthetic data sets for the four problems, each with the truth it was made from."""
+"""Synthetic data sets for the four problems, each with its true parameters."""
 
 from implicitmoments.rows.synthetic import (
     make_activation_sum,

@@ -18,11 +18,11 @@ from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 
 __all__ = [
+    "LEVEL",
     "Fact",
     "FittedEstimator",
     "Table",
     "as_floats",
-    "bic_facts",
     "column_names",
     "counted",
     "findings_of",
@@ -116,7 +116,10 @@ class FittedEstimator:
     results : tuple of str
         Fitted attributes for a user, in the order they are shown.
     saved : mapping of str to type
-        Fitted attributes that a model file must have.
+        Fitted attributes that a model file must have, or may have if ``NotRequired``; all that
+        hold records, whose classes a file may then contain.
+    variants : mapping of type to type
+        Records that stand where the field of a record is annotated by a protocol.
     points, slopes : tuple of str
         Fitted attributes in the units of the columns, and in their inverse.
     density_of_labels : bool
@@ -137,6 +140,7 @@ class FittedEstimator:
     vectors: ClassVar[str] = ""
     results: ClassVar[tuple[str, ...]] = ()
     saved: ClassVar[Mapping[str, Any]] = {}
+    variants: ClassVar[Mapping[Any, Any]] = {}
     points: ClassVar[tuple[str, ...]] = ()
     slopes: ClassVar[tuple[str, ...]] = ()
     density_of_labels: ClassVar[bool] = False
@@ -171,6 +175,26 @@ class FittedEstimator:
     def _evidence(self) -> list[Fact]:
         """Return measurements of the fit for and against it, beyond its notes."""
         return []
+
+    def _bic_facts(self, scores: Mapping[int, float], most: int) -> list[Fact]:
+        """Return how clearly BIC chose the number of components, of at most ``most``."""
+        k = self._k()
+        others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
+        if not others:
+            return []
+        other = min(others, key=others.__getitem__)
+        values = {"k": k, "other": other, "difference": others[other]}
+        if k == max(scores) == most:
+            if "stopped_at_max_components" in self._codes():
+                return []
+            return [Fact(False, Note("bic_at_limit", values))]
+        if others[other] < SMALL_BIC:
+            return [Fact(False, Note("bic_close", values))]
+        return [Fact(True, Note("bic_best", values | {"least": min(scores), "most": max(scores)}))]
+
+    def _codes(self) -> set[str]:
+        """Return the codes of the notes of the fit."""
+        return set(notes_of(self).codes)
 
     def _row_evidence(self, rows: RowSample) -> list[Fact]:  # noqa: ARG002
         """Return further facts that a sample of rows shows."""
@@ -262,7 +286,7 @@ def findings_of(model: Any) -> dict[str, str]:
 
 def fit_columns(model: Any) -> Mapping[str, Any]:
     """Return the columns of a file that a model was fitted to, by role."""
-    columns: Mapping[str, Any] = getattr(model, "columns_in_", getattr(model, "columns_", {}))
+    columns: Mapping[str, Any] = getattr(model, "columns_in_", {})
     return columns
 
 
@@ -277,30 +301,6 @@ def column_names(model: Any) -> list[str]:
     if names is None:
         return [f"x{j}" for j in range(model.n_features_in_)]
     return [str(name) for name in names]
-
-
-def bic_facts(scores: Mapping[int, float], k: int, most: int) -> list[Fact]:
-    """Return how clearly BIC chose k components.
-
-    Parameters
-    ----------
-    scores : mapping of int to float
-        BIC by number of components.
-    k : int
-        The number chosen.
-    most : int
-        The largest number allowed.
-    """
-    others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
-    if not others:
-        return []
-    other = min(others, key=others.__getitem__)
-    values = {"k": k, "other": other, "difference": others[other]}
-    if k == max(scores) == most:
-        return [Fact(False, Note("bic_at_limit", values))]
-    if others[other] < SMALL_BIC:
-        return [Fact(False, Note("bic_close", values))]
-    return [Fact(True, Note("bic_best", values | {"least": min(scores), "most": max(scores)}))]
 
 
 def _shown(value: Any) -> str:

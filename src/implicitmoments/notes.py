@@ -35,6 +35,8 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
+    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
+    "or remove them",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}. The likelihood does "
@@ -45,6 +47,9 @@ SENTENCES: dict[str, str] = {
     "not linear in x, or the noise depends on x; try more components",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
+    # of model files: sentences of an older version, and codes of a newer one
+    "stored_sentence": "{text}",
+    "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # moments
     "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
     "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
@@ -72,7 +77,6 @@ SENTENCES: dict[str, str] = {
     "components_unsigned": "components {which} are known up to sign: the data show even orders "
     "only",
     "decompositions_differ": "random starts of the decomposition found different components",
-    "stored_sentence": "{text}",  # of a model file that has sentences instead of codes
     # report: measurements that support a fit or speak against it
     "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
     "{other}, is {difference:,.3g} higher",
@@ -105,8 +109,6 @@ SENTENCES: dict[str, str] = {
     "separately",
     "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
     "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
-    "peak_left": "a peak of {height:.1f} standard errors is left beside the fitted lines, where "
-    "noise alone reaches {usual:.1f}: a line may be missing, or the noise is not Gaussian",
     "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
     "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
     "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
@@ -115,16 +117,10 @@ SENTENCES: dict[str, str] = {
     "the relation is not linear",
     "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
     "one direction)",
-    "wide_cluster": "a cluster has {ratio:.1f} times the noise variance along one direction: it "
-    "may contain more than one",
     "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
-    "expected misclassification rate {rate:percent}",
-    "means_close": "the nearest means are only {separation:.1f} noise standard deviations apart: "
     "expected misclassification rate {rate:percent}",
     "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
     "cluster and {merge:percent} of pairs between clusters",
-    "pairwise_test_unreliable": "the pairwise test is unreliable: it errs on {split:percent} of "
-    "pairs within a cluster and {merge:percent} of pairs between clusters",
     "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
     "chance alone explains (up to {chance:.2g})",
     "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
@@ -138,13 +134,62 @@ SENTENCES: dict[str, str] = {
     "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
     "network_error": "expected squared error of the network on new rows: {network:.3g} "
     "(polynomial {polynomial:.3g})",
-    "polynomial_is_better": "the polynomial predicts instead of the network: its expected squared "
-    "error on new rows is {polynomial:.3g}, that of the network {network:.3g}",
-    "outliers_dropped": "{n:count row} lie far from all others and were left out of the fit; "
-    "check or remove them",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
+    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
+    "from moments are then biased: transform the columns to normal quantiles "
+    "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
+    "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
+    # activation
+    "inputs_standardised": "the inputs were standardised: the activation acts on v · z, with z of "
+    "mean 0 and covariance I; with `whiten=False` it acts on the inputs as given",
+    "nearly_even": "{name} is nearly even: odd orders have {ratio:.1e} of the energy of the even "
+    "ones and are mostly noise (Remark 4.11: a phase near a multiple of π/2); an activation that "
+    "is exactly even would leave them out",
+    "nearly_odd": "{name} is nearly odd: even orders, from which the subspaces are found, have "
+    "{ratio:.1e} of the energy of the odd ones (Remark 4.11: a phase near a multiple of π/2); "
+    "many more rows are needed",
+    "directions_not_identified": "directions {which} are not identified: they can turn without "
+    "changing the fit, as when two directions are equal, a weight is zero, there are too many "
+    "components, or the activation is a polynomial",
+    "activation_flat": "{name} is constant except for jumps, so refinement cannot turn the "
+    "directions that the moments gave",
+    "no_direction_errors": "there are too many unknowns to compute standard errors of the "
+    "directions",
+    "directions_up_to_sign": "directions are identified up to sign: {name} is even",
+    "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
+    "network: the labels may not be a positive sum of this activation (there is no intercept), or "
+    "there are too few rows for its unknowns",
+    # density
+    "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
+    "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "
+    "the means are too long (norm {radius:.1f} in units of the noise, √log k is {usual:.1f}), "
+    "there are too few rows for the degree, or the mixture is not spherical; use more rows, "
+    "`degree='cv'` and a larger `max_degree`, or `SphericalMixture` or "
+    "`SphericalMixtureClusterer`",
+    "regression_density_far_from_rows": "the density is at least {distance:.2f} from the rows in "
+    "total variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
+    "them: the noise is too small ({share:.2g} of the variance of y about one line, spread of "
+    "intercepts included), some lines are much steeper than others (try `label_scale=1.4`), there "
+    "are too few rows for the degree, or the rows are not a mixture of regressions on Gaussian "
+    "inputs; use more rows and `degree='cv'`, or `RegressionMixture`",
+    "degree_still_rising": "degree {degree}, the highest that `max_degree={max_degree}` allows, "
+    "has a clearly higher held-out likelihood than degree {before} (total variation distance up "
+    "to {step:.2f}), so higher degrees matter; use a larger `max_degree` and more rows, or fit "
+    "the components themselves",
+    "noise_too_large": "`noise={noise:.3g}` is more than the standard deviation of y about one "
+    "line, {spread:.3g}; check its unit, or use `noise=None`",
+    "too_few_rows_for_degree": "{n:count row} for {coefficients} coefficients of degree {degree}: "
+    "the density fits noise; use more rows, fewer components or a lower `degree`",
+    "truncation_large": "the noise is {share:.2g} of the variance of y about one line, so orders "
+    "above the degree {degree} matter (tail bound {bound:.2g}): a distance of {epsilon:g} needs "
+    "degree {needed} or more, and a number of rows that grows as (1/epsilon)^O(1/noise²); use "
+    "`RegressionMixture`, which fits the lines themselves",
+    "degree_too_low_for_intercepts": "the intercepts differ at the mean of x, and `degree='auto'` "
+    "takes their spread for noise, so its degree may be too low; use `degree='cv'`",
+    "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
+    "covariance are clearly different; use `whiten=True`",
     # mixture
     "moments_too_few_rows": "{n:count distinct row} are too few for the moments of "
     "{k:count component}",
@@ -179,6 +224,21 @@ SENTENCES: dict[str, str] = {
     "along some direction: the cluster holds more than one component, some means are much "
     "farther apart than others, or the variance is larger than {variance:.3g}; use more "
     "components, `SphericalMixture`, or another `variance`",
+    # command line
+    "few_rows_per_component_asked": "-k {k:,} leaves {n:.1f} rows per component, too few for a "
+    "reliable fit; try a smaller -k",
+    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and "
+    "looks like a row number; leave it out with {option}",
+    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
+    "with {option}",
+    "columns_by_position": "--columns has other names than the model and is matched by position: "
+    "{pairs}",
+    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
+    "no_browser": "there is no browser; open {path} in one yourself",
+    "scale_columns": "--scale divides columns by their standard deviations",
+    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
+    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
+    "them for the columns of the file, to which scores refer as well",
 }
 
 
@@ -207,10 +267,10 @@ class _Formatter(string.Formatter):
             return f"{value:,} {noun if value == 1 else noun + 's'}"
         if format_spec == "percent":
             return "under 0.01%" if 0 < value < 1e-4 else f"{value:.2%}"
-        if isinstance(value, list | tuple):
+        if isinstance(value, list):
             shown = [self.format_field(entry, format_spec) for entry in value[:LISTED]]
             more = f", … ({len(value)} in all)" if len(value) > LISTED else ""
-            return ", ".join(shown) + more
+            return (", ".join(shown) or "none") + more
         return str(super().format_field(value, format_spec))
 
 

@@ -1,4 +1,7 @@
-"""What pictures of a fitted model show, as numbers: models fill these in, ``plot`` draws them."""
+"""What pictures of a fitted model show, as numbers: models fill these in, ``plot`` draws them.
+
+Shapes: n rows of d columns, k components.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ __all__ = [
     "Directions",
     "Distribution",
     "FitView",
+    "Integers",
     "Lines",
     "Means",
     "NoPictureError",
     "Predictions",
     "RowSample",
 ]
-
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -33,144 +36,74 @@ class NoPictureError(CodedError, ValueError):
 
 
 class RowSample(NamedTuple):
-    """Rows that a picture or a check looks at.
+    """Rows that a picture or a check looks at."""
 
-    Attributes
-    ----------
-    given : array of shape (n, d)
-        In the library they came in, for the methods of the model.
-    x : array of shape (n, d)
-        The same as NumPy.
-    y : array of shape (n,)
-        Of length 0 without labels.
-    total : int
-        Number of rows they were sampled from.
-    names : array of str or None
-        Names of the columns.
-    target : str
-        Name of the labels, "y" if it is unknown.
-    """
-
-    given: Array
-    x: Floats
-    y: Floats
-    total: int
-    names: Any = None
-    target: str = "y"
+    given: Array  # (n, d), in the library they came in, for the methods of the model
+    x: Floats  # (n, d), the same as NumPy
+    y: Floats  # (n,), or (0,) without labels
+    total: int  # rows they were sampled from
+    names: Any = None  # of the columns, or None
+    target: str = "y"  # name of the labels
 
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """Components with a mean and a variance each.
+    """Components with a mean and a variance each, and the component of each row."""
 
-    Attributes
-    ----------
-    weights, variances : array of shape (k,)
-    means : array of shape (k, d)
-    labels : array of int of shape (n,)
-        Component of each row.
-    """
-
-    weights: Floats
-    means: Floats
-    variances: Floats
-    labels: Integers
+    weights: Floats  # (k,)
+    means: Floats  # (k, d)
+    variances: Floats  # (k,)
+    labels: Integers  # (n,)
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Regression lines.
+    """Regression lines, and the line of each row."""
 
-    Attributes
-    ----------
-    weights, intercept, noise : array of shape (k,)
-    coef : array of shape (k, d)
-    labels : array of int of shape (n,)
-        Line of each row.
-    """
-
-    weights: Floats
-    coef: Floats
-    intercept: Floats
-    noise: Floats
-    labels: Integers
+    weights: Floats  # (k,)
+    coef: Floats  # (k, d)
+    intercept: Floats  # (k,)
+    noise: Floats  # (k,)
+    labels: Integers  # (n,)
 
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Directions that act on rows less a centre; rows are coloured by their labels.
+    """Directions that act on rows less a centre; rows are coloured by their labels."""
 
-    Attributes
-    ----------
-    weights : array of shape (k,)
-    vectors : array of shape (k, d)
-    center : array of shape (d,)
-    """
-
-    weights: Floats
-    vectors: Floats
-    center: Floats
+    weights: Floats  # (k,)
+    vectors: Floats  # (k, d)
+    center: Floats  # (d,)
 
 
 @dataclass(frozen=True, eq=False)
 class Densities:
-    """Rows coloured by their log density.
+    """Rows coloured by their log density."""
 
-    Attributes
-    ----------
-    vectors : array of shape (m, d)
-        Directions to look along, the most important one longest.
-    center : array of shape (d,)
-    values : array of shape (n,)
-        Log densities of the rows.
-    what : str
-        What they are densities of: "log density of x and y".
-    residuals : array of shape (n,) or None
-        Drawn against the first direction instead of a second one.
-    """
-
-    vectors: Floats
-    center: Floats
-    values: Floats
-    what: str
-    residuals: Floats | None = None
+    vectors: Floats  # (m, d), directions to look along, the most important one longest
+    center: Floats  # (d,)
+    values: Floats  # (n,), log densities
+    what: str  # what they are densities of: "log density of x and y"
+    residuals: Floats | None = None  # (n,), drawn instead of a second direction
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predicted labels of the rows.
+    """Predicted labels of the rows, and what predicts."""
 
-    Attributes
-    ----------
-    values : array of shape (n,)
-    by : str
-        What predicts: "network".
-    """
-
-    values: Floats
+    values: Floats  # (n,)
     by: str
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """One number per row, and its distribution if the model is right.
-
-    Attributes
-    ----------
-    title, axis : str
-        Heading, and name of the number.
-    rows : array of shape (n,)
-    drawn : array or None
-        The same number of rows drawn from the model.
-    law : callable or None
-        Its density, where it is known.
-    """
+    """One number per row, and how it is distributed if the model is right."""
 
     title: str
-    axis: str
-    rows: Floats
-    drawn: Floats | None = None
-    law: Callable[[Floats], Floats] | None = None
+    axis: str  # what the number is
+    rows: Floats  # (n,)
+    drawn: Floats | None = None  # the same number for rows drawn from the model
+    law: Callable[[Floats], Floats] | None = None  # its density, where it is known
 
 
 ComponentView: TypeAlias = Means | Lines | Directions | Densities

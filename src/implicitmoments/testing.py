@@ -1,4 +1,4 @@
-"""Random circuits, inputs and projections, and checks of errors, for tests of estimators."""
+"""Random circuits, inputs and projections, and checks of errors, for tests."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, outer_rows
+from implicitmoments.arrays import Floats, outer_rows, to_numpy
 from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
 from implicitmoments.projections import RecursiveProjection
 
 __all__ = [
-    "chain_of_powers",
     "random_circuit",
     "random_inputs",
     "random_projection",
-    "refuses",
 ]
 
 
 @contextmanager
 def refuses(*codes: str, **values: Any) -> Iterator[SimpleNamespace]:
-    """Check that the body raises an error with one of some codes.
+    """Check that the body raises an error with one of the given codes.
 
     Parameters
     ----------
@@ -38,7 +36,7 @@ def refuses(*codes: str, **values: Any) -> Iterator[SimpleNamespace]:
     Yields
     ------
     namespace
-        Its attribute ``error`` is the exception, once it was raised.
+        Its attribute ``error`` is the exception, after it was raised.
 
     Examples
     --------
@@ -67,14 +65,21 @@ def refuses(*codes: str, **values: Any) -> Iterator[SimpleNamespace]:
 
 
 def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) -> SymmetricChain:
-    """Return exactly symmetric nested subspaces: step r spans v ⊗ … ⊗ v with r factors.
+    """Return exactly symmetric nested subspaces, spanned by the powers of vectors.
 
     Parameters
     ----------
     vectors : array of shape (k, p)
+        Step r spans their powers with r factors.
     order : int
+        Number of steps.
     noise : array of shape (p, p), optional
         The covariance of the noise; the identity by default.
+
+    Returns
+    -------
+    SymmetricChain
+        Of order ``order``.
 
     Examples
     --------
@@ -84,24 +89,31 @@ def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) ->
     """
     steps, image = [], np.ones((len(vectors), 1))
     for _ in range(order):
-        joined = outer_rows(image, vectors)
+        joined = to_numpy(outer_rows(image, vectors))
         _, sizes, right = np.linalg.svd(joined, full_matrices=False)
         basis = right[sizes > 1e-10 * sizes[0]]
-        # where nothing is left out the identity is as good a basis as any
+        # the identity is the basis of the whole space
         steps.append(np.eye(len(basis)) if len(basis) == joined.shape[1] else basis)
         image = joined @ steps[-1].T
     return SymmetricChain(tuple(steps), np.eye(vectors.shape[1]) if noise is None else noise)
 
 
 def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> Circuit:
-    """Return a circuit of the given order made of random operations on shared wires.
+    """Return a circuit of random operations on shared wires.
 
     Parameters
     ----------
     rng : numpy Generator
+        Source of randomness.
     order : int
-    extra : int
-        Additions and scalings made at every order, beside the appends.
+        Order of the circuit.
+    extra : int, default 2
+        Number of additions and scalings at every order, besides the appends.
+
+    Returns
+    -------
+    Circuit
+        Of order ``order``.
 
     Examples
     --------
@@ -139,7 +151,21 @@ def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> C
 def random_inputs(
     rng: np.random.Generator, circuit: Circuit, n_samples: int, n_features: int
 ) -> dict[str, Floats]:
-    """Return standard normal inputs for everything a circuit reads.
+    """Return standard normal inputs of a circuit.
+
+    Parameters
+    ----------
+    rng : numpy Generator
+        Source of randomness.
+    circuit : Circuit
+        The circuit.
+    n_samples, n_features : int
+        Shape of the vectors.
+
+    Returns
+    -------
+    dict of str to array
+        One array per input.
 
     Examples
     --------
@@ -157,7 +183,21 @@ def random_inputs(
 def random_projection(
     rng: np.random.Generator, n_features: int, order: int, *, width: int
 ) -> RecursiveProjection:
-    """Return a projection with random orthonormal steps of at most ``width`` rows.
+    """Return a projection with random orthonormal steps.
+
+    Parameters
+    ----------
+    rng : numpy Generator
+        Source of randomness.
+    n_features, order : int
+        Length and number of slots.
+    width : int
+        Largest number of rows of a step.
+
+    Returns
+    -------
+    RecursiveProjection
+        Of order ``order``.
 
     Examples
     --------

@@ -11,13 +11,13 @@ import numpy as np
 from implicitmoments.notes import InputError, InputTypeError
 
 __all__ = [
+    "check_enough_rows",
     "check_flag",
     "check_method",
     "check_number",
     "check_option",
     "check_positive_number",
     "check_progress",
-    "check_rows_per_component",
     "check_unknowns",
     "check_variance",
     "check_whole",
@@ -59,14 +59,12 @@ def check_number(name: str, value: Any, least: float, most: float = math.inf) ->
 def _check_range(name: str, value: float, least: float, most: float) -> None:
     if math.isfinite(value) and least <= value <= most:
         return
+    lower = "finite" if least == -math.inf else "at least {least:g}"
     upper = "" if most == math.inf else " and at most {most:g}"
     raise InputError(
         "out_of_range",
-        "`{name}` must be at least {least:g}" + upper + ", got {value:g}",
-        name=name,
-        value=value,
-        least=least,
-        most=most,
+        "`{name}` must be " + lower + upper + ", got {value:g}",
+        **{"name": name, "value": value, "least": least, "most": most},
     )
 
 
@@ -124,16 +122,17 @@ def check_progress(progress: Any) -> None:
         )
 
 
-def check_rows_per_component(n_rows: int, k: int) -> None:
-    """Raise unless there is one row per component, and two in all."""
-    if n_rows < max(2, k):
+def check_enough_rows(n_rows: int, k: int, least: int | None = None) -> None:
+    """Raise for fewer than ``least`` rows; by default one per component, and two in all."""
+    least = max(2, k) if least is None else least
+    if n_rows < least:
         raise InputError(
             "too_few_rows",
             "`n_components={k}` needs at least {least:count row} with a positive weight, got {n}; "
             "use more rows or fewer components",
             k=k,
             n=n_rows,
-            least=max(2, k),
+            least=least,
         )
 
 

@@ -1,4 +1,4 @@
-"""How many directions are found when none were asked for."""
+"""The number of directions that n_components="auto" finds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_directions_that_the_moments_do_not_count_are_added(seed):
     model = ActivationSumRegressor(random_state=0).fit(X, y)
     assert model.n_components_ == 8
     assert model.score(*fresh) > 0.999
-    # what the moments count, and no more
+    # only those that the moments count
     fewer = ActivationSumRegressor(n_components=6, random_state=0).fit(X, y)
     assert fewer.score(*fresh) < 0.996
 
@@ -55,12 +55,12 @@ def test_relus_along_opposite_directions_are_two():
     assert ActivationSumRegressor(random_state=0).fit(X, y).n_components_ == 4
 
 
-def test_progress_is_told_of_rows_that_are_held():
+def test_progress_is_reported_for_rows_that_are_held():
     X, y, _ = _relus(2, 5, 0)
-    told = []
+    seen = []
     model = ActivationSumRegressor(n_components=2, random_state=0)
-    model.fit(X, y, progress=lambda *what: told.append(what))
-    assert {"curvature of the error", "error"} <= {what for what, _, _ in told}
-    assert all(0 < done <= total for _, done, total in told)
+    model.fit(X, y, progress=lambda *what: seen.append(what))
+    assert {"curvature of the error", "error"} <= {what for what, _, _ in seen}
+    assert all(0 < done <= total for _, done, total in seen)
     plain = ActivationSumRegressor(n_components=2, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.weights_, plain.weights_)

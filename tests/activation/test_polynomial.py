@@ -1,11 +1,11 @@
-"""Compressed polynomials against Hermite tensors written out."""
+"""Compressed polynomials against explicit Hermite tensors."""
 
 import numpy as np
 import pytest
 
-from implicitmoments.activation.polynomial import Features, Polynomial
+from implicitmoments.activation import Features, Polynomial
 from implicitmoments.moments.balanced import BalancedMoments, split_order
-from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.framed_rows import Frame
 from implicitmoments.projections import hermite_dense, project_dense
 from implicitmoments.testing import chain_of_powers
 

@@ -1,10 +1,15 @@
 """Files of rows and of fitted models that the commands are tried on."""
 
+import signal
+import sys
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from implicitmoments.cli.app import app
+from implicitmoments.cli.vocabulary import COMMAND_LINE
+from implicitmoments.notes import CodedError, Note
 
 MEANS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 2.0], [0.0, 7.0, -3.0]])
 
@@ -48,8 +53,34 @@ def models(data):
         paths[word] = folder / f"{word}.im"
         result = call("fit", word, *arguments, "-o", paths[word])
         assert result.exit_code == 0, result.stderr
-        assert f"wrote {paths[word]}" in result.stdout
+        assert str(paths[word]) in result.stdout
     return paths
+
+
+# Starts a command with the dispositions of signals that a terminal gives: a runner of tests may
+# itself have been started with some of them ignored, as by nohup or in the background of a shell.
+TERMINAL = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="session")
+def from_terminal():
+    """What goes before a command, for it to be started as from a terminal."""
+    return [sys.executable, "-c", TERMINAL]
+
+
+@pytest.fixture
+def as_from_a_terminal():
+    """Handle signals in this process as Python does when it is started from a terminal."""
+    given = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in given.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def call(*arguments, **how):
@@ -64,15 +95,33 @@ def _call():
 
 @pytest.fixture
 def refused(call):
-    """Run a command that must end with one line on standard error; return the line."""
+    """Run a command that must end with one line on standard error; return its error.
 
-    def run(*arguments, code=2, **how):
-        result = call(*arguments, **how)
-        assert result.exit_code == code, (result.output, result.exception)
+    The code is that of a CodedError, or the class of an error of usage.
+    """
+
+    def run(code, *arguments, status=2, piped=None, **values):
+        result = call(*arguments, input=piped)
+        assert result.exit_code == status, (result.output, result.exception)
         lines = result.stderr.splitlines()
         assert len(lines) == 1, result.stderr
         assert lines[0].startswith("implicitmoments: error: ")
-        assert "Traceback" not in result.output
-        return lines[0].removeprefix("implicitmoments: error: ")
+        error = result.exception.__cause__
+        if isinstance(error, CodedError):
+            assert lines[0].endswith(" ".join(error.sentence(COMMAND_LINE).split()))
+        assert getattr(error, "code", type(error).__name__) == code, repr(error)
+        assert {name: error.values.get(name) for name in values} == values
+        return error
 
     return run
+
+
+@pytest.fixture(scope="session")
+def noted():
+    """What standard error holds for notes, given as pairs of code and values."""
+
+    def lines(*notes):
+        sentences = [Note(code, values).sentence(COMMAND_LINE) for code, values in notes]
+        return "".join(f"implicitmoments: note: {sentence}\n" for sentence in sentences)
+
+    return lines

@@ -11,17 +11,15 @@ def test_names_of_the_model_are_matched_in_any_order(typed, call, data, models):
     assert (result.stdout, result.stderr) == (plain.stdout, "")
 
 
-def test_other_names_are_taken_in_the_order_given_and_told(call, data, models, tmp_path):
+def test_other_names_are_taken_in_the_order_given_and_noted(call, noted, data, models, tmp_path):
     text = (data / "lines.csv").read_text().replace("a,b,price", "length,breadth,price", 1)
     (tmp_path / "renamed.csv").write_text(text)
     how = (models["regressions"], tmp_path / "renamed.csv", "--columns")
     plain = call("score", models["regressions"], data / "lines.csv").stdout
     result = call("score", *how, "length,breadth")
     assert result.stdout == plain
-    assert result.stderr == (
-        "implicitmoments: note: --columns has other names than the model, and is taken in the "
-        "order given: length stands for a, breadth stands for b\n"
-    )
+    pairs = ["length for a", "breadth for b"]
+    assert result.stderr == noted(("columns_by_position", {"pairs": pairs}))
     assert call("score", *how, "breadth,length").stdout != plain
     assert call("score", *how, "length,breadth", "-q").stderr == ""
 
@@ -35,10 +33,11 @@ def test_numbers_of_a_model_without_names_are_matched(call, data, tmp_path):
     assert (result.stdout, result.stderr) == (plain, "")
 
 
-def test_numbers_of_an_array_stand_for_names_of_a_model(call, data, models):
+def test_numbers_of_an_array_stand_for_names_of_a_model(call, noted, data, models):
     how = (models["regressions"], data / "lines.npy", "--target", "2", "--columns")
     result = call("score", *how, "1,0")
-    assert "column 1 stands for a, column 0 stands for b" in result.stderr
+    pairs = ["column 1 for a", "column 0 for b"]
+    assert result.stderr == noted(("columns_by_position", {"pairs": pairs}))
     assert result.stdout != call("score", *how, "0,1").stdout
 
 
@@ -63,15 +62,14 @@ def counted(data, path, first, name="customer"):
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_a_column_that_numbers_the_rows_is_noted(call, data, tmp_path):
+def test_a_column_that_numbers_the_rows_is_noted(call, noted, data, tmp_path):
     counted(data, tmp_path / "rows.csv", 2)
     how = ("fit", "mixture", tmp_path / "rows.csv", "-k", "2", "-o", tmp_path / "m.im")
     result = call(*how)
     assert result.exit_code == 0
-    assert result.stderr == (
-        "implicitmoments: note: customer counts 2 … 2001 in steps of 1 and looks like a number of "
-        "the row; leave it out with --columns height,width,depth\n"
-    )
+    values = {"column": "customer", "first": 2, "last": 2001}
+    option = "--columns height,width,depth"
+    assert result.stderr == noted(("column_counts_rows", {**values, "option": option}))
     assert call(*how, "-q").stderr == ""
     assert call(*how, "--columns", "height,customer").stderr == ""  # who types it, means it
 
@@ -85,9 +83,9 @@ def test_columns_that_count_to_some_row_only_are_not_noted(call, data, tmp_path)
     assert call(*how).stderr == ""
 
 
-def test_what_sample_writes_beside_the_features_is_noted(call, models, tmp_path):
+def test_what_sample_writes_beside_the_features_is_noted(call, noted, models, tmp_path):
     out = tmp_path / "drawn.csv"
     assert call("sample", models["mixture"], "-n", "500", "--seed", "1", "-o", out).exit_code == 0
     result = call("fit", "mixture", out, "-k", "3", "-o", tmp_path / "m.im")
-    assert "note: component looks like what predict and sample write" in result.stderr
-    assert "--columns height,width,depth" in result.stderr
+    values = {"column": "component", "option": "--columns height,width,depth"}
+    assert result.stderr == noted(("column_of_answers", values))

@@ -41,11 +41,9 @@ def test_demo_prints_a_table_and_writes_its_files(tmp_path):
     ]
 
 
-def test_a_file_in_the_way_is_said_before_any_work(tmp_path):
+def test_a_file_in_the_way_is_said_before_any_work(refused, tmp_path):
     (tmp_path / "taken").write_text("")
-    result = run(app, ["demo", "-o", str(tmp_path / "taken")])
-    assert result.exit_code == 2
-    assert "is a file, expected a folder" in result.output
+    refused("output_not_a_folder", "demo", "-o", tmp_path / "taken")
 
 
 def test_version_and_help():
@@ -62,6 +60,7 @@ def test_python_m_is_the_same_command():
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "implicitmoments.cli.app")
-    monkeypatch.setattr("implicitmoments.cli.handled", lambda *_: None)
-    with pytest.raises(SystemExit, match=r"needs typer; install it with: pip install"):
+    monkeypatch.setattr("implicitmoments.cli.install", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
         main()
+    assert "pip install 'implicitmoments[cli]'" in ended.value.code

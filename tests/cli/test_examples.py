@@ -13,19 +13,9 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from implicitmoments.cli.app import (
-    DEMO,
-    DESCRIBE,
-    ENDING,
-    FIT,
-    PREDICT,
-    REPORT,
-    SAMPLE,
-    SCORE,
-    app,
-)
+from implicitmoments.cli.app import app
 
-HELPS = (ENDING, FIT, PREDICT, SCORE, SAMPLE, REPORT, DESCRIBE, DEMO)
+HELPS = [each.epilog for each in (app.registered_callback, *app.registered_commands)]
 EXAMPLES = [
     line for text in HELPS for line in re.findall(r"^  (.*implicitmoments .*)$", text, re.M)
 ]
@@ -72,7 +62,7 @@ def test_an_example_runs(example, call, prepared, tmp_path, monkeypatch):
     monkeypatch.chdir(shutil.copytree(prepared, tmp_path / "here"))
     monkeypatch.setattr("webbrowser.open", lambda page: True)
     # what demo does is tested on its own, and takes a while
-    monkeypatch.setattr("implicitmoments.cli.run_demo.demonstrate", lambda *_, **__: None)
+    monkeypatch.setattr("implicitmoments.cli.demo.run_demo", lambda *_, **__: None)
     before, _, rest = example.partition("implicitmoments ")
     typed, _, after = rest.partition("|")
     typed, _, into = typed.partition(">")

@@ -1,5 +1,6 @@
 """Pipes, signals and exit codes, in processes of their own."""
 
+import errno
 import os
 import pty
 import signal
@@ -19,7 +20,8 @@ from implicitmoments.cli import main
 def fit(self, X, **how):
     sys.stderr.write("begun\\n")
     sys.stderr.flush()
-    time.sleep(60)
+    while True:
+        time.sleep(1)
 
 implicitmoments.SphericalMixture.fit = fit
 sys.argv = ["implicitmoments", *sys.argv[1:]]
@@ -29,8 +31,12 @@ main()
 
 def run(*arguments, **how):
     command = [*COMMAND, *map(str, arguments)]
-    how |= {"capture_output": True, "text": True, "timeout": 60}
-    return subprocess.run(command, check=False, **how)
+    return subprocess.run(command, check=False, capture_output=True, text=True, **how)
+
+
+def one_error(said):
+    """Say whether one line, with an error, is on standard error."""
+    return said.startswith("implicitmoments: error: ") and said.count("\n") == 1
 
 
 def test_a_pipe_from_rows_to_labels(data, models):
@@ -47,22 +53,23 @@ def test_a_reader_that_leaves_is_no_error(models):
         assert process.stdout.readline() == b"height,width,depth,component\n"
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 0
+        assert process.wait() == 0
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_an_interrupted_fit_leaves_nothing(data, tmp_path, checkpoint):
+def test_an_interrupted_fit_leaves_nothing(data, tmp_path, checkpoint, from_terminal):
     kept = ["--checkpoint", "fit.journal"] if checkpoint else []
-    command = [sys.executable, "-c", ENDLESS, "fit", "mixture", str(data / "rows.csv"), *kept]
+    python = [*from_terminal, sys.executable, "-c", ENDLESS]
+    command = [*python, "fit", "mixture", str(data / "rows.csv"), *kept]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr.readline() == "begun\n"
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
-        assert process.wait(60) == 130
-    goes_on = "; the same command goes on from fit.journal" if checkpoint else ""
-    assert said == f"implicitmoments: error: interrupted{goes_on}\n"
+        assert process.wait() == 130
+    assert one_error(said)
+    assert ("fit.journal" in said) == checkpoint
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,10 +77,8 @@ def test_exit_codes_of_the_process(data, tmp_path):
     assert run("fit", "mixture", "nowhere.csv", cwd=tmp_path).returncode == 2
     mistyped = run("fti")
     assert mistyped.returncode == 2
-    assert mistyped.stderr == (
-        "implicitmoments: error: no such command 'fti'. Did you mean 'fit'; "
-        "see implicitmoments --help\n"
-    )
+    assert one_error(mistyped.stderr)
+    assert "'fit'" in mistyped.stderr
 
 
 def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
@@ -84,7 +89,7 @@ def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
         [*COMMAND, *how], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=shown
     ) as process:
         os.close(shown)
-        told = b""
+        shown = b""
         while True:
             try:
                 part = os.read(seen, 4096)
@@ -92,11 +97,11 @@ def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
                 break
             if not part:
                 break
-            told += part
-        assert process.wait(60) == 0
+            shown += part
+        assert process.wait() == 0
     os.close(seen)
-    assert b"pass 1" in told
-    assert b"rows" in told
+    assert b"pass 1" in shown
+    assert b"rows" in shown
     silent = run(*how, cwd=tmp_path)
     assert (silent.returncode, silent.stderr) == (0, "")
 
@@ -109,7 +114,8 @@ def test_an_output_that_is_full_is_named(models):
                 [*COMMAND, *arguments], check=False, stdout=full, stderr=subprocess.PIPE, text=True
             )
         assert done.returncode == 1
-        assert done.stderr == "implicitmoments: error: standard output: No space left on device\n"
+        assert one_error(done.stderr)
+        assert os.strerror(errno.ENOSPC) in done.stderr
 
 
 def test_a_process_without_streams(models):
@@ -121,4 +127,4 @@ def test_a_process_without_streams(models):
     assert closed("--help", ">&-").returncode == 0
     done = closed(f"predict '{models['mixture']}' -", "<&-")
     assert done.returncode == 2
-    assert done.stderr == ("implicitmoments: error: standard input is closed; pipe rows into it\n")
+    assert one_error(done.stderr)

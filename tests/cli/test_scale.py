@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.scale import ModelRows, column_scales
+from implicitmoments.cli.model_columns import ModelRows, column_scales
 from implicitmoments.rows import ArraySource
 
 UNITS = np.array([1.0, 50.0, 0.01])
@@ -45,7 +45,7 @@ def scaled(data, call, tmp_path_factory):
         fitted = folder / f"{word}.im"
         result = call("fit", word, folder / f"{word}.csv", *how, "--scale", "-o", fitted)
         assert result.exit_code == 0, result.stderr
-        scale = im.load(fitted).columns_["scale"]
+        scale = im.load(fitted).columns_in_["scale"]
         np.testing.assert_allclose(scale, X.std(axis=0), rtol=1e-12)
         by_hand = np.column_stack([X / scale, y])
         write_exactly(folder / f"{word}_by_hand.csv", header, by_hand)
@@ -63,7 +63,7 @@ def write_exactly(path, names, rows):
 @pytest.mark.parametrize("word", KINDS)
 def test_a_scaled_fit_is_the_fit_of_columns_divided_by_hand(word, scaled):
     one, two = (im.load(scaled[word] / f"{word}{end}.im") for end in ("", "_by_hand"))
-    assert "scale" not in two.columns_
+    assert "scale" not in getattr(two, "columns_in_", {})
     for name, value in vars(two).items():
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
             np.testing.assert_array_equal(getattr(one, name), value, err_msg=name)
@@ -74,7 +74,7 @@ def test_answers_are_those_of_columns_divided_by_hand(word, scaled, call):
     folder = scaled[word]
     model, twin = folder / f"{word}.im", folder / f"{word}_by_hand.im"
     rows, by_hand = folder / f"{word}.csv", folder / f"{word}_by_hand.csv"
-    scale = im.load(model).columns_["scale"]
+    scale = im.load(model).columns_in_["scale"]
     volume = 0.0 if word in ("regressions", "activations") else np.log(scale).sum()
     if word not in ("density", "regression-density"):
         assert call("predict", model, rows).stdout == call("predict", twin, by_hand).stdout
@@ -109,29 +109,30 @@ def test_the_density_is_one_of_the_columns_as_they_are(scaled, call):
     assert after == pytest.approx(before - np.log(100.0), abs=1e-6)
 
 
-def test_parameters_are_told_in_units_of_the_file(scaled, call):
+def test_parameters_are_given_in_units_of_the_file(scaled, call):
     folder = scaled["mixture"]
     model = im.load(folder / "mixture.im")
-    scale = model.columns_["scale"]
-    told = json.loads(call("describe", folder / "mixture.im", "--json").stdout)
-    np.testing.assert_allclose(told["found"]["means"], model.means_)
-    np.testing.assert_allclose(told["in_file_units"]["means"], model.means_ * scale)
+    scale = model.columns_in_["scale"]
+    document = json.loads(call("describe", folder / "mixture.im", "--json").stdout)
+    np.testing.assert_allclose(document["found"]["means"], model.means_)
+    np.testing.assert_allclose(document["in_file_units"]["means"], model.means_ * scale)
     np.testing.assert_allclose(
-        told["in_file_units"]["standard_deviations"], np.sqrt(model.variance_) * scale
+        document["in_file_units"]["standard_deviations"], np.sqrt(model.variance_) * scale
     )
-    assert told["scale"] == pytest.approx(dict(zip(told["features"], scale, strict=True)))
-    assert "in_file_units" in told["notes"][-1]
+    assert document["scale"] == pytest.approx(dict(zip(document["features"], scale, strict=True)))
+    assert "found_is_scaled" in [note["code"] for note in document["notes"]]
     shown = call("describe", folder / "mixture.im").stdout
     for number in (*(model.means_ * scale).ravel(), *scale):
         assert f"{number:.4g}" in shown
-    assert "columns were divided by" in shown
 
 
-def test_coefficients_are_told_in_units_of_the_file(scaled, call):
+def test_coefficients_are_given_in_units_of_the_file(scaled, call):
     model = im.load(scaled["regressions"] / "regressions.im")
-    told = json.loads(call("describe", scaled["regressions"] / "regressions.im", "--json").stdout)
-    coefficients = np.array(told["in_file_units"]["coef"])
-    np.testing.assert_allclose(coefficients, model.coef_ / model.columns_["scale"])
+    document = json.loads(
+        call("describe", scaled["regressions"] / "regressions.im", "--json").stdout
+    )
+    coefficients = np.array(document["in_file_units"]["coef"])
+    np.testing.assert_allclose(coefficients, model.coef_ / model.columns_in_["scale"])
     first = coefficients[np.argmax(coefficients[:, 0])]
     np.testing.assert_allclose(first, np.array([2.0, -1.0]) / UNITS[:2], rtol=0.05)
 
@@ -143,14 +144,16 @@ def test_a_scaled_model_is_asked_from_python(scaled, call):
     X = np.loadtxt(folder / "mixture.csv", delimiter=",", skiprows=1)
     del model.feature_names_in_
     labels = table(call("predict", folder / "mixture.im", folder / "mixture.csv").stdout)
-    np.testing.assert_array_equal(labels["component"], model.predict(X / model.columns_["scale"]))
+    np.testing.assert_array_equal(
+        labels["component"], model.predict(X / model.columns_in_["scale"])
+    )
 
 
 def test_a_report_names_columns_as_what_they_are(scaled, call, tmp_path):
     folder, out = scaled["mixture"], tmp_path / "page.html"
     result = call("report", folder / "mixture.im", folder / "mixture.csv", "-o", out)
     assert result.exit_code == 0, result.stderr
-    width = im.load(folder / "mixture.im").columns_["scale"][1]
+    width = im.load(folder / "mixture.im").columns_in_["scale"][1]
     assert f"width / {width:.4g}" in out.read_text()
 
 
@@ -162,11 +165,11 @@ def test_arrays_weights_and_single_precision(call, data, tmp_path):
     assert call("fit", "mixture", tmp_path / "rows.npy", *how).exit_code == 0
     model = im.load(tmp_path / "m.im")
     repeated = np.repeat(X, weights, axis=0)
-    np.testing.assert_allclose(model.columns_["scale"], repeated.std(axis=0), rtol=1e-5)
-    told = call("predict", tmp_path / "m.im", tmp_path / "rows.npy", "--columns", "0,1,2")
-    assert told.exit_code == 0, told.stderr
-    divided = X.astype(np.float32) / model.columns_["scale"].astype(np.float32)
-    np.testing.assert_array_equal(table(told.stdout)["component"], model.predict(divided))
+    np.testing.assert_allclose(model.columns_in_["scale"], repeated.std(axis=0), rtol=1e-5)
+    result = call("predict", tmp_path / "m.im", tmp_path / "rows.npy", "--columns", "0,1,2")
+    assert result.exit_code == 0, result.stderr
+    divided = X.astype(np.float32) / model.columns_in_["scale"].astype(np.float32)
+    np.testing.assert_array_equal(table(result.stdout)["component"], model.predict(divided))
 
 
 def test_constant_columns_are_divided_by_1():
@@ -185,17 +188,17 @@ def test_rows_for_a_model_are_ordered_and_divided():
     np.testing.assert_array_equal(source.pick(np.array([1, 3]))["x"], expected[[1, 3]])
 
 
-@pytest.mark.parametrize("kept", ["wide", {"target": 3}, [1]])
-def test_columns_that_are_none_are_refused(kept, refused, models, data, tmp_path):
+@pytest.mark.parametrize("stored", ["wide", {"target": 3}, [1]])
+def test_columns_that_are_none_are_refused(stored, refused, models, data, tmp_path):
     model = im.load(models["mixture"])
-    model.columns_ = kept
+    model.columns_in_ = stored
     im.save(model, tmp_path / "m.im")
-    assert "the model file is damaged" in refused("predict", tmp_path / "m.im", data / "rows.csv")
+    refused("model_columns_damaged", "predict", tmp_path / "m.im", data / "rows.csv")
 
 
 @pytest.mark.parametrize("scale", [np.ones(2), np.array([1.0, 0.0, 1.0]), "wide", np.arange(3)])
 def test_a_scale_that_is_none_is_refused(scale, refused, models, data, tmp_path):
     model = im.load(models["mixture"])
-    model.columns_["scale"] = scale
+    model.columns_in_ = {"scale": scale}
     im.save(model, tmp_path / "m.im")
-    assert "scale" in refused("predict", tmp_path / "m.im", data / "rows.csv")
+    refused("model_scale_damaged", "predict", tmp_path / "m.im", data / "rows.csv")

@@ -9,8 +9,8 @@ from implicitmoments.clustering import (
     measure_clusters,
     reassign_rows,
 )
-from implicitmoments.mixture.mean_span import find_span
-from implicitmoments.rows import ArraySource
+from implicitmoments.mixture import find_span
+from implicitmoments.rows import ArraySource, Rows
 
 
 def test_it_is_the_largest_posterior(rng):
@@ -49,13 +49,14 @@ def test_passes_over_blocks_are_sums_over_clusters(rng):
     far = np.vstack([means, np.full((1, 4), 1e3)])  # a component without rows
     found = BayesRule(far, np.append(0.999 * weights, 0.001), 1.0)
     X, counts = 2 * rng.normal(size=(500, 4)), rng.integers(0, 3, 500).astype(float)
-    source, labels = ArraySource(X, counts=counts), found.assign(X)
-    moved = reassign_rows(source, found)
+    labels = found.assign(X)
+    rows = Rows(ArraySource(X, counts=counts), rows_per_block=64)
+    moved = reassign_rows(rows, found)
     expected, sizes = cluster_moments(X, labels, 3, counts)
     np.testing.assert_allclose(moved.means, expected)
     np.testing.assert_allclose(moved.weights, sizes)
-    span = find_span(source, 3, 1.0)
-    within = measure_clusters(source, moved, span)
+    span = find_span(rows, 3, 1.0)
+    within = measure_clusters(rows, moved, span)
     labels, z = moved.assign(X), span.coordinates(X)
     np.testing.assert_allclose(within.error_rate, np.average(moved.error_rates(X), weights=counts))
     for c in range(3):

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from implicitmoments.density.clipped_density import (
-    ClippedDensity,
-    Ratios,
-    choose_clip,
-    probe_gaussian,
-)
-from implicitmoments.mixture.mean_span import SphericalSpan
+from implicitmoments.density import ClippedDensity, Ratios, choose_clip, probe_gaussian
+from implicitmoments.mixture import SphericalSpan
 
 
 class Quadratic:

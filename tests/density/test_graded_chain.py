@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from implicitmoments.density.graded_chain import (
+from implicitmoments.density import (
     assemble_graded,
     graded_answers,
     graded_images,

@@ -7,17 +7,12 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import Truth, make_spherical_mixture
-from implicitmoments.density.hermite_expansion import (
-    Constant,
-    JointExpansion,
-    expand,
-    expand_dense,
-)
-from implicitmoments.mixture.mean_span import find_span
+from implicitmoments.density import Constant, JointExpansion, expand, expand_dense
+from implicitmoments.mixture import find_span
 from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.frames import Frame
-from implicitmoments.rows import ArraySource
+from implicitmoments.moments.framed_rows import Frame
+from implicitmoments.rows import Rows
 from implicitmoments.testing import chain_of_powers
 
 
@@ -30,13 +25,14 @@ def exact_sum(truth, points, degree):
 def test_where_nothing_is_left_out_it_is_the_dense_twin(degree, rng):
     X, _ = make_spherical_mixture(400, 3, 2, radius=1.0, random_state=0)
     k = math.comb(2 + (degree + 1) // 2, 2)  # room for all symmetric tensors over (h, x)
-    span = find_span(X, k, 1.0)
+    rows = Rows.of(X)
+    span = find_span(rows, k, 1.0)
     points = rng.normal(size=(50, 2))
     dense = expand_dense(span.coordinates(X), degree)
-    compressed = expand(X, span, k, degree)
+    compressed = expand(rows, span, k, degree)
     np.testing.assert_allclose(compressed(points), dense(points), rtol=1e-8, atol=1e-9)
     if degree > 2:  # order 2 has no room for more than the span
-        fewer = expand(X, span, 2, degree)
+        fewer = expand(rows, span, 2, degree)
         assert not np.allclose(fewer(points), dense(points), rtol=1e-3)
 
 
@@ -74,30 +70,33 @@ def test_rows_that_count_twice_are_there_twice():
     X, _ = make_spherical_mixture(600, 3, 4, radius=1.0, random_state=0)
     counts = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     points = X[:20, :2]
-    rows = ArraySource(X, counts=counts)
+    rows = Rows.of(X, counts=counts)
     span = find_span(rows, 3, 1.0)
     weighted = expand(rows, span, 3, 4)
-    Y = np.repeat(X, counts.astype(int), axis=0)
-    repeated = expand(Y, find_span(Y, 3, 1.0), 3, 4)
+    again = Rows.of(np.repeat(X, counts.astype(int), axis=0))
+    other = find_span(again, 3, 1.0)
+    repeated = expand(again, other, 3, 4)
     # coordinates are those of eigenvectors, whose sign is free
-    signs = np.sign(np.sum(span.basis * find_span(Y, 3, 1.0).basis, 1))
+    signs = np.sign(np.sum(span.basis * other.basis, 1))
     np.testing.assert_allclose(weighted(points), repeated(points * signs), rtol=1e-8)
 
 
 def test_the_paper_estimates_the_same():
     X, truth = make_spherical_mixture(60_000, 2, 3, radius=1.0, random_state=0)
-    span = find_span(X, 2, 1.0)
+    rows = Rows.of(X)
+    span = find_span(rows, 2, 1.0)
     points = np.linspace(-2, 2, 9)[:, None]
     means = span.coordinates(truth.vectors)
     expected = exact_sum(Truth(truth.weights, means), points, 2)
     for method in ("closed_form", "paper"):
-        found = expand(X, span, 2, 2, method=method, n_draws=3_000)(points)
+        found = expand(rows, span, 2, 2, method=method, n_draws=3_000)(points)
         assert np.max(np.abs(found - expected)) < 0.15
     assert np.max(np.abs(1.0 - expected)) > 0.3
 
 
 def test_one_component_is_the_gaussian():
     X, _ = make_spherical_mixture(100, 1, 3, random_state=0)
-    expansion = expand(X, find_span(X, 1, None), 1, 6)
+    rows = Rows.of(X)
+    expansion = expand(rows, find_span(rows, 1, None), 1, 6)
     assert expansion == Constant(6)
     np.testing.assert_array_equal(expansion(np.empty((4, 0))), np.ones(4))

@@ -8,31 +8,32 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.density.regression_contraction import (
+from implicitmoments.density import (
+    LabelConstant,
+    contract_dense,
     contract_moments,
     contract_run,
     expand_contracted,
+    expand_labels,
+    expand_labels_dense,
     expand_paper,
+    regression_tail,
 )
-from implicitmoments.density.regression_dense import contract_dense, expand_labels_dense
-from implicitmoments.density.regression_expansion import LabelConstant, expand_labels
-from implicitmoments.density.regression_fit import tail_bound
-from implicitmoments.moments import HermiteProblem, implicit_moments
+from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.framed_rows import Frame
 from implicitmoments.moments.result import Run
 from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.problems.labelled_rows import LabelledRows
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows import ArraySource
+from implicitmoments.rows import Rows
 from implicitmoments.testing import chain_of_powers
 
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 
 
 def labelled(x, z, counts=None):
-    return LabelledRows(HermiteProblem(ArraySource(x, y=z), sample_weight=counts))
+    return Rows.of(x, y=z, **({} if counts is None else {"counts": counts}))
 
 
 def power(v, n):
@@ -96,7 +97,7 @@ def test_the_double_sum_converges_to_the_ratio_of_densities(rng):
         moments = exact_moments(vectors, degree, 1.0)
         found = contract_moments(moments, noise - 1, degree)(points)
         errors.append(np.mean(np.abs(found - exact)) / 2)
-        assert errors[-1] < tail_bound(0.25, noise, degree)
+        assert errors[-1] < regression_tail(0.25, noise, degree)
     assert errors[-1] < 0.005 < 0.03 < errors[0]
 
 
@@ -177,10 +178,10 @@ def test_the_tail_bound_is_the_norm_of_the_tail(squared, noise):
             value /= math.factorial(a) * math.factorial(j) * 2**j
             total += value**2 * math.factorial(a) * math.factorial(a + 2 * j)
         norms.append(total)
-    bounds = [tail_bound(squared, noise, n) for n in range(0, 13, 2)]
+    bounds = [regression_tail(squared, noise, n) for n in range(0, 13, 2)]
     for i, (before, after) in enumerate(pairwise(bounds), start=1):
         assert 4 * (before**2 - after**2) == pytest.approx(norms[i], rel=1e-6)
-    assert tail_bound(1.0, 1.2, 8) == math.inf
+    assert regression_tail(1.0, 1.2, 8) == math.inf
 
 
 def test_moments_of_all_orders_are_asked_for():

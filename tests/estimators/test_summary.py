@@ -1,4 +1,4 @@
-"""What notebooks show of a fitted estimator."""
+"""What estimators answer to notebooks, reports, files and the command line."""
 
 import copy
 import pickle
@@ -12,7 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 import implicitmoments as im
-from implicitmoments.estimator import counted, findings_of, shortened
+from implicitmoments.estimator import LEVEL, FittedEstimator, counted, findings_of, notes_of
+from implicitmoments.notes import Note, Notes
+from implicitmoments.registry import ESTIMATORS, class_names, estimator_class
 
 NAMES = [
     "SphericalMixture",
@@ -37,13 +39,21 @@ def test_a_table_after_a_fit_and_none_before(fitted, name):
     assert pickle.loads(pickle.dumps(model))._repr_html_().count("Fitted") >= 1
 
 
-def test_words_of_the_fit_are_in_the_table_and_escaped(fitted):
+def test_notes_are_in_the_table_and_escaped(fitted):
     model = copy.copy(fitted["SphericalMixture"].model)
-    model.stats_ = model.stats_ | {"notes": ["a <script>"]}
+    model.notes_ = Notes([Note("stored_sentence", {"text": "a <script>"})])
     shown = model._repr_html_()
+    assert 'data-code="stored_sentence"' in shown
     assert "a &lt;script&gt;" in shown
     assert "a <script>" not in shown
     HTMLParser().feed(shown)
+
+
+def test_notes_of_older_files_are_sentences(fitted):
+    model = copy.copy(fitted["SphericalMixture"].model)
+    model.stats_ = model.stats_ | {"notes": ["an old note"]}
+    vars(model).pop("notes_", None)
+    assert notes_of(model) == [Note("stored_sentence", {"text": "an old note"})]
 
 
 def test_text_where_text_is_asked_for(fitted):
@@ -67,19 +77,18 @@ def test_findings_are_few_and_readable(fitted):
         assert all(0 < len(value) < 60 for value in findings_of(model).values())
 
 
-def test_likelihoods_are_those_of_a_row(fitted):
+def test_likelihoods_are_per_row(fitted):
     for name in ("SphericalMixture", "RegressionMixture"):
         model, X, y = fitted[name]
         found = findings_of(model)
-        assert found["mean log-likelihood"] == f"{model.score(X, y):.4g} a row"
-        assert "log-likelihood" not in found
+        assert found[LEVEL] == f"{model.score(X, y):.4g}"
 
 
 def test_a_row_that_counts_twice_is_two(fitted):
     _, X, y = fitted["RegressionMixture"]
     counts = [2.0] * len(X)
     model = im.RegressionMixture(3, random_state=0).fit(X, y, sample_weight=counts)
-    assert findings_of(model)["mean log-likelihood"] == f"{model.score(X, y):.4g} a row"
+    assert findings_of(model)[LEVEL] == f"{model.score(X, y):.4g}"
 
 
 @pytest.mark.parametrize("used", ["network", "polynomial"])
@@ -93,19 +102,41 @@ def test_the_error_is_that_of_what_predicts(fitted, used):
 
 
 def test_the_noise_of_a_density_has_a_name_of_its_own(fitted):
-    found = findings_of(fitted["RegressionMixtureDensity"].model)
-    assert "noise that the expansion assumes" in found
-    assert not [name for name in found if "standard deviation" in name]
-    assert "noise (standard deviation)" in findings_of(fitted["RegressionMixture"].model)
+    lines, density = (
+        fitted[name].model for name in ("RegressionMixture", "RegressionMixtureDensity")
+    )
+    (noise,) = [name for name, value in lines._findings().items() if value is lines.noise_]
+    assert noise not in findings_of(density)
+    assert density.noise_ in density._findings().values()
 
 
-def test_lists_in_sentences_are_short(fitted):
-    numbers = ", ".join(map(str, range(45)))
-    said = f"components {numbers}: fainter than the noise floor"
-    told = "components 0, 1, 2, 3, 4, 5, … (45 in all): fainter than the noise floor"
-    assert shortened(said) == told
-    assert shortened("skewness 0.1, 0.2 of 3, 4") == "skewness 0.1, 0.2 of 3, 4"
-    model = copy.copy(fitted["SphericalMixture"].model)
-    model.stats_ = model.stats_ | {"notes": [said]}
-    assert told in model._repr_html_()
-    assert counted(1, "row") == "1 row"
+def test_counts():
+    assert (counted(1, "row"), counted(2_000, "row")) == ("1 row", "2,000 rows")
+
+
+def test_every_estimator_is_registered():
+    assert set(class_names().values()) == set(NAMES)
+    for kind, name in class_names().items():
+        estimator = estimator_class(kind)
+        assert estimator is estimator_class(name) is getattr(im, name)
+        assert estimator.kind == kind
+        assert issubclass(estimator, FittedEstimator)
+    with pytest.raises(KeyError):
+        estimator_class("nothing")
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_estimators_have_what_they_declare(fitted, kind):
+    estimator = estimator_class(kind)
+    model, _, y = fitted[estimator.__name__]
+    assert all(hasattr(model, method) for method in estimator.answers.values())
+    assert all(hasattr(model, name) for name in estimator.saved)
+    assert {estimator.vectors, *estimator.points, *estimator.slopes} - {""} <= set(
+        estimator.results
+    )
+    levels = {"lower_bound_", "log_likelihood_"}
+    assert all(hasattr(model, name) for name in set(estimator.results) - levels)
+    assert estimator.labelled == (y is not None)
+    tags = model.__sklearn_tags__()
+    assert tags.target_tags.required == estimator.labelled
+    assert {"spectra", "components", "fit"} <= set(estimator.captions)

@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from implicitmoments.mixture.em import VarianceModel, maximise, polish
-from implicitmoments.mixture.held_rows import Sample
-from implicitmoments.mixture.likelihood import (
-    Mixture,
-    gather,
-    log_densities,
-    log_joint,
-    responsibilities,
-)
-from implicitmoments.mixture.outliers import take_census
-from implicitmoments.mixture.standard_rows import Rows
-from implicitmoments.mixture.standardise import count_rows, place_rows
-from implicitmoments.rows import ArraySource
+from implicitmoments.arrays import softmax_rows
+from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture.likelihood import Mixture, e_step, log_densities, log_joint
+from implicitmoments.mixture.sample import Sample, hold_rows, merge_equal
+from implicitmoments.mixture.standardise import scale_of, standardise, without_outliers
+from implicitmoments.rows import Rows
+from implicitmoments.search import Budget, run_em
 
 K, D, N = 3, 4, 200
 
@@ -34,7 +28,25 @@ def mixture():
 def rows():
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 4, size=N).astype(float)
-    return Sample(rng.normal(size=(N, D)), counts, block_rows=37)
+    return Sample(rng.normal(size=(N, D)), counts, rows_per_block=37)
+
+
+def responsibilities(rows, mixture):
+    return softmax_rows(log_joint(rows.X, mixture))
+
+
+def settle(rows, mixture, model, steps, tol):
+    return run_em(SphericalFamily(model), rows, mixture, Budget(0, steps, tol))
+
+
+def maximise(sums, before, model):
+    return SphericalFamily(model).m_step(sums, before)
+
+
+def standard_rows(X, **columns):
+    """Centred, scaled and counted, every row kept."""
+    rows = replace(Rows.of(X, **columns), rows_per_block=64)
+    return without_outliers(standardise(rows), 1, drop=False)[0]
 
 
 def dense_joint(X, mixture):
@@ -60,7 +72,7 @@ def test_densities_and_shares_come_from_the_joint(rows, mixture):
 def test_sums_are_weighted_sums_over_rows_whatever_the_blocks(rows, mixture):
     shares, densities = responsibilities(rows, mixture)
     weighted = shares * rows.sample_weight[:, None]
-    sums = gather(rows, mixture)
+    sums = e_step(rows, mixture)
     np.testing.assert_allclose(sums.counts, weighted.sum(axis=0))
     np.testing.assert_allclose(sums.points, weighted.T @ rows.X)
     np.testing.assert_allclose(sums.squares, weighted.T @ np.sum(rows.X**2, axis=1))
@@ -71,10 +83,10 @@ def test_sums_are_weighted_sums_over_rows_whatever_the_blocks(rows, mixture):
 def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
     first, second = rows.X[:80], rows.X[80:]
     counts = rows.sample_weight
-    halves = gather(Sample(first, counts[:80]), mixture) + gather(
+    halves = e_step(Sample(first, counts[:80]), mixture) + e_step(
         Sample(second, counts[80:]), mixture
     )
-    whole = gather(rows, mixture)
+    whole = e_step(rows, mixture)
     np.testing.assert_allclose(halves.points, whole.points)
     assert halves.log_likelihood == pytest.approx(whole.log_likelihood)
     np.testing.assert_allclose(whole.times(2.0).counts, 2 * whole.counts)
@@ -82,7 +94,7 @@ def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
 
 def test_a_row_of_weight_two_is_a_row_that_is_there_twice(rows, mixture):
     repeated = Sample(np.repeat(rows.X, rows.sample_weight.astype(int), axis=0))
-    np.testing.assert_allclose(gather(rows, mixture).points, gather(repeated, mixture).points)
+    np.testing.assert_allclose(e_step(rows, mixture).points, e_step(repeated, mixture).points)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -90,7 +102,7 @@ def test_no_parameter_near_the_maximum_is_likelier(rows, mixture, shared):
     """The M-step maximises the expected log-likelihood of the complete data."""
     model = VarianceModel(shared=shared)
     shares = responsibilities(rows, mixture)[0] * rows.sample_weight[:, None]
-    best = maximise(gather(rows, mixture), mixture, model)
+    best = maximise(e_step(rows, mixture), mixture, model)
 
     def complete(m):
         return float(np.sum(shares * log_joint(rows.X, m)))
@@ -111,12 +123,12 @@ def test_no_parameter_near_the_maximum_is_likelier(rows, mixture, shared):
     "model", [VarianceModel(), VarianceModel(shared=False), VarianceModel(known=0.7)]
 )
 def test_em_never_falls_and_stops(rows, mixture, model):
-    levels = [polish(rows, mixture, model, n, 0.0).level for n in (1, 3, 6, 12, 24)]
+    levels = [settle(rows, mixture, model, n, 0.0).level for n in (1, 3, 6, 12, 24)]
     assert all(b >= a - 1e-12 for a, b in pairwise(levels))
-    done = polish(rows, mixture, model, 2_000, 1e-9)
+    done = settle(rows, mixture, model, 2_000, 1e-9)
     assert done.converged
     if model.known is not None:
-        np.testing.assert_array_equal(done.mixture.variances, 0.7)
+        np.testing.assert_array_equal(done.state.variances, 0.7)
 
 
 def test_extrapolation_reaches_where_plain_em_goes_in_fewer_iterations():
@@ -125,15 +137,15 @@ def test_extrapolation_reaches_where_plain_em_goes_in_fewer_iterations():
     rows, model = Sample(X), VarianceModel(known=1.0)
     start = mixture = Mixture(np.array([0.5, 0.5]), np.array([[-2.0], [2.5]]), np.ones(2))
     for _ in range(3_000):
-        mixture = maximise(gather(rows, mixture), mixture, model)
-    fast = polish(rows, start, model, 200, 1e-12)
+        mixture = maximise(e_step(rows, mixture), mixture, model)
+    fast = settle(rows, start, model, 200, 1e-12)
     assert fast.n_iter < 150
-    np.testing.assert_allclose(fast.mixture.means, mixture.means, atol=1e-3)
+    np.testing.assert_allclose(fast.state.means, mixture.means, atol=1e-3)
 
 
 def test_an_empty_component_stays_where_it_is(rows):
     far = Mixture(np.array([0.5, 0.5]), np.array([[0.0] * D, [1e3] * D]), np.ones(2))
-    settled = polish(rows, far, VarianceModel(), 10, 1e-6).mixture
+    settled = settle(rows, far, VarianceModel(), 10, 1e-6).state
     np.testing.assert_array_equal(settled.means[1], far.means[1])
     assert settled.weights[1] < 1e-9
 
@@ -141,37 +153,38 @@ def test_an_empty_component_stays_where_it_is(rows):
 def test_rows_are_placed_by_medians():
     rng = np.random.default_rng(4)
     X = 3 * rng.normal(size=(1_000, 5)) + 100
-    plain = place_rows(Rows(ArraySource(X)))
+    plain = standardise(Rows.of(X))
     X[0] = 1e12
-    wild = place_rows(Rows(ArraySource(X)))
-    assert wild.scale == pytest.approx(plain.scale, rel=0.02)
+    wild = standardise(Rows.of(X))
+    assert scale_of(wild) == pytest.approx(scale_of(plain), rel=0.02)
     np.testing.assert_allclose(wild.center, plain.center, atol=0.05)
-    assert place_rows(Rows(ArraySource(np.full((5, 2), 7.0)))).scale == 7.0
+    assert scale_of(standardise(Rows.of(np.full((5, 2), 7.0)))) == pytest.approx(7.0)
 
 
 def test_equal_rows_are_counted():
     X = np.array([[1.0], [0.0], [1.0], [2.0]])
-    counted = count_rows(ArraySource(X, counts=np.array([1.0, 2.0, 3.0, 0.0])))
-    block = counted.pick(np.arange(2))
-    np.testing.assert_array_equal(block["x"], [[0.0], [1.0]])
-    np.testing.assert_array_equal(block["counts"], [2.0, 4.0])
-    assert "counts" not in count_rows(ArraySource(X[1:])).pick(np.arange(3))
+    merged = merge_equal(Sample(X, np.array([1.0, 2.0, 3.0, 0.0])))
+    order = np.argsort(merged.points[:, 0])
+    np.testing.assert_array_equal(merged.points[order], [[0.0], [1.0]])
+    np.testing.assert_array_equal(merged.weights[order], [2.0, 4.0])
+    assert merge_equal(Sample(X[1:])).sample_weight is None
+    shuffled = merge_equal(Sample(X[::-1].copy(), np.array([0.0, 3.0, 2.0, 1.0])))
+    np.testing.assert_array_equal(shuffled.points, merged.points)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("shift", "plain"), [(0.0, True), (300.0, True), (1e5, False)])
-def test_plain_rows_have_the_sums_of_lifted_ones(rng, weighted, shift, plain):
+@pytest.mark.parametrize("shift", [0.0, 300.0, 1e5])
+def test_rows_as_they_are_have_the_sums_of_lifted_ones(rng, weighted, shift):
     X = 2.0 * rng.normal(size=(500, D)) + shift
     counts = {"counts": rng.integers(0, 4, size=500).astype(float)} if weighted else {}
-    rows, _ = take_census(place_rows(Rows(ArraySource(X, **counts), block_rows=64)))
-    assert rows.plain is plain
+    rows = standard_rows(X, **counts)
     mixture = Mixture(np.array([0.2, 0.3, 0.5]), rng.normal(size=(K, D)), np.full(K, 0.7))
-    found, expected = gather(rows, mixture), gather(rows.held(), mixture)
+    found, expected = e_step(rows, mixture), e_step(hold_rows(rows.hold(single=True)), mixture)
     for name in ("counts", "points", "log_likelihood", "total"):
         np.testing.assert_allclose(
             getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-3, err_msg=name
         )
-    lifted = gather(replace(rows, wide=True), mixture)  # which is read in full, and so lifted
+    lifted = e_step(replace(rows, wide=True), mixture)  # which is read in full, and so lifted
     for name in ("counts", "points", "log_likelihood", "total"):
         np.testing.assert_allclose(
             getattr(found, name), getattr(lifted, name), rtol=1e-11, atol=1e-9, err_msg=name
@@ -184,7 +197,6 @@ def test_plain_rows_have_the_sums_of_lifted_ones(rng, weighted, shift, plain):
 
 
 def test_components_of_different_widths_are_not_taken_for_alike(rng, mixture):
-    rows, _ = take_census(place_rows(Rows(ArraySource(rng.normal(size=(200, D))))))
-    assert rows.plain
-    found, lifted = gather(rows, mixture), gather(replace(rows, wide=True), mixture)
+    rows = standard_rows(rng.normal(size=(200, D)))
+    found, lifted = e_step(rows, mixture), e_step(replace(rows, wide=True), mixture)
     np.testing.assert_allclose(found.squares, lifted.squares, rtol=1e-12)

@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.testing import refuses
 
 K, D, N = 8, 5, 60_000
 
@@ -94,27 +95,27 @@ def test_small_first_pieces_are_held(data):
 def test_fit_forgets_and_bad_pieces_are_refused(data):
     X, _ = data
     model = in_pieces(X[:2_000], 1_000)
-    with pytest.raises(ValueError, match="sample_weight in every call"):
+    with refuses("sample_weight_in_some_calls"):
         model.partial_fit(X[:10], sample_weight=np.ones(10))
-    with pytest.raises(ValueError, match="features"):
+    with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's check)
         model.partial_fit(X[:10, :2])
     model.fit(X[:5_000])
     again = im.SphericalMixture(K, random_state=0).fit(X[:5_000])
     np.testing.assert_array_equal(model.means_, again.means_)
-    with pytest.raises(ValueError, match="more than the 3 rows"):
+    with refuses("fewer_rows_than_components", n=3):
         im.SphericalMixture(K).partial_fit(X[:3])
 
 
 def test_a_note_of_an_unfinished_polish_goes_with_it(data):
     X, _ = data
     model = im.SphericalMixture(K, max_iter=1, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
+    with pytest.warns(ConvergenceWarning):
         model.partial_fit(X[:2_000])
-    assert len(model.stats_["notes"]) == 1
+    assert model.notes_.codes == ["not_converged"]
     # held rows grow by less than half, so that EM alone goes on
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
+    with pytest.warns(ConvergenceWarning):
         model.partial_fit(X[2_000:2_500])
-    assert len(model.stats_["notes"]) == 1
+    assert model.notes_.codes == ["not_converged"]
     model.set_params(max_iter=500).partial_fit(X[2_500:2_600])
     assert model.converged_
-    assert model.stats_["notes"] == []
+    assert model.notes_ == []

@@ -8,7 +8,7 @@ from implicitmoments.datasets import make_spherical_mixture
 
 
 def notes(k, X, **options):
-    return im.SphericalMixture(k, random_state=0, **options).fit(X).stats_["notes"]
+    return im.SphericalMixture(k, random_state=0, **options).fit(X).notes_
 
 
 @pytest.fixture(scope="module")
@@ -23,25 +23,23 @@ def test_nothing_is_said_of_a_right_fit(rows):
 
 def test_a_missing_component_is_noticed(rows):
     for k in (1, 3, 4):
-        assert any(
-            "hold more than one group; try more components" in each for each in notes(k, rows[0])
-        )
+        assert "component_not_spherical" in notes(k, rows[0]).codes
 
 
 def test_columns_of_other_units_are_named(rows, rng):
     truth = rows[1]
     X = truth.vectors[truth.labels] + rng.normal(size=rows[0].shape) * [1.0, 1.0, 1.0, 0.1]
     frame = pd.DataFrame(1e3 * X, columns=["height", "weight", "age", "sleep"])
-    said = [each for each in notes(5, frame) if "columns spread" in each]
-    assert len(said) == 1
-    assert "(sleep) to" in said[0]
-    assert "from 9" in said[0] or "from 1" in said[0]  # about 100, in the user's units
-    assert any("(column 3) to" in each for each in notes(5, frame.to_numpy()))
+    (note,) = (each for each in notes(5, frame) if each.code == "columns_differ_in_spread")
+    assert note.values["least"] == "sleep"
+    assert note.values["least_spread"] == pytest.approx(100, rel=0.1)  # in the user's units
+    (note,) = notes(5, frame.to_numpy())
+    assert note.values["least"] == "column 3"
 
 
 def test_a_number_that_stops_at_its_bound_is_said(rows):
     said = notes("auto", rows[0], max_components=3)
-    assert any("stopped at max_components=3" in each for each in said)
+    assert "stopped_at_max_components" in said.codes
 
 
 def test_groups_that_are_not_round_are_said_where_their_number_is_chosen(rng):
@@ -50,13 +48,14 @@ def test_groups_that_are_not_round_are_said_where_their_number_is_chosen(rng):
     X[2_000:, 1] += 30
     model = im.SphericalMixture("auto", random_state=0).fit(X)
     assert model.n_components_ > 2
-    assert any("Groups that are not round" in each for each in model.stats_["notes"])
+    assert "components_overlap" in model.notes_.codes
 
 
 def test_few_rows_are_said(rows):
-    assert "1 row is few for 1 component" in notes(1, rows[0][:1])[0]
-    assert "9 rows are few for 2 components" in notes(2, rows[0][:9])[0]
-    assert not any("few for" in each for each in notes(2, rows[0][:10]))
+    assert notes(1, rows[0][:1])[0].values == {"n": 1, "k": 1}
+    (note,) = (each for each in notes(2, rows[0][:9]) if each.code == "few_rows_per_component")
+    assert note.values == {"n": 9, "k": 2}
+    assert "few_rows_per_component" not in notes(2, rows[0][:10]).codes
 
 
 def test_what_the_moments_could_not_tell_is_kept_apart():
@@ -64,7 +63,7 @@ def test_what_the_moments_could_not_tell_is_kept_apart():
     model = im.SphericalMixture(30, random_state=0).fit(X)
     assert model.stats_["start"] == "scattered"
     assert model.stats_["moments_say"]
-    assert model.stats_["notes"] == []  # what was found from scattered rows is right
+    assert model.notes_ == []  # what was found from scattered rows is right
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -75,7 +74,7 @@ def test_a_chosen_number_is_measured_as_a_given_one(seed):
     assert auto.stats_["resolved"] == 4
     assert auto.stats_["gap"] > 2
     assert len(auto.components_read_.resolved) == 4
-    assert auto.stats_["notes"] == []
+    assert auto.notes_ == []
 
 
 def test_one_component_that_was_chosen_has_no_moments_of_several(rng):
@@ -89,4 +88,6 @@ def test_components_that_few_rows_leave_open_are_said():
     X, _ = make_spherical_mixture(1_500, 40, 20, radius=4.5, separation=4.0, random_state=0)
     model = im.SphericalMixture(40, random_state=0).fit(X)
     assert model.stats_["resolved"] < 40
-    assert "of 40 components apart, and rows are too few" in model.stats_["notes"][-1]
+    note = model.notes_[-1]
+    assert note.code == "components_unresolved"
+    assert note.values == {"resolved": model.stats_["resolved"], "k": 40}

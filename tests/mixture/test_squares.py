@@ -12,8 +12,8 @@ from implicitmoments.mixture.fourth_moment import (
     raw_moments,
     squares,
 )
-from implicitmoments.mixture.held_rows import Sample
 from implicitmoments.mixture.incremental_moments import begin_sums
+from implicitmoments.mixture.sample import Sample
 
 EYE4 = ["ij,kl->ijkl", "ik,jl->ijkl", "il,jk->ijkl"]
 

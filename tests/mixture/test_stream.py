@@ -1,18 +1,18 @@
-"""Pieces of rows: sums, the sample, and corrections by moments and repairs."""
+"""Pieces of rows: sums, the sample, and corrections by moments and moves."""
 
 import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.em import VarianceModel, polish
-from implicitmoments.mixture.held_rows import Sample
+from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.incremental import begin_stream, continue_stream
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.standard_rows import Rows
-from implicitmoments.rows import ArraySource
+from implicitmoments.mixture.sample import Sample
+from implicitmoments.rows import Rows
+from implicitmoments.search import SEARCH, run_em
 
 K, D, N = 6, 5, 8_000
-MODEL = VarianceModel()
+FAMILY = SphericalFamily(VarianceModel())
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def data():
 
 
 def piece(X):
-    return Rows(ArraySource(X))
+    return Rows.of(X)
 
 
 def nearest(found, means):
@@ -31,7 +31,7 @@ def nearest(found, means):
 
 def begun(X, means, n):
     start = Mixture(np.full(K, 1 / K), means, np.ones(K))
-    return begin_stream(Sample(X[:n]), polish(piece(X[:n]), start, MODEL, 50, 1e-8).mixture)
+    return begin_stream(Sample(X[:n]), run_em(FAMILY, piece(X[:n]), start, SEARCH).state)
 
 
 def test_totals_are_rows(data):
@@ -39,7 +39,7 @@ def test_totals_are_rows(data):
     stream = begun(X, means, 5_000)
     rng = np.random.default_rng(0)
     for first in (5_000, 6_000, 7_000):
-        stream = continue_stream(stream, piece(X[first : first + 1_000]), MODEL, 0, rng)
+        stream = continue_stream(stream, piece(X[first : first + 1_000]), FAMILY, 0, rng)
     assert stream.sums.total == pytest.approx(N)
     assert stream.n_seen == stream.moments.total == N
     assert stream.sums.counts.sum() == pytest.approx(N)
@@ -48,18 +48,18 @@ def test_totals_are_rows(data):
     assert nearest(stream.mixture.means, means) < 0.15
 
 
-@pytest.mark.parametrize("n_repairs", [0, 5])
-def test_a_wrong_beginning_is_corrected_when_rows_double(data, n_repairs):
-    """With repairs, and by the moments alone."""
+@pytest.mark.parametrize("n_moves", [0, 5])
+def test_a_wrong_beginning_is_corrected_when_rows_double(data, n_moves):
+    """With moves, and by the moments alone."""
     X, means = data
     wrong = means.copy()
     wrong[0], wrong[1] = (means[0] + means[1]) / 2, means[2] + 0.3  # one for two, two for one
     stream = begun(X, wrong, 4_000)
     assert nearest(stream.mixture.means, means) > 3
     rng = np.random.default_rng(0)
-    before = continue_stream(stream, piece(X[4_000:7_000]), MODEL, n_repairs, rng)
+    before = continue_stream(stream, piece(X[4_000:7_000]), FAMILY, n_moves, rng)
     assert before.corrections == 0
-    after = continue_stream(before, piece(X[7_000:]), MODEL, n_repairs, rng)
+    after = continue_stream(before, piece(X[7_000:]), FAMILY, n_moves, rng)
     assert after.corrections == 1
     assert nearest(after.mixture.means, means) < 0.3
 
@@ -76,7 +76,7 @@ def test_every_row_has_the_same_chance_to_be_in_the_sample(data):
             stream.mixture, stream.sums, stream.moments, Sample(marked[:1_000]), 1_000, np.inf
         )
         for first in range(1_000, N, 1_000):
-            taken = continue_stream(taken, piece(marked[first : first + 1_000]), MODEL, 0, rng)
+            taken = continue_stream(taken, piece(marked[first : first + 1_000]), FAMILY, 0, rng)
         np.add.at(seen, taken.sample.X[:, 0].astype(int), 1)
     shares = seen.reshape(8, 1_000).mean(axis=1) / 30
     # binomial: standard error of a mean of 30,000 draws of 1/8
@@ -86,5 +86,5 @@ def test_every_row_has_the_same_chance_to_be_in_the_sample(data):
 def test_an_empty_piece_changes_nothing(data):
     X, means = data
     stream = begun(X, means, 2_000)
-    nothing = Rows(ArraySource(X[:10], counts=np.zeros(10)))
-    assert continue_stream(stream, nothing, MODEL, 0, np.random.default_rng(0)) is stream
+    nothing = Rows.of(X[:10], counts=np.zeros(10))
+    assert continue_stream(stream, nothing, FAMILY, 0, np.random.default_rng(0)) is stream

@@ -6,7 +6,7 @@ import pytest
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.diagnostics import FEWEST_ROWS, measure_within
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.standard_rows import Sample
+from implicitmoments.mixture.sample import Sample
 
 
 def mixture_of(means, weights=None):

@@ -34,20 +34,20 @@ class Wrong(MomentProblem):
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"n_components": 0}, "not_positive"),
+        ({"n_components": 0}, "out_of_range"),
         ({"n_components": 2.0}, "not_an_integer"),
         (
             {"n_components": 60},
             "too_few_rows",
         ),
-        ({"order": 0}, "not_positive"),
+        ({"order": 0}, "out_of_range"),
         ({"order": 60, "n_repeats": 2}, "too_few_rows"),
         ({"n_repeats": 40}, "too_few_rows"),
         ({"n_samples": 50}, "too_few_rows"),
-        ({"n_samples": 0}, "not_positive"),
+        ({"n_samples": 0}, "out_of_range"),
         ({"method": "magic"}, "unknown_option"),
         ({"sampling": "reuse"}, "option_of_other_method"),
-        ({"block_rows": 0}, "not_positive"),
+        ({"rows_per_block": 0}, "out_of_range"),
         ({"truth": X}, "not_a_truth"),
         ({"random_state": "x"}, "not_a_random_state"),
         (
@@ -160,7 +160,7 @@ def test_bad_rows_are_named_by_their_number_in_the_whole():
 
     problem = Holed(power(vector("x"), 2))
     with refuses("not_finite"):
-        paper_moments(problem, n_components=2, order=2, n_samples=100, block_rows=10)
+        paper_moments(problem, n_components=2, order=2, n_samples=100, rows_per_block=10)
 
 
 def test_weights_are_asked_for_once_an_order():
@@ -170,7 +170,7 @@ def test_weights_are_asked_for_once_an_order():
         asked.append(order)
         return np.ones(100)
 
-    paper_moments(HermiteProblem(X, weight), n_components=2, order=2, block_rows=10)
+    paper_moments(HermiteProblem(X, weight), n_components=2, order=2, rows_per_block=10)
     assert asked == [2, 4]
 
 
@@ -179,7 +179,7 @@ def test_weights_are_asked_for_once_an_order():
     [
         (lambda: HermiteProblem(X, np.ones(100)), "weight_not_callable"),
         (lambda: SphericalMixtureProblem(X, variance="1"), "not_a_number"),
-        (lambda: ActivationSumProblem(X, X[:, 0], np.tanh), "not_an_activation"),
+        (lambda: ActivationSumProblem(X, X[:, 0], 3), "not_an_activation"),
     ],
 )
 def test_arguments_of_another_kind(build, code):

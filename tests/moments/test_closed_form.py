@@ -8,7 +8,7 @@ import pytest
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.circuits import hermite, vector
 from implicitmoments.moments.closed_form import noise_floor
-from implicitmoments.moments.passes import Estimate
+from implicitmoments.moments.split_means import SplitMean
 from implicitmoments.problems import (
     ActivationSumProblem,
     PopulationProblem,
@@ -82,7 +82,7 @@ def test_no_randomness_and_no_block_size_and_no_order_of_rows():
     plain = answers(np.arange(3_001))
     np.testing.assert_array_equal(plain, answers(np.arange(3_001), random_state=7))
     scale = np.abs(plain).max()
-    for rows, options in ((np.arange(3_001), {"block_rows": 17}), (shuffled, {})):
+    for rows, options in ((np.arange(3_001), {"rows_per_block": 17}), (shuffled, {})):
         np.testing.assert_allclose(answers(rows, **options), plain, atol=1e-9 * scale)
 
 
@@ -148,7 +148,7 @@ def test_whitened_rows_keep_their_halves_on_any_block_size():
             RegressionMixtureProblem(rows, y, whiten=True),
             n_components=2,
             order=2,
-            block_rows=size,
+            rows_per_block=size,
         ).noise_floor
         for rows, size in ((mixed, None), (mixed, 1), (mixed, 77), (np.asfortranarray(mixed), 500))
     ]
@@ -159,12 +159,12 @@ def test_whitened_rows_keep_their_halves_on_any_block_size():
 def test_a_negative_eigenvalue_is_a_witness_of_noise():
     """Erratum 8, in the closed form."""
     vectors = np.eye(3)
-    quiet = Estimate((np.zeros((3, 3)), np.zeros((3, 3))), (1, 1))
+    quiet = SplitMean((np.zeros((3, 3)), np.zeros((3, 3))), (1, 1))
     spectrum = np.array([5.0, 1.0, -2.0])
     assert noise_floor(quiet, spectrum, vectors, 1, exact=True) == 2.0
     assert noise_floor(quiet, spectrum, vectors, 1, exact=False) == 0.0
     assert noise_floor(quiet, spectrum, vectors, 3, exact=True) == 2.0
-    loud = Estimate((np.diag([9.0, 4.0, 6.0]), np.diag([1.0, 0.0, 0.0])), (1, 1))
+    loud = SplitMean((np.diag([9.0, 4.0, 6.0]), np.diag([1.0, 0.0, 0.0])), (1, 1))
     assert noise_floor(loud, spectrum, vectors, 1, exact=True) == 3.0
 
 
@@ -212,7 +212,7 @@ class Holed(HermiteProblem):
 def test_weights_of_a_users_own_model_are_checked(made, code):
     X = np.random.default_rng(0).normal(size=(100, 3))
     with refuses(code):
-        implicit_moments(Holed(X, made), n_components=2, order=2, block_rows=40)
+        implicit_moments(Holed(X, made), n_components=2, order=2, rows_per_block=40)
 
 
 def test_the_floor_tells_signal_from_noise():
@@ -318,7 +318,7 @@ def test_orders_without_data_are_said():
         ({"n_samples": 101}, "too_few_rows"),
         ({"n_samples": 3, "sampling": "fresh"}, "too_few_rows"),
         ({"n_components": 101}, "too_few_rows"),
-        ({"order": 81}, "order_too_high"),
+        ({"order": 81}, "out_of_range"),
         (
             {"method": "paper", "balanced": False},
             "option_of_other_method",
@@ -365,7 +365,7 @@ def test_rows_made_by_a_function_are_the_same_in_every_pass():
         implicit_moments(problem, n_components=2, order=4)
     options = {"n_components": 2, "order": 4, "n_samples": 20_000, "random_state": 3}
     m = implicit_moments(problem, **options)
-    again = implicit_moments(problem, **options, block_rows=999)
+    again = implicit_moments(problem, **options, rows_per_block=999)
     queries = np.random.default_rng(0).normal(size=(50, 3))
     np.testing.assert_allclose(m.hermite(queries), again.hermite(queries), rtol=1e-8)
     exact = truth.hermite(queries, 4)

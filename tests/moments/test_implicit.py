@@ -146,7 +146,7 @@ def test_results_do_not_depend_on_the_block_size_beyond_rounding():
     queries = X[:50]
     answers = [
         paper_moments(
-            HermiteProblem(X), n_components=2, order=3, random_state=5, block_rows=size
+            HermiteProblem(X), n_components=2, order=3, random_state=5, rows_per_block=size
         ).hermite(queries, n_draws=3)
         for size in (None, 7, 100)
     ]
@@ -182,7 +182,7 @@ def test_progress_is_told_on_request():
         n_components=2,
         order=2,
         random_state=0,
-        block_rows=40,
+        rows_per_block=40,
         progress=lambda what, done, total: told.append((what, done, total)),
     )
     assert told[:3] == [("order 2", 40, 100), ("order 2", 80, 100), ("order 2", 100, 100)]

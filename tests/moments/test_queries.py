@@ -77,7 +77,7 @@ def test_answers_are_medians_over_runs(n_runs):
             "auxiliary_twice",
         ),
         (c * power(x, 3), {"x": np.ones((1, 3))}, {"auxiliary": ("c",)}, "auxiliary_scalar"),
-        (power(x, 3), {"x": np.ones((1, 3))}, {"n_draws": 0}, "not_positive"),
+        (power(x, 3), {"x": np.ones((1, 3))}, {"n_draws": 0}, "out_of_range"),
         (
             power(x, 2),
             {"x": np.ones((1, 3))},

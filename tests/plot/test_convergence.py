@@ -22,7 +22,7 @@ def new_axes():
 
 def test_convergence_shows_what_is_left_to_gain():
     X, _ = im.datasets.make_spherical_mixture(1500, 3, 2, radius=2.0, random_state=0)
-    model = im.SphericalMixture(3, n_repairs=0, random_state=0, tol=1e-9).fit(X)
+    model = im.SphericalMixture(3, n_moves=0, random_state=0, tol=1e-9).fit(X)
     history = np.array(model.stats_["mean_log_likelihood_history"])
     assert len(history) == model.n_iter_
     assert history[-1] == pytest.approx(model.lower_bound_)
@@ -105,7 +105,7 @@ def test_why_there_are_no_spectra(fitted):
     X = fitted["SphericalMixture"].X
     alone = im.SphericalMixture(1, random_state=0).fit(X)
     assert why_not(im.plot.spectra, alone) == "spectra_of_one_component"
-    many = im.SphericalMixture(50, n_repairs=0, tol=1e-3, random_state=0).fit(X[:, :2])
+    many = im.SphericalMixture(50, n_moves=0, tol=1e-3, random_state=0).fit(X[:, :2])
     assert why_not(im.plot.spectra, many) == "spectra_unreadable"
     x = np.random.default_rng(0).normal(size=(500, 1))
     y = np.where(np.arange(500) % 2, 2.0, -2.0) * x[:, 0] + 0.1 * np.sin(np.arange(500))

@@ -115,7 +115,7 @@ def test_polynomial_weights_sum_to_one():
         ({"weights": "wavelet"}, "unknown_option"),
         ({"weights": "orthogonal", "omega": 1.0}, "option_of_other_method"),
         ({"weights": "fourier", "omega": -1.0}, "not_positive"),
-        ({"weights": "fourier", "omega": math.nan}, "not_positive"),
+        ({"weights": "fourier", "omega": math.nan}, "out_of_range"),
     ],
 )
 def test_bad_parameters_are_refused(how, code):

@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 from implicitmoments.rows import CallableSource, RowDraws, open_file
+from implicitmoments.testing import refuses
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -41,9 +42,9 @@ def write_header(path, text, version=1):
 )
 def test_headers_that_cannot_be_read(tmp_path, text):
     write_header(tmp_path / "x.npy", text)
-    with pytest.raises(ValueError, match=r"x\.npy is empty or no \.npy file .*; write it") as told:
+    with refuses("unreadable", kind=".npy") as caught:
         open_file(tmp_path / "x.npy")
-    assert len(str(told.value)) < 500
+    assert len(str(caught.error)) < 500
 
 
 @pytest.mark.parametrize("shape", [(-6, 2), (6, -2), (-6, -2)])
@@ -51,13 +52,13 @@ def test_sizes_below_zero(tmp_path, shape):
     write_header(
         tmp_path / "x.npy", repr({"descr": "<f8", "fortran_order": False, "shape": shape})
     )
-    with pytest.raises(ValueError, match=r"x.npy claims a shape of .*, expected sizes"):
+    with refuses("impossible_shape", shape=str(shape)):
         open_file(tmp_path / "x.npy")
 
 
 def test_a_header_that_claims_four_gigabytes(tmp_path):
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(200))
-    with pytest.raises(ValueError, match=r"no \.npy file .*expected 4294967295 bytes got 200"):
+    with refuses("unreadable", kind=".npy"):
         open_file(tmp_path / "x.npy")
 
 
@@ -72,7 +73,7 @@ def test_a_header_of_python_2_is_read_without_a_warning(tmp_path):
 def test_numbers_too_large_for_single_precision(tmp_path, name):
     np.save(tmp_path / "x.npy", [[1.0, 1e300]])
     (tmp_path / "x.csv").write_text("a,b\n1,1e300\n")
-    with pytest.raises(ValueError, match="contains infinity in 1 row"):
+    with refuses("not_finite", kind="infinity", n_rows=1):
         read(tmp_path / name, dtype="float32")
 
 
@@ -87,7 +88,7 @@ def test_arrow_columns_that_claim_more_rows_than_they_have(tmp_path, stream, cla
     assert data.count(struct.pack("<q", 40)) == 3  # of the batch and of both columns
     changed = data.replace(struct.pack("<q", 40), struct.pack("<q", claimed))
     (tmp_path / "x.arrow").write_bytes(changed)
-    with pytest.raises(ValueError, match=r"x\.arrow is empty, cut off or no Arrow file \("):
+    with refuses("unreadable", kind="Arrow"):
         read(tmp_path / "x.arrow")
 
 
@@ -97,13 +98,13 @@ def test_parquet_pages_that_are_damaged(tmp_path):
     data = bytearray(path.read_bytes())
     data[4:40] = b"\xff" * 36
     path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"x\.parquet cannot be read \(.*\); write it again"):
+    with refuses("unreadable", file=str(path)):
         read(path)
 
 
 def test_names_in_another_encoding(tmp_path):
     (tmp_path / "x.csv").write_bytes("größe,b\n1,2\n".encode("latin1"))
-    with pytest.raises(ValueError, match=r"x\.csv cannot be read as CSV: .*in UTF-8"):
+    with refuses("not_utf8"):
         open_file(tmp_path / "x.csv")
 
 
@@ -112,13 +113,13 @@ def test_a_stream_of_gzip_that_ends_early(tmp_path):
     lines = "".join(f"{a},{b}\n" for a, b in numbers)
     data = gzip.compress(b"a,b\n" + lines.encode(), 1)
     (tmp_path / "x.csv.gz").write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match=r"x\.csv\.gz cannot be read as CSV .*; write it again"):
+    with refuses("unreadable", kind="CSV"):
         open_file(tmp_path / "x.csv.gz")
 
 
 def test_text_of_very_many_columns(tmp_path):
     (tmp_path / "x.csv").write_text(",".join(["1"] * 100_000) + "\n")
-    with pytest.raises(ValueError, match="has 100000 columns, expected at most 65536"):
+    with refuses("too_many_columns", n_columns=100_000, most=65_536):
         open_file(tmp_path / "x.csv")
     columns = [pa.array([1.0])] * 5_000
     pa.parquet.write_table(
@@ -135,9 +136,9 @@ def test_text_of_many_rows_is_not_taken_for_many_columns(tmp_path, ends):
 
 def test_what_messages_quote_is_cut(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1," + "z" * 9_000 + "\n")
-    with pytest.raises(TypeError, match=r"such as 'zzz.*z…' in line 2") as told:
+    with refuses("column_not_numeric", column="b") as caught:
         open_file(tmp_path / "x.csv")
-    assert len(str(told.value)) < 700
+    assert len(str(caught.error)) < 700
 
 
 def write_zarr(path, **options):
@@ -170,7 +171,7 @@ def test_zarr_codecs_that_run_code(tmp_path, changes):
     rewrite(path, **changes)
     for chunk in path.glob("*.0"):
         chunk.write_bytes(pickle.dumps(Harm()))
-    with pytest.raises(ValueError, match=r"x\.zarr is written with the codec .*, expected one of"):
+    with refuses("unknown_codec"):
         open_file(path)
 
 
@@ -180,9 +181,7 @@ def test_zarr_codecs_within_codecs(tmp_path, name):
     document = json.loads((path / "zarr.json").read_text())
     document["codecs"][0]["configuration"]["codecs"].append({"name": name})
     rewrite(path, codecs=document["codecs"])
-    with pytest.raises(
-        ValueError, match=r"is written with the codec '[a-z.8-]+', expected one of"
-    ):
+    with refuses("unknown_codec"):
         open_file(path)
 
 
@@ -202,7 +201,7 @@ def test_blosc_does_not_read_behind_the_end_of_a_chunk(tmp_path, options, chunk)
     data = (path / chunk).read_bytes()
     for part in (data[:-50], data[:10], data[:12] + struct.pack("<I", 2**31 - 1) + data[16:]):
         (path / chunk).write_bytes(part)
-        with pytest.raises(ValueError, match=r"x\.zarr cannot be read .*a chunk has .* claims"):
+        with refuses("unreadable", kind="Zarr"):
             read(path)
 
 
@@ -212,7 +211,7 @@ def test_blosc_within_a_shard(tmp_path):
     data = bytearray((path / "c/0/0").read_bytes())
     data[12:16] = struct.pack("<I", 2**31 - 1)
     (path / "c/0/0").write_bytes(data)
-    with pytest.raises(ValueError, match=r"x\.zarr cannot be read .*a chunk has .* claims"):
+    with refuses("unreadable", kind="Zarr"):
         read(path)
 
 
@@ -233,24 +232,24 @@ def test_zarr_chunks_that_are_no_files(tmp_path, kind):
         os.mkfifo(path / "c/1/0")
     else:
         (path / "c/1/0").mkdir()
-    with pytest.raises(ValueError, match=r"x\.zarr cannot be read .*c/1/0 is no plain file"):
+    with refuses("unreadable", kind="Zarr"):
         read(path)
 
 
 @pytest.mark.parametrize(
-    ("shape", "message"),
+    ("shape", "codes"),
     [
-        ([40, 10**12], "expected at most 4194304 features"),
-        ([2**70, 3], "fewer than 2\\*\\*63 rows"),
-        ([40, 10**6], "rows of 333334 chunks, expected at most 8192"),
-        ([-40, 3], "x.zarr"),
-        ([40], "x.zarr"),
+        ([40, 10**12], ["shape_too_large"]),
+        ([2**70, 3], ["impossible_shape"]),
+        ([40, 10**6], ["shape_too_large"]),
+        ([-40, 3], ["unreadable", "impossible_shape"]),
+        ([40], ["unreadable", "wrong_axes"]),
     ],
 )
-def test_zarr_shapes_that_cannot_be(tmp_path, shape, message):
+def test_zarr_shapes_that_cannot_be(tmp_path, shape, codes):
     path = write_zarr(tmp_path / "x.zarr")
     rewrite(path, shape=shape)
-    with pytest.raises(ValueError, match=message):
+    with refuses(*codes, file=str(path)):
         open_file(path)
 
 
@@ -274,5 +273,5 @@ def test_a_description_in_another_encoding(tmp_path):
     path = write_zarr(tmp_path / "x.zarr")
     text = (path / "zarr.json").read_text()
     (path / "zarr.json").write_bytes(text.encode("utf-16"))
-    with pytest.raises(ValueError, match=r"x\.zarr cannot be read as a Zarr array"):
+    with refuses("unreadable", kind="Zarr"):
         open_file(path)

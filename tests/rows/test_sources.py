@@ -6,7 +6,6 @@ from implicitmoments.rows import (
     ArraySource,
     CallableSource,
     DifferenceSource,
-    MappedSource,
     RowDraws,
     Stream,
     as_source,
@@ -58,14 +57,6 @@ def test_auxiliary_draws_share_nothing_with_the_rows_of_a_pair():
     block = from_pairs.draw(4, rows, RowDraws(0, rows, (Stream.AUXILIARY, 4)))
     both = np.corrcoef(block["x"].ravel(), block["y"].ravel())[0, 1]
     assert abs(both) < 5 / np.sqrt(1_500)
-
-
-def test_maps_are_applied_to_blocks():
-    source = MappedSource(ArraySource(np.ones((4, 3))), lambda b: {"x": b["x"][:, :2]}, 2)
-    block = read(source, range(2))
-    assert source.n_features == block["x"].shape[1] == 2
-    again = MappedSource(source, lambda b: {"x": -b["x"]})
-    np.testing.assert_array_equal(read(again, range(2))["origin"], np.ones((2, 3)))
 
 
 @pytest.mark.parametrize(

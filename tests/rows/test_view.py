@@ -250,3 +250,18 @@ def test_blocks_of_all_rows_hold_those_of_no_weight(X):
     rows = Rows(ArraySource(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
     assert [len(block["x"]) for block in rows.blocks()] == [150, 150, 150, 50]
     assert [len(block["x"]) for block in rows.blocks(whole=True)] == [300, 300, 300, 100]
+
+
+def test_functions_of_blocks_come_first(X):
+    rows = Rows.of(X, y=X[:, 0]).transformed(
+        lambda b: {**b, "x": b["x"][:, :2] ** 2, "y": -b["y"]}
+    )
+    assert rows.n_features == rows.like.shape[1] == 2
+    np.testing.assert_array_equal(rows.points, X[:, :2] ** 2)
+    twice = rows.transformed(lambda b: {**b, "x": b["x"] + b["y"][:, None]}).mapped(linear=3.0)
+    np.testing.assert_allclose(twice.points, 3 * (X[:, :2] ** 2 - X[:, :1]))
+    kept = rows.kept_by(lambda b: b["x"][:, 0] > 25).split(0, 2)
+    np.testing.assert_array_equal(
+        kept.points, Rows.of(X).kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2).points[:, :2] ** 2
+    )
+    np.testing.assert_allclose(mean_and_covariance(rows).mean, (X[:, :2] ** 2).mean(axis=0))

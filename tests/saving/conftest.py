@@ -78,9 +78,9 @@ MODELS = {
     "activation whitened": activation("relu", whiten=True),
     "activation cv": (lambda: im.ActivationSumRegressor("gelu", 2), "activation"),
     "mixture shared": mixture(),
-    "mixture separate": mixture(variance_type="separate"),
+    "mixture separate": mixture(covariance_type="spherical"),
     "mixture auto": mixture(n_components="auto", max_components=5),
-    "mixture known": mixture(variance=1.0, block_rows=100),
+    "mixture known": mixture(variance=1.0, rows_per_block=100),
     "mixture generator": mixture(random_state=np.random.default_rng(3)),
     "mixture RandomState": mixture(random_state=np.random.RandomState(3)),
     "density": density(),
@@ -89,7 +89,7 @@ MODELS = {
     "density constant": (lambda: im.SphericalMixtureDensity(1, random_state=0), "close"),
     "clusterer": (lambda: im.SphericalMixtureClusterer(3, random_state=0), "apart"),
     "regression": regression(),
-    "regression separate": regression(noise="separate", fit_intercept=False),
+    "regression separate": regression(noise_type="separate", fit_intercept=False),
     "regression auto": regression(n_components="auto", max_components=3),
     "regression density": regression_density(),
     "regression density contracted": regression_density(method="contracted", fit_intercept=False),
@@ -172,10 +172,16 @@ def points(model):
 def told(model):
     """Some answers in plain numbers, to be compared on other machines."""
     X, y = points(model)
-    if hasattr(model, "predict"):
-        return np.asarray(model.predict(X), dtype=float).tolist()
-    labelled = isinstance(model, im.RegressionMixtureDensity)
-    return np.asarray(model.score_samples(*((X, y) if labelled else (X,)))).tolist()
+    labelled = isinstance(model, im.RegressionMixture | im.RegressionMixtureDensity)
+    found = {}
+    for method in ("predict", "predict_proba", "predict_component", "score_samples", "bic"):
+        if hasattr(model, method):
+            given = (X, y) if labelled and method != "predict" else (X,)
+            found[method] = getattr(model, method)(*given)
+    for name in ("lower_bound_", "log_likelihood_"):
+        if hasattr(model, name):
+            found[name] = getattr(model, name)
+    return {name: np.asarray(value, dtype=float).tolist() for name, value in found.items()}
 
 
 def write_files():

@@ -7,11 +7,10 @@ from scipy.special import logsumexp
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.em import VarianceModel, polish
-from implicitmoments.mixture.initialisation import scattered_mixture
-from implicitmoments.mixture.standard_rows import Rows
-from implicitmoments.mixture.standardise import place_rows
-from implicitmoments.rows import ArraySource
+from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture.sample import Sample
+from implicitmoments.mixture.starts import scattered_mixture
+from implicitmoments.search import WHOLE, run_em
 
 K, D = 30, 20
 
@@ -48,11 +47,9 @@ def test_one_scattered_start_does_not_find_them():
         X, truth = make_spherical_mixture(
             20_000, K, D, radius=4.0, separation=4.0, random_state=seed
         )
-        rows = place_rows(Rows(ArraySource(X)))
-        sample = rows.sample(20_000, np.random.default_rng(0))
-        start = scattered_mixture(sample, K, VarianceModel(), np.random.default_rng(seed))
-        found = polish(sample, start, VarianceModel(), 200, 1e-7).mixture
-        n_lost.append(lost(found.means * rows.scale + rows.center, truth.vectors))
+        start = scattered_mixture(Sample(X), K, VarianceModel(), np.random.default_rng(seed))
+        found = run_em(SphericalFamily(VarianceModel()), Sample(X), start, WHOLE).state
+        n_lost.append(lost(found.means, truth.vectors))
     assert max(n_lost) > 0
 
 

@@ -1,5 +1,17 @@
-"""Sums of activations: the polynomial of Theorem 4.7, its coefficients, and the network itself."""
+"""Positive sums of activations (Theorem 4.7)."""
 
+from implicitmoments.activation.conditions import degree_for
 from implicitmoments.activation.estimator import ActivationSumRegressor
+from implicitmoments.activation.hypothesis import fit_polynomial
+from implicitmoments.activation.network import Network, fit_network
+from implicitmoments.activation.polynomial import Features, Polynomial
 
-__all__ = ["ActivationSumRegressor"]
+__all__ = [
+    "ActivationSumRegressor",
+    "Features",
+    "Network",
+    "Polynomial",
+    "degree_for",
+    "fit_network",
+    "fit_polynomial",
+]

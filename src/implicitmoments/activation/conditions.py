@@ -1,55 +1,108 @@
-"""The conditions of Theorem 4.7 on an activation, and the degree its tail asks for."""
+"""The conditions of Theorem 4.7 on an activation, and the degree that its tail requires."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from implicitmoments.notes import InputError, Note
 from implicitmoments.problems.activation_sum import SMALLEST_COEFFICIENT
 from implicitmoments.problems.activations import Activation
 
-__all__ = ["HIGHEST_DEGREE", "Conditions", "check_conditions", "degree_for", "largest_degree"]
+__all__ = [
+    "HIGHEST_DEGREE",
+    "Conditions",
+    "check_conditions",
+    "degree_for",
+    "degrees_to_try",
+    "parity_note",
+]
 
 HIGHEST_DEGREE = 20
 PARITIES = range(2, 11)  # orders at which even and odd parts are compared
-NEARLY = 0.01  # of their energies
+NEARLY = 0.01  # ratio of their energies
 
 
 @dataclass(frozen=True)
 class Conditions:
-    r"""What Theorem 4.7 asks of an activation, at the degree in use.
+    r"""What Theorem 4.7 requires of an activation, at the degree in use.
 
     Attributes
     ----------
     degree : int
         The theorem's n.
     tail : float
-        :math:`\sum_{t > n} c_{\sigma,t}^2`; the theorem wants :math:`\varepsilon^2/4`.
+        :math:`\sum_{t > n} c_{\sigma,t}^2`; the theorem requires :math:`\varepsilon^2/4`.
     delta : float
-        The least size of a coefficient that is divided by.
-    warning : str or None
-        What is nearly violated.
+        The smallest absolute value of a coefficient that is divided by.
     """
 
     degree: int
     tail: float
     delta: float
-    warning: str | None
 
 
 def degree_for(activation: Activation, epsilon: float) -> int:
-    r"""Return the least n with :math:`\sum_{t>n} c_{\sigma,t}^2 < \varepsilon^2/4`.
+    r"""Return the smallest n with :math:`\sum_{t>n} c_{\sigma,t}^2 < \varepsilon^2/4`.
 
     Errata 2 and 3: :math:`n = \Theta(\varepsilon^{-4/3})` for ReLU, and
     :math:`O(\gamma^2 + \log 1/\varepsilon)` for :math:`\cos(\gamma u)`.
+
+    Parameters
+    ----------
+    activation : Activation
+    epsilon : float
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from implicitmoments.problems import relu
+    >>> degree_for(relu(), 0.2)
+    4
     """
     for n in range(1, HIGHEST_DEGREE + 1):
         if activation.tail(n) < epsilon**2 / 4:
             return n
-    raise ValueError(
-        f"epsilon={epsilon:g} asks for a degree above {HIGHEST_DEGREE} with {activation.name} "
-        f"(its tail there is {activation.tail(HIGHEST_DEGREE):.2g}, wanted below "
-        f"{epsilon**2 / 4:.2g}); use a larger epsilon, or degree='cv'"
+    raise InputError(
+        "epsilon_too_small",
+        "`epsilon={epsilon:g}` requires a degree above {highest} for {name} (its tail there is "
+        "{tail:.2g}, and {wanted:.2g} is required); use a larger `epsilon`, or `degree='cv'`",
+        epsilon=epsilon,
+        highest=HIGHEST_DEGREE,
+        name=activation.name,
+        tail=activation.tail(HIGHEST_DEGREE),
+        wanted=epsilon**2 / 4,
     )
+
+
+def degrees_to_try(
+    activation: Activation, degree: int | str, epsilon: float, method: str, most: int
+) -> list[int]:
+    """Return the degrees at which an activation has a coefficient, to be compared.
+
+    Parameters
+    ----------
+    activation : Activation
+    degree : int, "cv" or "epsilon"
+    epsilon : float
+    method : {"closed_form", "paper"}
+    most : int
+        The highest degree for ``"cv"``.
+    """
+    if degree == "cv":
+        if method == "paper":
+            raise InputError(
+                "degree_cv_with_paper",
+                "`degree='cv'` requires `method='closed_form'`, which holds rows out; for "
+                "`method='paper'` set a degree or `degree='epsilon'`",
+            )
+        degrees = list(range(1, max(largest_degree(activation, method, most), 1) + 1))
+    else:
+        degrees = [degree_for(activation, epsilon) if degree == "epsilon" else int(degree)]
+    check_conditions(activation, degrees[-1], method)
+    return [n for n in degrees if activation.coefficient(n) != 0] or degrees[-1:]
 
 
 def largest_degree(activation: Activation, method: str, at_most: int) -> int:
@@ -61,40 +114,40 @@ def largest_degree(activation: Activation, method: str, at_most: int) -> int:
 
 
 def check_conditions(activation: Activation, degree: int, method: str) -> Conditions:
-    """Check that every subspace a degree needs can be seen, or say which cannot."""
-    if not _even(activation):
-        raise ValueError(
-            f"{activation.name} is odd up to a constant: its Hermite coefficients of even order "
-            "vanish, and with them all that labels say about even moments, from which the "
-            "subspaces are found (Theorem 4.7); use an activation with an even part"
+    """Check that the moments determine every subspace that a degree needs."""
+    name = activation.name
+    if not any(_present(activation, t) for t in range(2, HIGHEST_DEGREE + 1, 2)):
+        raise InputError(
+            "activation_odd",
+            "{name} is odd up to a constant: its Hermite coefficients of even order vanish, and "
+            "the subspaces are found from moments of even order (Theorem 4.7); use an activation "
+            "with an even part",
+            name=name,
         )
     missing = _missing(activation, degree, method)
     if missing:
         possible = largest_degree(activation, method, degree)
-        need = f"a hypothesis of degree {degree} needs the moment of that order to find a subspace"
-        hint = f"use degree={possible}"
-        if missing[0] == 2:
-            need, hint = (
-                "the first subspace is found from the moment of that order",
-                "no degree helps",
-            )
+        advice = "no degree is possible" if missing[0] == 2 else "use `degree={possible}`"
         if method == "paper":
-            hint += ", or method='closed_form', which needs half the orders"
-        raise ValueError(
-            f"the Hermite coefficient of order {missing[0]} of {activation.name} is zero, and "
-            f"{need} (Theorem 4.7); {hint}"
+            advice += ", or `method='closed_form'`, which needs half the orders"
+        raise InputError(
+            "coefficient_zero",
+            "the Hermite coefficient of order {order} of {name} is zero, and the moment of that "
+            "order is needed for the subspaces of degree {degree} (Theorem 4.7); " + advice,
+            order=missing[0],
+            name=name,
+            degree=degree,
+            possible=possible,
         )
     used = range(1, max(_needed(degree, method), default=1) + 1)
     sizes = [abs(activation.coefficient(t)) for t in used]
     delta = min(size for size in sizes if size > SMALLEST_COEFFICIENT)
-    return Conditions(degree, activation.tail(degree), delta, _parity_warning(activation))
+    return Conditions(degree, activation.tail(degree), delta)
 
 
 def _needed(degree: int, method: str) -> range:
-    """Even orders of the moments that find the subspaces of a degree."""
+    """Even orders of the moments that determine the subspaces of a degree."""
     highest = 2 * degree if method == "paper" else 2 * ((degree + 1) // 2)
-    if degree == 1 and method != "paper":  # the slope needs no subspace
-        highest = 2
     return range(2, highest + 1, 2)
 
 
@@ -106,26 +159,12 @@ def _present(activation: Activation, t: int) -> bool:
     return abs(activation.coefficient(t)) > SMALLEST_COEFFICIENT
 
 
-def _even(activation: Activation) -> bool:
-    return any(_present(activation, t) for t in range(2, HIGHEST_DEGREE + 1, 2))
-
-
-def _parity_warning(activation: Activation) -> str | None:
-    """Say when one parity nearly vanishes, as for a phase near a multiple of π/2 (Remark 4.11)."""
-    even = sum(activation.coefficient(t) ** 2 for t in PARITIES if t % 2 == 0)
-    odd = sum(
-        activation.coefficient(t) ** 2 for t in PARITIES if t % 2 and _present(activation, t)
-    )
+def parity_note(activation: Activation) -> Note | None:
+    """Note that one parity nearly vanishes: a phase near a multiple of π/2 (Remark 4.11)."""
+    energies = {t: activation.coefficient(t) ** 2 for t in PARITIES if _present(activation, t)}
+    even, odd = (sum(c for t, c in energies.items() if t % 2 == parity) for parity in (0, 1))
     if 0 < odd < NEARLY * even:
-        return (
-            f"{activation.name} is nearly even: odd orders hold {odd / even:.1e} of the energy of "
-            "the even ones and are mostly noise (Remark 4.11: a phase near a multiple of π/2); "
-            "with an activation that is even exactly they would be left out"
-        )
+        return Note("nearly_even", {"name": activation.name, "ratio": odd / even})
     if 0 < even < NEARLY * odd:
-        return (
-            f"{activation.name} is nearly odd: even orders hold {even / odd:.1e} of the energy of "
-            "the odd ones, and the subspaces are found from even orders (Remark 4.11: a phase "
-            "near a multiple of π/2); expect to need many more rows"
-        )
+        return Note("nearly_odd", {"name": activation.name, "ratio": even / odd})
     return None

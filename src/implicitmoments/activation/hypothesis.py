@@ -1,73 +1,80 @@
-"""The polynomial of Theorem 4.7: subspaces from moments, coefficients from least squares."""
+"""The polynomial of Theorem 4.7: subspaces from moments, coefficients by least squares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from implicitmoments.activation.least_squares import (
     Choice,
     Range,
-    choose,
-    range_of,
-    seen_labels,
+    choose_coefficients,
     solve_ridge,
     sum_folds,
+    sum_labels,
 )
 from implicitmoments.activation.polynomial import Features, Polynomial
-from implicitmoments.activation.precision import wide
-from implicitmoments.activation.subspace import MOST_TURNS, sharpen
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    as_double,
+    move_like,
+    namespace_of,
+    outer_rows,
+    to_numpy,
+)
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.accumulate import Averager
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
+from implicitmoments.moments.spectra import step_stats
 from implicitmoments.problems import Activation, ActivationSumProblem
-from implicitmoments.problems.labelled_rows import LabelledRows, Rows
-from implicitmoments.rows import Sums
+from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 __all__ = [
     "FittedPolynomial",
     "count_components",
     "fit_paper_polynomial",
     "fit_polynomial",
-    "thin",
+    "sample_problem",
+    "turn_span",
 ]
 
-MOST_FEATURES = 300
-ROWS_PER_FEATURE = 20
-ROUNDS = 3  # of sharpening; the span hardly turns any more after two
+MOST_FEATURES, ROWS_PER_FEATURE = 300, 20
+ROUNDS = 3  # of turning the span, which hardly turns after two
 SMALL_TURN = 0.02
-EXPLAINED = 0.95  # of the energy of the activation, by the degree that sharpens the span
-LOWEST_SHARPENING = 4
-SHARPENING_RIDGE = 1e-3
-FEWEST_ROWS, ROWS_PER_TURN = 10_000, 20  # from which a start is made
+MOST_TURNS = 3_000  # p (d − p): unknowns of the least squares for the span
+DAMPING = 1e-6
+EXPLAINED, LOWEST_DEGREE = 0.95, 4  # energy of the activation, and degree, used to turn the span
+TURNING_RIDGE = 1e-3
+FEWEST_ROWS, ROWS_PER_TURN = 10_000, 20  # of a sample from which the span is found
 
 
 @dataclass(frozen=True, eq=False)
 class FittedPolynomial:
-    """The hypothesis and what was measured on the way.
+    """The polynomial hypothesis and its measurements.
 
     Attributes
     ----------
     polynomial : Polynomial
     labels : Range
-        Of the labels that were seen.
+        Of the labels of the fit.
     error : float
-        Mean squared error on rows held out; NaN for the paper's method, which holds none out.
+        Held-out mean squared error; NaN for the paper's method, which holds no rows out.
     basis : array of shape (p, d)
         Span of the directions, orthonormal rows.
     choice : Choice or None
     fold : Fold or None
         The moments in the last span.
     turns : tuple of float
-        Sine of the angle by which each round of sharpening turned the span.
+        Sine of the angle by which each round turned the span.
     """
 
     polynomial: Polynomial
@@ -81,169 +88,212 @@ class FittedPolynomial:
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
 
-        Rows held out did not see the coefficients, but did see the span: it has p (d − p)
-        unknowns, and each takes twice its share of the noise.
+        Held-out rows did not determine the coefficients, but did determine the span: it has
+        p (d − p) unknowns, and each contributes twice its share of the noise.
         """
         p, d = (int(size) for size in self.basis.shape)
         return self.error * (1 + 2 * p * (d - p) / n)
+
+    def measurements(self, n: float) -> dict[str, Any]:
+        """Return statistics of the fit to n rows."""
+        stats: dict[str, Any] = {
+            "held_out_error": float(self.error),
+            "polynomial_error": float(self.expected_error(n)),
+            "turns": self.turns,
+        }
+        if self.choice is not None:
+            stats |= self.choice.measurements()
+        return stats if self.fold is None else stats | step_stats(self.fold.steps)
 
     def __call__(self, x: Array) -> Array:
         """Evaluate within the range of the labels."""
         return self.labels.clip(self.polynomial(x))
 
 
+def count_components(problem: ActivationSumProblem, at_most: int) -> int:
+    """Count the directions above the noise floor at order 2 or, if more, at order 4."""
+    view = all_rows(problem)
+    highest = 4 if problem.has_order(4) else 2
+    fold = estimate_closed_form(ClosedForm(at_most, highest), lambda _: view, view)
+    return max(1, *(step.rank for step in fold.steps))
+
+
+def sample_problem(problem: ActivationSumProblem, k: int, seed: int) -> ActivationSumProblem:
+    """Return the problem on a sample of the rows, large enough to find the span.
+
+    All rows unless they are twice as many.
+    """
+    rows, d = problem.rows, problem.n_features
+    p = min(k, d)
+    wanted = max(FEWEST_ROWS, ROWS_PER_TURN * p * (d - p))
+    if rows.n < 2 * wanted:
+        return problem
+    return ActivationSumProblem(rows.sample(wanted, seed), None, problem.activation)
+
+
 def fit_polynomial(
-    rows: LabelledRows, k: int, degrees: Sequence[int], *, rounds: int = ROUNDS
+    problem: ActivationSumProblem, k: int, degrees: Sequence[int], *, rounds: int = ROUNDS
 ) -> FittedPolynomial:
     """Fit the hypothesis by the closed form.
 
     Parameters
     ----------
-    rows : LabelledRows
-        Of an :class:`ActivationSumProblem`.
+    problem : ActivationSumProblem
     k : int
         Number of components.
     degrees : sequence of int
-        Candidates, judged on rows held out.
+        Candidates, compared by held-out error.
     rounds : int
-        Rounds of sharpening the span, at most.
+        Rounds of turning the span, at most.
     """
-    problem = _problem(rows)
-    view = whole_view(problem, block_rows=rows.block_rows)
-    highest, d = max(degrees), problem.n_features
-    low = min(highest, _sharpening_degree(problem.activation))
+    view, d = all_rows(problem), problem.n_features
+    low = min(max(degrees), _turning_degree(problem.activation))
     turns: list[float] = []
-    if min(k, d) * (d - min(k, d)) in range(1, MOST_TURNS + 1):
+    if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
         for _ in range(rounds):
-            basis, turn = sharpen(rows, _rough_fit(view, rows, k, low))
-            view = view.seen(_frame_of(basis, view.frame))
+            basis, turn = turn_span(problem.rows, _fit_at_degree(view, k, low))
+            center = namespace_of(view.frame.center).zeros_like(view.frame.center)
+            view = view.in_frame(Frame(move_like(basis, view.frame.basis), center))
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
-    return replace(_fit_in(view, rows, k, degrees), turns=tuple(turns))
+    return replace(_fit_in_span(view, problem, k, degrees), turns=tuple(turns))
 
 
-def thin(rows: LabelledRows, k: int) -> LabelledRows:
-    """Return as many of the rows as tell the span well enough for a start, held in memory."""
-    problem = _problem(rows)
-    d = problem.n_features
-    p = min(k, d)
-    some = rows.about(max(FEWEST_ROWS, ROWS_PER_TURN * p * (d - p)))
-    if some is rows:
-        return rows
-    fewer = ActivationSumProblem(some.problem.rows, None, problem.activation)
-    return LabelledRows(fewer, rows.block_rows)
+def _turning_degree(activation: Activation) -> int:
+    """Return a degree that holds most of the energy of an activation."""
+    energy, degree = activation.tail(0), LOWEST_DEGREE
+    while degree < 2 * LOWEST_DEGREE and activation.tail(degree) > (1 - EXPLAINED) * energy:
+        degree += 2
+    return degree
 
 
-def _rough_fit(view: View, rows: LabelledRows, k: int, degree: int) -> Polynomial:
-    """Fit at one degree and ridge: good enough to tell where the span should turn."""
-    problem = _problem(rows)
+def _fit_at_degree(view: FramedRows, k: int, degree: int) -> Polynomial:
+    """Fit at one degree and ridge, roughly: to see where the span should turn."""
     how = ClosedForm(k, degree)
     moments = estimate_closed_form(how, lambda _: view, view).moments
-    features = Features(moments.frame, moments.chain, tuple(how.splits(problem)), k)
-    sums = sum_folds(rows, features, 1)
-    return features.polynomial(solve_ridge(sums, SHARPENING_RIDGE))
+    features = Features(moments.frame, moments.chain, tuple(how.splits(view.problem)), k)
+    sums = sum_folds(view.problem.rows, features, 1)
+    return features.polynomial(solve_ridge(sums, TURNING_RIDGE))
 
 
-def _fit_in(view: View, rows: LabelledRows, k: int, degrees: Sequence[int]) -> FittedPolynomial:
+def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
+    r"""Turn the span of a hypothesis by one Gauss-Newton step.
+
+    For a hypothesis H on :math:`B x` the residual of a nearby basis :math:`B + D`, with D
+    orthogonal to B, is to first order :math:`y - H(Bx) - \nabla H(Bx) \cdot D x`: a least-squares
+    problem in the p (d − p) entries of D. :math:`M_2` alone determines the span through labels of
+    order two; this uses all orders together, with their noise removed.
+
+    Parameters
+    ----------
+    rows : Rows
+    polynomial : Polynomial
+
+    Returns
+    -------
+    basis : array of shape (p, d)
+        Orthonormal rows.
+    turn : float
+        Sine of the largest angle by which the span turned.
+    """
+    basis = np.asarray(to_numpy(polynomial.tensors.frame.basis), dtype=np.float64)
+    p, d = basis.shape
+    off = np.linalg.svd(basis)[2][p:]  # (d − p, d)
+    unknowns = p * (d - p)
+    sums = rows.fold(partial(_sum_turns, polynomial, off), width=unknowns, what="turning the span")
+    total = float(sums["total"])
+    gram, right = to_numpy(sums["gram"]) / total, to_numpy(sums["right"]) / total
+    gram[np.diag_indices_from(gram)] += DAMPING * max(float(np.trace(gram)) / unknowns, 1e-300)
+    step = np.linalg.solve(gram, right).reshape(p, d - p)
+    turned = np.linalg.qr((basis + step @ off).T)[0].T
+    inside = np.linalg.svd(turned @ basis.T, compute_uv=False)
+    return np.ascontiguousarray(turned), math.sqrt(max(0.0, 1 - float(inside[-1]) ** 2))
+
+
+def _sum_turns(polynomial: Polynomial, off: Floats, block: Block) -> Sums:
+    """Sum the normal equations of D, whose rows are in a basis (d − p, d) off the span."""
+    x, counts = block["x"], weights_of(block)
+    xp, root = namespace_of(x), namespace_of(x).sqrt(counts)
+    outside = x @ xp.matrix_transpose(move_like(off, x))
+    turned = outer_rows(polynomial.gradient(x) * root[:, None], outside)
+    residual = (block["y"] - polynomial(x)) * root
+    return {
+        "gram": as_double(xp.matrix_transpose(turned) @ turned),
+        "right": as_double(residual @ turned),
+        "total": xp.sum(as_double(counts)),
+    }
+
+
+def _fit_in_span(
+    view: FramedRows, problem: ActivationSumProblem, k: int, degrees: Sequence[int]
+) -> FittedPolynomial:
     """Find the subspaces within the span of a view, and the coefficients on them."""
-    problem = _problem(rows)
-    how = ClosedForm(k, max(degrees), wide=True)
+    how, rows = ClosedForm(k, max(degrees), wide=True), problem.rows
     fold = estimate_closed_form(how, lambda _: view, view)
     moments = fold.moments
-    splits = tuple(how.splits(problem))
-    # Lemma 4.12: T_n = c_n M_n, the plain moments' answer
+    # Lemma 4.12: T_n = c_n M_n, the answer of the plain moments
     plain = {s: problem.activation.coefficient(sum(s)) * f for s, f in moments.forms.items()}
-    features, widths = _affordable(moments, splits, k, rows.mass)
+    features, widths = _affordable(moments, tuple(how.splits(problem)), k, rows.total)
     sums = sum_folds(rows, features)
-    choice = choose(rows, sums, features, degrees, widths, features.coefficients(plain))
+    choice = choose_coefficients(
+        rows, sums, features, degrees, widths, features.coefficients(plain)
+    )
     polynomial = features.polynomial(choice.coefficients)
     basis = np.asarray(to_numpy(moments.frame.basis), dtype=np.float64)
     return FittedPolynomial(polynomial, sums.labels, choice.error, basis, choice, fold)
 
 
-def fit_paper_polynomial(rows: LabelledRows, k: int, degree: int, seed: int) -> FittedPolynomial:
+def _affordable(
+    moments: BalancedMoments, splits: tuple[tuple[int, int], ...], k: int, n_rows: float
+) -> tuple[Features, list[int]]:
+    """Return the widest features for which there are enough rows, and the widths to try."""
+    most = min(max(n_rows / ROWS_PER_FEATURE, 1), MOST_FEATURES)
+    widths = sorted({k, math.ceil(1.5 * k), 2 * k})
+    while True:
+        features = Features(moments.frame, moments.chain, splits, widths[-1])
+        if len(widths) == 1 or len(features) <= most:
+            return features, widths
+        widths.pop()
+
+
+def fit_paper_polynomial(
+    problem: ActivationSumProblem, k: int, degree: int, seed: int
+) -> FittedPolynomial:
     r"""Fit the hypothesis by the paper's own method, fresh rows for every step.
 
     One run finds the projections up to the degree; the coefficient of each lower order is then
     averaged through the first of them, on rows that chose none. Evaluation is free of auxiliary
     noise: against a tensor that is symmetric, as :math:`M_n` is, :math:`H_n` may be replaced by
     the recursion of :class:`~implicitmoments.moments.chain.SymmetricChain`.
+
+    Parameters
+    ----------
+    problem : ActivationSumProblem
+    k, degree, seed : int
     """
-    problem = _problem(rows)
+    d, size = problem.n_features, problem.rows.rows_per_block
     found = implicit_moments(
         problem,
         n_components=k,
         order=degree,
         method="paper",
         random_state=seed,
-        block_rows=rows.block_rows,
+        rows_per_block=size,
     )
     n = int(found.stats["rows_per_step"])
-    fresh = range(degree * n, (degree + 1) * n)
-    average = Averager(problem, seed, rows.block_rows)
+    fresh, average = range(degree * n, (degree + 1) * n), CircuitMeans(problem, seed, size)
     projection = found.runs[0].projection
-    d = problem.n_features
-    chain = SymmetricChain(tuple(to_numpy(step.theta) for step in projection.steps), np.eye(d))
-    labels = rows.fold(_sum_labels, 1, "labels")
+    steps = tuple(to_numpy(s.theta) for s in projection.steps if s.theta is not None)
+    chain = SymmetricChain(steps, np.eye(d))
+    labels = problem.rows.fold(sum_labels, what="labels")
     forms = {}
     for order in filter(problem.has_order, range(degree + 1)):
         coefficient = problem.activation.coefficient(order)
         if order == 0:
-            vector = float(labels["total"] / labels["mass"]) / coefficient * np.ones(1)
+            vector = float(labels["sum"] / labels["total"]) / coefficient * np.ones(1)
         else:
             vector = to_numpy(average.vector(order, projection.first(order), fresh))
         forms[0, order] = coefficient * vector[None, :]
     polynomial = Polynomial(BalancedMoments(Frame(np.eye(d), np.zeros(d)), chain, forms))
-    return FittedPolynomial(polynomial, range_of(labels), math.nan, chain.steps[0])
-
-
-def count_components(rows: LabelledRows, at_most: int) -> int:
-    """Count the directions that stand clear of the noise at order 2 or, if more, at order 4."""
-    problem = _problem(rows)
-    view = whole_view(problem, block_rows=rows.block_rows)
-    highest = 4 if problem.has_order(4) else 2
-    fold = estimate_closed_form(ClosedForm(at_most, highest), lambda _: view, view)
-    return max(1, *(step.rank for step in fold.steps))
-
-
-def _affordable(
-    moments: BalancedMoments, splits: tuple[tuple[int, int], ...], k: int, n_rows: float
-) -> tuple[Features, list[int]]:
-    """Return the widest features that the rows can bear, and the widths to try."""
-    most = max(n_rows / ROWS_PER_FEATURE, 1)
-    widths = sorted({k, math.ceil(1.5 * k), 2 * k})
-    while len(widths) > 1:
-        features = Features(moments.frame, moments.chain, splits, widths[-1])
-        if len(features) <= min(most, MOST_FEATURES):
-            return features, widths
-        widths.pop()
-    return Features(moments.frame, moments.chain, splits, widths[0]), widths
-
-
-def _sharpening_degree(activation: Activation) -> int:
-    """Return the degree that holds most of the variance of an activation."""
-    energy = activation.tail(0)
-    degree = LOWEST_SHARPENING
-    while degree < 2 * LOWEST_SHARPENING and activation.tail(degree) > (1 - EXPLAINED) * energy:
-        degree += 2
-    return degree
-
-
-def _problem(rows: LabelledRows) -> ActivationSumProblem:
-    if not isinstance(rows.problem, ActivationSumProblem):
-        raise TypeError(f"expected rows of an ActivationSumProblem, got {rows.problem!r}")
-    return rows.problem
-
-
-def _frame_of(basis: Floats, like: Frame) -> Frame:
-    return Frame(move_like(basis, like.basis), namespace_of(like.center).zeros_like(like.center))
-
-
-def _sum_labels(rows: Rows) -> Sums:
-    counts = wide(rows.counts)
-    return {
-        "total": wide(rows.y) @ counts,
-        "mass": namespace_of(counts).sum(counts),
-        **seen_labels(rows),
-    }
+    return FittedPolynomial(polynomial, Range.of(labels), math.nan, steps[0])

@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import array_api_compat
 import numpy as np
 from scipy.optimize import minimize, nnls
 
-from implicitmoments.activation.precision import Rounding, wide
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_double,
+    machine_epsilon,
     move_like,
     multiply_into,
     namespace_of,
     to_numpy,
 )
 from implicitmoments.problems.activations import Activation
-from implicitmoments.problems.labelled_rows import LabelledRows, Rows
-from implicitmoments.rows import Sums
+from implicitmoments.rows import Block, Rows, Sums, weights_of
 from implicitmoments.rows.fold import LARGEST
 
-__all__ = ["Network", "Polished", "fit_weights", "normal_equations", "polish"]
+__all__ = [
+    "FittedNetwork",
+    "Network",
+    "StandardErrors",
+    "fit_network",
+    "fit_weights",
+    "measure_loss",
+    "standard_errors",
+    "unit_rows",
+]
 
 MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
 TRIES = 12  # of one step, each more damped
+SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding only
+TINY = float(np.finfo(np.float64).tiny)
+LEAST = TINY**0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,26 +61,42 @@ class Network:
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d)."""
-        hidden = self.activation(_along(x, self.directions))
+        hidden = self.activation(self.inputs(x))
         return hidden @ move_like(self.weights, hidden)
+
+    def inputs(self, x: Array) -> Array:
+        """Return the inputs v_i · x (n, k) of the activations."""
+        return x @ namespace_of(x).matrix_transpose(move_like(self.directions, x))
+
+    @property
+    def k(self) -> int:
+        """Number of components."""
+        return len(self.weights)
 
     @property
     def n_unknowns(self) -> int:
-        """Numbers that are fitted: weights, and unit vectors."""
+        """Degrees of freedom: weights, and unit vectors."""
         return int(self.directions.size)
+
+    def take(self, chosen: Any) -> Network:
+        """Return some of the components, in this order."""
+        return replace(self, weights=self.weights[chosen], directions=self.directions[chosen])
 
     def moved(self, step: Floats) -> Network:
         """Take a step in weights and directions, back onto the unit sphere."""
-        k = len(self.weights)
-        weights = self.weights + step[:k]
-        weights = np.maximum(weights, SMALLEST_WEIGHT * max(float(weights.max()), 1e-300))
-        directions = self.directions + step[k:].reshape(self.directions.shape)
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        return replace(self, weights=weights, directions=directions / lengths)
+        weights = self.weights + step[: self.k]
+        weights = np.maximum(weights, SMALLEST_WEIGHT * max(float(weights.max()), TINY))
+        directions = self.directions + step[self.k :].reshape(self.directions.shape)
+        return replace(self, weights=weights, directions=unit_rows(directions))
+
+
+def unit_rows(vectors: Floats) -> Floats:
+    """Return vectors (k, d) scaled to length 1."""
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class Polished:
+class FittedNetwork:
     """A network and how it was reached.
 
     Attributes
@@ -75,18 +104,41 @@ class Polished:
     network : Network
     loss : float
         Mean squared error on the rows.
+    size : float
+        Mean square of the labels.
+    eps : float
+        Precision of the rows.
     history : tuple of float
         The loss at the start and after every step.
     converged : bool
-    rounding : Rounding
-        Of the precision of the rows.
     """
 
     network: Network
     loss: float
-    history: tuple[float, ...]
-    converged: bool
-    rounding: Rounding
+    size: float
+    eps: float
+    history: tuple[float, ...] = ()
+    converged: bool = True
+
+    @property
+    def exact(self) -> bool:
+        """Whether the loss is rounding: a smaller loss means nothing."""
+        return self.loss <= self.size * (1e-28 if self._double else 100 * self.eps**2)
+
+    @property
+    def resolved_loss(self) -> float:
+        """The loss, or the smallest loss that exceeds rounding."""
+        least = 1e-20 if self._double else 1e3 * self.eps**2
+        return max(self.loss, least * self.size, TINY)
+
+    @property
+    def looseness(self) -> float:
+        """Relative variance above which a direction is free to turn."""
+        return 1e7 if self._double else 0.1 / self.eps**0.75
+
+    @property
+    def _double(self) -> bool:
+        return self.eps <= float(np.finfo(np.float64).eps)
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows by Akaike's final prediction error."""
@@ -94,9 +146,9 @@ class Polished:
         return self.loss * (n + unknowns) / (n - unknowns) if n > unknowns else math.inf
 
 
-def polish(
-    rows: LabelledRows, start: Network, *, max_iter: int = 100, tol: float = 1e-5
-) -> Polished:
+def fit_network(
+    rows: Rows, start: Network, *, max_iter: int = 100, tol: float = 1e-5
+) -> FittedNetwork:
     """Minimise the mean squared error from a start.
 
     Levenberg-Marquardt on the normal equations, summed block by block; L-BFGS where there are
@@ -104,51 +156,60 @@ def polish(
 
     Parameters
     ----------
-    rows : LabelledRows
+    rows : Rows
+        With labels.
     start : Network
     max_iter : int
     tol : float
-        Stop when a step lowers the error by less than this part of it. Labels without noise are
-        fitted on to rounding, since each step then takes away nearly all that is left.
+        Stop when a step lowers the error by less than this fraction of it. Labels without noise
+        are fitted to rounding, since each step then removes nearly all of the error.
     """
     if start.weights.size + start.directions.size > MOST_UNKNOWNS:
-        return _by_gradients(rows, start, max_iter, tol)
-    network, damping = start, 1e-3
-    loss, size, rounding = _loss(rows, network)
-    history, converged = [loss], loss <= rounding.step * size
+        return _fit_by_gradients(rows, start, max_iter, tol)
+    found, damping = measure_loss(rows, start), 1e-3
+    history, converged = [found.loss], found.exact
     for _ in range(max_iter):
         if converged:
             break
-        gram, right = normal_equations(rows, network)
-        tried, lower = network, loss
+        gram, right = normal_equations(rows, found.network)
         for _ in range(TRIES):
-            tried = network.moved(_step(gram, right, damping, len(network.weights)))
-            lower = _loss(rows, tried)[0]
-            if lower < loss:
+            step = _step(gram, right, damping, found.network.k)
+            tried = measure_loss(rows, found.network.moved(step))
+            if tried.loss < found.loss:
                 break
             damping *= 4
-        if not lower < loss:  # no step helps: a minimum, to rounding
+        else:  # no step helps: a minimum, to rounding
             converged = True
             break
-        converged = loss - lower <= tol * lower or lower <= rounding.step * size
-        network, loss, damping = tried, lower, max(damping / 5, 1e-12)
-        history.append(loss)
-    return Polished(network, loss, tuple(history), converged, rounding)
+        converged = found.loss - tried.loss <= tol * tried.loss or tried.exact
+        found, damping = tried, max(damping / 5, 1e-12)
+        history.append(found.loss)
+    return replace(found, history=tuple(history), converged=converged)
 
 
-def normal_equations(rows: LabelledRows, network: Network) -> tuple[Floats, Floats]:
+def measure_loss(rows: Rows, network: Network) -> FittedNetwork:
+    """Return a network with its mean squared error."""
+    width = 4 * sum(network.directions.shape)
+    sums = rows.fold(partial(_sum_squares, network), width=width, what="error")
+    total = float(sums["total"])
+    loss, size = float(sums["loss"]) / total, float(sums["size"]) / total
+    return FittedNetwork(network, loss, size, float(sums[LARGEST + "eps"]))
+
+
+def normal_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
     r"""Average :math:`J^\top J` and :math:`J^\top r`, unknowns ordered (w, v_1, …, v_k).
 
     Moves along :math:`v_i` itself change nothing once it is scaled back to length 1; the matrix
     gets their average curvature there, so that it can be inverted.
     """
     k, d = network.directions.shape
-    sums = rows.fold(_Curvature(network), k * (d + 1), "curvature of the error")
-    mass = float(sums["mass"])
-    gram, right = to_numpy(sums["gram"]) / mass, to_numpy(sums["right"]) / mass
+    measure, width = partial(_sum_curvature, network), k * (d + 1)
+    sums = rows.fold(measure, width=width, what="curvature of the error")
+    total = float(sums["total"])
+    gram, right = to_numpy(sums["gram"]) / total, to_numpy(sums["right"]) / total
     for i, v in enumerate(network.directions):
         own = slice(k + i * d, k + (i + 1) * d)
-        curvature = max(float(np.trace(gram[own, own])) / d, np.finfo(float).tiny)
+        curvature = max(float(np.trace(gram[own, own])) / d, TINY)
         across = np.eye(d) - np.outer(v, v)
         gram[own, :] = across @ gram[own, :]
         gram[:, own] = gram[:, own] @ across
@@ -157,27 +218,160 @@ def normal_equations(rows: LabelledRows, network: Network) -> tuple[Floats, Floa
     return gram, right
 
 
-def fit_weights(rows: LabelledRows, directions: Floats, activation: Activation) -> Network:
-    """Return the network of given directions with the best weights that are not negative."""
+def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
+    scale = np.diag(gram)
+    # weights and directions have different units
+    floor = np.concatenate([np.full(k, scale[:k].max()), np.full(len(scale) - k, scale[k:].max())])
+    damped = gram + damping * np.diag(scale + 1e-12 * floor)
+    try:
+        return np.asarray(np.linalg.solve(damped, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(damped, right, rcond=None)[0], dtype=np.float64)
+
+
+def fit_weights(rows: Rows, directions: Floats, activation: Activation) -> Network:
+    """Return the network of given directions with the best nonnegative weights."""
     k = len(directions)
-    width = 4 * k + block_width(directions)
-    sums = rows.fold(_Products(directions, activation), width, "weights of the directions")
-    mass, right = float(sums["mass"]), to_numpy(sums["right"])
-    values, vectors = np.linalg.eigh(to_numpy(sums["gram"]) / mass)
-    root = np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300)))
+    network = Network(np.ones(k), directions, activation)
+    width = 4 * k + sum(directions.shape)
+    sums = rows.fold(partial(_sum_products, network), width=width, what="weights of directions")
+    total, right = float(sums["total"]), to_numpy(sums["right"])
+    values, vectors = np.linalg.eigh(to_numpy(sums["gram"]) / total)
+    root = np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), TINY)))
     # ‖A w − y‖² = ‖R w − R^{-T} A^T y‖² + constant, for A^T A = R^T R
-    solved = nnls(root[:, None] * vectors.T, (vectors.T @ right) / mass / root)[0]
-    floor = max(float(solved.max()), 1e-300) / (10 * k)  # a small share: a direction may yet turn
-    return Network(np.maximum(solved, floor), directions, activation)
+    solved = nnls(root[:, None] * vectors.T, (vectors.T @ right) / total / root)[0]
+    floor = max(float(solved.max()), TINY) / (10 * k)  # a small weight: a direction may still turn
+    return replace(network, weights=np.maximum(solved, floor))
 
 
-def block_width(directions: Floats) -> int:
-    """Numbers made of a row when it is evaluated."""
-    return int(sum(directions.shape))
+def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> FittedNetwork:
+    """Minimise by L-BFGS in roots of the weights and directions of any length."""
+    k, d = start.directions.shape
+    first = measure_loss(rows, start)
+    size = max(first.size, TINY)
+
+    def network_of(z: Floats) -> tuple[Network, Floats]:
+        directions = z[k:].reshape(k, d)
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        return replace(start, weights=z[:k] ** 2, directions=directions / lengths), lengths
+
+    def objective(z: Floats) -> tuple[float, Floats]:
+        network, lengths = network_of(z)
+        measure = partial(_sum_gradient, network)
+        sums = rows.fold(measure, width=4 * (k + d), what="gradient of the error")
+        unit = float(sums["total"]) * size
+        slope_w, slope_v = to_numpy(sums["weights"]), to_numpy(sums["directions"])
+        v = network.directions
+        slope_v = (slope_v - np.sum(slope_v * v, axis=1, keepdims=True) * v) / lengths
+        gradient = np.concatenate([slope_w * 2 * z[:k], slope_v.ravel()]) * 2
+        return float(sums["loss"]) / unit, gradient / unit
+
+    history = [first.loss]
+
+    def note(intermediate_result: Any) -> None:
+        history.append(float(intermediate_result.fun) * size)
+
+    smallest = math.sqrt(1e-28 if first.eps < 1e-12 else 100 * first.eps**2)
+    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10, "gtol": smallest}
+    z = np.concatenate([np.sqrt(start.weights), start.directions.ravel()])
+    found = minimize(objective, z, jac=True, method="L-BFGS-B", callback=note, options=options)
+    network, loss = network_of(found.x)[0], float(found.fun) * size
+    return FittedNetwork(network, loss, first.size, first.eps, tuple(history), found.success)
 
 
-def _along(x: Array, directions: Floats) -> Array:
-    return x @ namespace_of(x).matrix_transpose(move_like(directions, x))
+@dataclass(frozen=True, eq=False)
+class StandardErrors:
+    """Standard errors from the curvature of the mean squared error.
+
+    Attributes
+    ----------
+    weights, directions : array of shape (k,)
+        Directions as lengths. NaN where there are too many unknowns to compute them.
+    free : array of bool of shape (k,)
+        Directions that can turn without changing the sum.
+    """
+
+    weights: Floats
+    directions: Floats
+    free: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
+    r"""Invert the normal equations: the covariance is :math:`s^2 (J^\top J)^{-1}`."""
+    network = fitted.network
+    k, d = network.directions.shape
+    if k * (d + 1) > MOST_UNKNOWNS:
+        unknown = np.full(k, np.nan)
+        return StandardErrors(unknown, unknown, np.zeros(k, dtype=bool))
+    gram, _ = normal_equations(rows, network)
+    # in units in which every unknown has curvature 1; weights and directions have their own
+    curvatures, least = np.diag(gram), LEAST
+    floors = [
+        SMALLEST_CURVATURE * max(float(part.max()), least)
+        for part in (curvatures[:k], curvatures[k:])
+    ]
+    still = curvatures <= np.repeat(floors, (k, k * d))
+    root = np.where(still, 1.0, np.sqrt(np.maximum(curvatures, least)))
+    scaled = gram / np.outer(root, root)
+    scaled[still, :] = scaled[:, still] = 0.0
+    values, vectors = np.linalg.eigh(scaled)
+    inverse = (vectors**2) @ (1 / np.maximum(values, SMALLEST_CURVATURE))
+    variance = fitted.loss / max(rows.total - network.n_unknowns, 1.0)
+    by_move = (inverse / root**2)[k:].reshape(k, d)
+    # of the d moves the one along the direction itself, of mean curvature, is no error
+    own = 1 / np.maximum(curvatures[k:].reshape(k, d).mean(axis=1), least)
+    free = inverse[k:].reshape(k, d).max(axis=1) > fitted.looseness
+    free |= still[k:].reshape(k, d).any(axis=1)
+    own = np.where(free, 0.0, own)
+    return StandardErrors(
+        np.sqrt(variance * (inverse / root**2)[:k]),
+        np.sqrt(variance * np.maximum(by_move.sum(axis=1) - own, 0.0)),
+        free,
+    )
+
+
+def _total(block: Block) -> Array:
+    counts = as_double(weights_of(block))
+    return namespace_of(counts).sum(counts)
+
+
+def _sum_squares(network: Network, block: Block) -> Sums:
+    """Sum squares of residuals and labels in float64: steps are compared by differences."""
+    y, counts = block["y"], as_double(weights_of(block))
+    xp = namespace_of(y)
+    return {
+        "loss": xp.sum(counts * as_double(y - network(block["x"])) ** 2),
+        "size": xp.sum(counts * as_double(y) ** 2),
+        "total": xp.sum(counts),
+        LARGEST + "eps": machine_epsilon(y),
+    }
+
+
+def _sum_products(network: Network, block: Block) -> Sums:
+    """Sum products of activations, and of activations and labels."""
+    hidden = network.activation(network.inputs(block["x"]))
+    weighted = hidden * weights_of(block)[:, None]
+    gram = namespace_of(hidden).matrix_transpose(weighted) @ hidden
+    return {
+        "gram": as_double(gram),
+        "right": as_double(block["y"] @ weighted),
+        "total": _total(block),
+    }
+
+
+def _sum_curvature(network: Network, block: Block) -> Sums:
+    """Sum JᵀJ and Jᵀr."""
+    x, u = block["x"], network.inputs(block["x"])
+    xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
+    root = xp.sqrt(weights_of(block))
+    slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
+    jacobian = _jacobian(hidden * root[:, None], slopes, x)
+    residual = (block["y"] - hidden @ weights) * root
+    return {
+        "gram": as_double(xp.matrix_transpose(jacobian) @ jacobian),
+        "right": as_double(residual @ jacobian),
+        "total": _total(block),
+    }
 
 
 def _jacobian(hidden: Array, slopes: Array, x: Array) -> Array:
@@ -192,131 +386,16 @@ def _jacobian(hidden: Array, slopes: Array, x: Array) -> Array:
     return jacobian
 
 
-@dataclass(frozen=True, eq=False)
-class _Curvature:
-    """Sums JᵀJ and Jᵀr."""
-
-    network: Network
-
-    def __call__(self, rows: Rows) -> Sums:
-        xp, network = namespace_of(rows.x), self.network
-        u = _along(rows.x, network.directions)
-        hidden = network.activation(u)
-        weights = move_like(network.weights, u)
-        root = xp.sqrt(rows.counts)
-        slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
-        jacobian = _jacobian(hidden * root[:, None], slopes, rows.x)
-        residual = (rows.y - hidden @ weights) * root
-        return {
-            "gram": wide(xp.matrix_transpose(jacobian) @ jacobian),
-            "right": wide(residual @ jacobian),
-            "mass": xp.sum(wide(rows.counts)),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class _Products:
-    """Sums products of activations, and of activations and labels."""
-
-    directions: Floats
-    activation: Activation
-
-    def __call__(self, rows: Rows) -> Sums:
-        xp = namespace_of(rows.x)
-        hidden = self.activation(_along(rows.x, self.directions))
-        weighted = hidden * rows.counts[:, None]
-        return {
-            "gram": wide(xp.matrix_transpose(weighted) @ hidden),
-            "right": wide(rows.y @ weighted),
-            "mass": xp.sum(wide(rows.counts)),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class _Squares:
-    """Sums squares of residuals and of labels, in float64: steps are told by their differences."""
-
-    network: Network
-
-    def __call__(self, rows: Rows) -> Sums:
-        xp, counts = namespace_of(rows.y), wide(rows.counts)
-        return {
-            "loss": xp.sum(counts * wide(rows.y - self.network(rows.x)) ** 2),
-            "size": xp.sum(counts * wide(rows.y) ** 2),
-            "mass": xp.sum(counts),
-            LARGEST + "eps": float(xp.finfo(rows.y.dtype).eps),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class _Gradient:
-    """Sums the error and its slopes in weights and directions, but for a factor 2."""
-
-    network: Network
-
-    def __call__(self, rows: Rows) -> Sums:
-        xp, network = namespace_of(rows.x), self.network
-        u = _along(rows.x, network.directions)
-        hidden = network.activation(u)
-        weights = move_like(network.weights, u)
-        off = hidden @ weights - rows.y
-        residual = off * rows.counts
-        inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
-        return {
-            "loss": xp.sum(wide(residual) * wide(off)),
-            "weights": wide(residual @ hidden),
-            "directions": wide(xp.matrix_transpose(inner) @ rows.x),
-            "mass": xp.sum(wide(rows.counts)),
-        }
-
-
-def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
-    scale = np.diag(gram)
-    # weights and directions have units of their own
-    floor = np.concatenate([np.full(k, scale[:k].max()), np.full(len(scale) - k, scale[k:].max())])
-    damped = gram + damping * np.diag(scale + 1e-12 * floor)
-    try:
-        return np.asarray(np.linalg.solve(damped, right), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(damped, right, rcond=None)[0], dtype=np.float64)
-
-
-def _loss(rows: LabelledRows, network: Network) -> tuple[float, float, Rounding]:
-    """Return the mean squared error, the mean square of the labels, and what rounding is."""
-    sums = rows.fold(_Squares(network), 4 * block_width(network.directions), "error")
-    mass = float(sums["mass"])
-    rounding = Rounding.of(float(sums[LARGEST + "eps"]))
-    return float(sums["loss"]) / mass, float(sums["size"]) / mass, rounding
-
-
-def _by_gradients(rows: LabelledRows, start: Network, max_iter: int, tol: float) -> Polished:
-    """Minimise by L-BFGS in roots of the weights and directions of any length."""
-    k, d = start.directions.shape
-    _, size, rounding = _loss(rows, start)
-    size = max(size, np.finfo(float).tiny)
-
-    def network_of(z: Floats) -> tuple[Network, Floats]:
-        directions = z[k:].reshape(k, d)
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        return replace(start, weights=z[:k] ** 2, directions=directions / lengths), lengths
-
-    def objective(z: Floats) -> tuple[float, Floats]:
-        network, lengths = network_of(z)
-        sums = rows.fold(_Gradient(network), 4 * (k + d), "gradient of the error")
-        loss, mass = float(sums["loss"]), float(sums["mass"])
-        slope_w, slope_v = to_numpy(sums["weights"]), to_numpy(sums["directions"])
-        v = network.directions
-        slope_v = (slope_v - np.sum(slope_v * v, axis=1, keepdims=True) * v) / lengths
-        gradient = np.concatenate([slope_w * 2 * z[:k], slope_v.ravel()]) * 2
-        return loss / mass / size, gradient / mass / size
-
-    first = np.concatenate([np.sqrt(start.weights), start.directions.ravel()])
-    history: list[float] = [objective(first)[0] * size]
-
-    def note(intermediate_result: Any) -> None:
-        history.append(float(intermediate_result.fun) * size)
-
-    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10, "gtol": math.sqrt(rounding.step)}
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", callback=note, options=options)
-    network, loss = network_of(found.x)[0], float(found.fun) * size
-    return Polished(network, loss, tuple(history), found.success, rounding)
+def _sum_gradient(network: Network, block: Block) -> Sums:
+    """Sum the error and its slopes in weights and directions, but for a factor 2."""
+    x, u = block["x"], network.inputs(block["x"])
+    xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
+    off = hidden @ weights - block["y"]
+    residual = off * weights_of(block)
+    inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
+    return {
+        "loss": xp.sum(as_double(residual) * as_double(off)),
+        "weights": as_double(residual @ hidden),
+        "directions": as_double(xp.matrix_transpose(inner) @ x),
+        "total": _total(block),
+    }

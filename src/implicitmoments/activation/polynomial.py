@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain, drop, mixed_coefficients, split_slot
-from implicitmoments.moments.frames import Frame
+from implicitmoments.moments.framed_rows import Frame
 
 __all__ = ["Features", "Polynomial"]
 
@@ -39,24 +40,12 @@ class Polynomial:
 
     @property
     def degree(self) -> int:
-        """Highest order there is a tensor of."""
+        """Highest order of a tensor."""
         return max((a + b for a, b in self.tensors.forms), default=0)
-
-    def like(self, x: Array) -> Polynomial:
-        """Return it in the library, the precision and on the device of points."""
-        tensors = self.tensors
-        moved = partial(move_like, other=x)
-        if all(moved(form) is form for form in (tensors.chain.noise, *tensors.forms.values())):
-            return self
-        frame, chain = tensors.frame, tensors.chain
-        frame = replace(frame, basis=moved(frame.basis), center=moved(frame.center))
-        chain = SymmetricChain(tuple(map(moved, chain.steps)), moved(chain.noise))
-        forms = {split: moved(form) for split, form in tensors.forms.items()}
-        return Polynomial(BalancedMoments(frame, chain, forms))
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d); no randomness."""
-        tensors = self.like(x).tensors
+        tensors = self.tensors.like(x)
         orders = [a + b for a, b in tensors.forms]
         answers = tensors.hermite(tensors.frame.points(x), orders)
         return sum(answers.values(), namespace_of(x).zeros_like(x[:, 0]))
@@ -67,7 +56,7 @@ class Polynomial:
         With :math:`\nabla He_n = n\, He_{n-1} \otimes \cdot` the image :math:`p_n` of a row has
         derivative :math:`n\, \phi_n(p_{n-1} \otimes \cdot)`, and each form is bilinear in images.
         """
-        tensors = self.like(x).tensors
+        tensors = self.tensors.like(x)
         frame, chain = tensors.frame, tensors.chain
         z = frame.points(x)
         images = chain.images(z)
@@ -133,10 +122,16 @@ class Features:
         """Order of every feature."""
         return np.array([a + b for a, b, _, _ in self.pairs])
 
+    def up_to(self, degree: int, width: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return which features have no higher order, and use no more directions."""
+        ranks = np.array([1 + max(i, j) for _, _, i, j in self.pairs])
+        return (self.orders <= degree) & (ranks <= width)
+
     @property
-    def ranks(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The smallest width that has each feature."""
-        return np.array([1 + max(i, j) for _, _, i, j in self.pairs])
+    def numbers(self) -> int:
+        """Numbers made per row; outer products of images are the widest."""
+        widest = max(self.chain.dim(n) for n in range(self.chain.order + 1))
+        return len(self) + 1 + widest**2
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -148,7 +143,7 @@ class Features:
         images = self.chain.images(z)
         columns = []
         for (a, b), maps in self._maps.items():
-            total: Array = 0.0
+            total: Any = 0.0
             for contracted, matrix in enumerate(maps):
                 left, right = images[a - contracted], images[b - contracted]
                 outer = pair_rows(left) if a == b else outer_rows(left, right)
@@ -157,7 +152,7 @@ class Features:
         return xp.concat(columns, axis=1)
 
     def forms(self, coefficients: Floats) -> Mapping[tuple[int, int], Array]:
-        """Return the compressed tensors of a combination of features, where they are not zero."""
+        """Return the nonzero compressed tensors of a linear combination of features."""
         forms = {split: np.zeros(tuple(map(self.chain.dim, split))) for split in self.splits}
         for (a, b, i, j), value in zip(self.pairs, coefficients, strict=True):
             forms[a, b] += value * self._unit(a, b, i, j)
@@ -168,11 +163,11 @@ class Features:
         }
 
     def polynomial(self, coefficients: Floats) -> Polynomial:
-        """Return a combination of features as a hypothesis."""
+        """Return a linear combination of features as a hypothesis."""
         return Polynomial(BalancedMoments(self.frame, self.chain, self.forms(coefficients)))
 
     def coefficients(self, forms: Mapping[tuple[int, int], Array]) -> Floats:
-        """Return the combination nearest to compressed tensors: the adjoint of :meth:`forms`."""
+        """Return the combination closest to compressed tensors: the adjoint of :meth:`forms`."""
         scaled = {
             split: to_numpy(form) * self.frame.scale ** sum(split) for split, form in forms.items()
         }
@@ -204,7 +199,7 @@ class Features:
                 for contracted, factor in enumerate(factors):
                     if contracted:
                         left, right = steps[a - contracted], steps[b - contracted]
-                        form = drop(form, left, right, noise)
+                        form = to_numpy(drop(form, left, right, noise))
                     columns[contracted].append(factor * form.ravel())
             matrices = [np.array(column).T for column in columns]
             maps[a, b] = [_folded(m) for m in matrices] if a == b else matrices

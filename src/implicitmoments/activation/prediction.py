@@ -1,19 +1,17 @@
-"""What a fitted hypothesis says of points as they were given, and how much it explains."""
+"""Predictions at points as they were given, and the variance that they explain."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
-from implicitmoments.activation.precision import wide
-from implicitmoments.arrays import Array, namespace_of
-from implicitmoments.rows import Block, RowDraws, Source, Stream, Sums, Whitening
+from implicitmoments.arrays import Array, as_double, namespace_of
+from implicitmoments.rows import Block, Rows, Sums, Whitening, weights_of
 
-__all__ = ["Predictor", "explained"]
-
-SCORED_ROWS = 16_384
+__all__ = ["Predictor", "r_squared"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,39 +35,29 @@ class Predictor:
         return self.hypothesis(x)
 
 
-def explained(source: Source, predictor: Predictor, block_rows: int | None = None) -> float:
-    """Return the part of the variance of the labels that predictions explain, in one pass.
-
-    NaN for a single row.
-    """
-    n, begin = source.n_rows or 0, range(1)
-    first = float(source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["y"][0])
-    size = block_rows or SCORED_ROWS
-    sums = source.fold(_Squares(predictor, first), range(n), size, what="score")
-    left, total, square, mass = (float(sums[name]) for name in ("left", "total", "square", "mass"))
-    spread = square - total**2 / mass
-    if n < 2:
+def r_squared(rows: Rows, predictor: Predictor) -> float:
+    """Return the explained share of the variance of the labels, in one pass; NaN for one row."""
+    measure = partial(_sum_squares, predictor, float(rows.first["y"][0]))
+    sums = rows.fold(measure, width=rows.n_features, what="score")
+    left, first, second, total = (
+        float(sums[name]) for name in ("left", "first", "second", "total")
+    )
+    spread = second - first**2 / total
+    if rows.n < 2:
         return math.nan
     if spread > 0:
         return 1 - left / spread
     return 0.0 if left > 0 else 1.0
 
 
-@dataclass(frozen=True)
-class _Squares:
-    """Sums squares of residuals, and labels and their squares about the first of them."""
-
-    predictor: Predictor
-    about: float
-
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
-        y = wide(block["y"])
-        xp = namespace_of(y)
-        counts = wide(block["counts"]) if "counts" in block else xp.ones_like(y)
-        off, residual = y - self.about, y - wide(self.predictor(block["x"]))
-        return {
-            "left": xp.sum(counts * residual**2),
-            "total": xp.sum(counts * off),
-            "square": xp.sum(counts * off**2),
-            "mass": xp.sum(counts),
-        }
+def _sum_squares(predictor: Predictor, about: float, block: Block) -> Sums:
+    """Sum squares of residuals, and labels and their squares about one of them."""
+    y, counts = as_double(block["y"]), as_double(weights_of(block))
+    xp = namespace_of(y)
+    off, residual = y - about, y - as_double(predictor(block["x"]))
+    return {
+        "left": xp.sum(counts * residual**2),
+        "first": xp.sum(counts * off),
+        "second": xp.sum(counts * off**2),
+        "total": xp.sum(counts),
+    }

@@ -1,8 +1,7 @@
-"""Read directions and weights off the moments, and polish them on the model itself."""
+"""Refinement: directions and weights decoded from the moments, then fitted by least squares."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,20 +11,29 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.activation.choose_k import grow, prune
-from implicitmoments.activation.network import Network, Polished, fit_weights, polish
-from implicitmoments.activation.standard_errors import measure_certainty
+from implicitmoments.activation.network import (
+    FittedNetwork,
+    Network,
+    StandardErrors,
+    fit_network,
+    fit_weights,
+    standard_errors,
+    unit_rows,
+)
 from implicitmoments.arrays import Floats
 from implicitmoments.moments.decode import find_components
-from implicitmoments.moments.passes import View, whole_view
+from implicitmoments.moments.framed_rows import FramedRows, all_rows
+from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem
-from implicitmoments.problems.labelled_rows import LabelledRows
+from implicitmoments.rows import Rows
 
 __all__ = ["Refined", "refine"]
 
 FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
-MOST_BY_CHANCE = 0.5  # unknowns a row, for directions to be polished off the span
-MOST_TRIALS = 3  # times as many starts, while the network fits worse than the polynomial
+MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
+MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
+FLAT = 0.05  # share of inputs with a slope, of an activation that is a step function
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,199 +42,195 @@ class Refined:
 
     Attributes
     ----------
-    network : Network
-        In the coordinates of the points, the heaviest component first.
-    loss : float
-        Mean squared error on the rows.
-    errors, weight_errors : array of shape (k,)
+    fitted : FittedNetwork
+        In the coordinates of the points, in decreasing order of weight.
+    direction_errors, weight_errors : array of shape (k,)
         Standard errors of the directions, as angles, and of the weights; NaN where a direction
         is not identified.
-    reasons : tuple of str
+    notes : Notes
         Which directions are not identified, and why.
-    history : tuple of float
-    converged : bool
     n_starts : int
         Starts that were tried.
     decoded : int
-        Components that the moments told apart by themselves.
+        Components that the moments alone resolved.
     expected_error : float
         Estimated mean squared error on new rows.
     """
 
-    network: Network
-    loss: float
-    errors: Floats
+    fitted: FittedNetwork
+    direction_errors: Floats
     weight_errors: Floats
-    reasons: tuple[str, ...]
-    history: tuple[float, ...]
-    converged: bool
+    notes: Notes
     n_starts: int
     decoded: int
     expected_error: float
 
+    def measurements(self) -> dict[str, Any]:
+        """Return statistics of the fit."""
+        return {
+            "network_error": float(self.expected_error),
+            "loss_history": self.fitted.history,
+            "converged": self.fitted.converged,
+            "n_starts": self.n_starts,
+            "decoded": self.decoded,
+        }
+
 
 def refine(  # noqa: PLR0913 (keyword-only, each documented)
-    rows: LabelledRows,
+    problem: ActivationSumProblem,
     basis: Floats,
     k: int,
     *,
-    target: float = math.inf,
+    target: float = 0.0,
     n_starts: int = 3,
-    fewer: bool = True,
     more: bool = False,
     seed: int = 0,
     max_iter: int = 100,
     tol: float = 1e-3,
 ) -> Refined:
-    """Fit the network itself.
+    """Fit weights and directions, from the moments and from random directions.
 
-    Starts are compared in the span of the directions, on some of the rows: what the moments
-    read, and random directions. The best is polished on all rows and features. While it fits
-    worse than ``target``, more random starts are tried.
+    Starts are compared within the span, on a sample of the rows: directions decoded from the
+    moments, and random ones. The best is fitted on all rows and features. While it fits worse than
+    ``target``, more random starts are tried. Then components are added and dropped while the
+    Bayesian information criterion decreases.
 
     Parameters
     ----------
-    rows : LabelledRows
-        Of an :class:`ActivationSumProblem`.
+    problem : ActivationSumProblem
     basis : array of shape (p, d)
         Span of the directions.
     k : int
     target : float
         Mean squared error to be reached, such as that of the polynomial.
     n_starts : int
-        Random starts beside the one of the moments.
-    fewer : bool
-        Leave out or merge components while the Bayesian information criterion falls.
+        Random starts beside that of the moments.
     more : bool
-        Add components while it falls, before that: k is a count, not a bound.
+        Add components while the criterion decreases: k is an estimate, not a bound.
     seed : int
     max_iter : int
-        Steps of the polish on all rows.
+        Steps of the fit on all rows.
     tol : float
-        The polish ends when a step lowers the error by less than this part of what fitting so
-        many unknowns takes away by chance, k d over the number of rows.
+        The fit ends when a step lowers the error by less than this fraction of what fitting so
+        many unknowns removes by chance, k d over the number of rows.
     """
-    problem = rows.problem
-    if not isinstance(problem, ActivationSumProblem):
-        raise TypeError(f"expected rows of an ActivationSumProblem, got {problem!r}")
-    inside = problem.through(basis)
-    some = LabelledRows(inside, rows.block_rows).about(
-        max(FEWEST_ROWS, ROWS_PER_UNKNOWN * k * (len(basis) + 1))
-    )
-    starts = _starts(whole_view(inside, block_rows=rows.block_rows), k, seed)
-    # fitting k d numbers takes that part of the noise away; what tol is of it does not matter
-    by_chance = k * problem.n_features / rows.mass
-    if by_chance > MOST_BY_CHANCE:  # the span is all that so few rows can tell
+    rows, activation = problem.rows, problem.activation
+    # fitting k d numbers removes this fraction of the noise; a fraction tol of it is negligible
+    by_chance = k * problem.n_features / rows.total
+    if by_chance > MOST_PER_ROW:  # too few rows to leave the span
         max_iter = 0
-    polish_all = partial(_polish_in_stages, rows, max_iter=max_iter, tol=tol * by_chance)
-    best: Polished | None = None
-    tried, decoded = 0, 0
-    for _ in range(MOST_TRIALS):
-        trials = []
-        for directions, resolved in islice(starts, n_starts + (best is None)):
-            decoded += resolved
-            start = fit_weights(some, directions, problem.activation)
-            trials.append(polish(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL))
-        tried += len(trials)
-        trial = min(trials, key=_loss_of).network
-        full = polish_all(replace(trial, directions=trial.directions @ basis))
-        best = full if best is None else min(best, full, key=_loss_of)
-        if best.loss <= target:
-            break
-    if best is None:
-        raise ValueError("no start")
+    fit_all = partial(_fit_in_stages, rows, seed=seed, max_iter=max_iter, tol=tol * by_chance)
+    best, tried, decoded = _best_start(problem, basis, k, target, n_starts, seed, fit_all)
+    even = _is_even(activation)
     if more and max_iter:
-        even = _is_even(problem.activation)
-        best = grow(rows, best, polish_all, even=even, seed=seed)
-    certainty = measure_certainty(rows, best)
-    if fewer and max_iter:
-        best, certainty = prune(rows, best, certainty, polish_all)
+        best = grow(rows, best, fit_all, even=even, seed=seed)
+    errors = standard_errors(rows, best)
+    if max_iter:
+        best, errors = prune(rows, best, errors, fit_all)
     order = np.argsort(-best.network.weights, kind="stable")
+    network = best.network.take(order)
+    if even:
+        network = _with_positive_entries(network)
     return Refined(
-        _in_order(best.network, order),
-        best.loss,
-        np.where(certainty.loose, np.nan, certainty.direction_errors)[order],
-        np.where(certainty.loose, np.nan, certainty.weight_errors)[order],
-        _reasons(best.network.activation, certainty.loose[order], certainty.direction_errors),
-        best.history,
-        best.converged or not max_iter,
+        replace(best, network=network, converged=best.converged or not max_iter),
+        np.where(errors.free, np.nan, errors.directions)[order],
+        np.where(errors.free, np.nan, errors.weights)[order],
+        _findings(activation, errors, order),
         tried,
         decoded,
-        best.expected_error(rows.mass),
+        best.expected_error(rows.total),
     )
 
 
-def _loss_of(polished: Polished) -> float:
-    return polished.loss
+def _best_start(
+    problem: ActivationSumProblem,
+    basis: Floats,
+    k: int,
+    target: float,
+    n_starts: int,
+    seed: int,
+    fit_all: Any,
+) -> tuple[FittedNetwork, int, int]:
+    """Compare starts within the span, and fit the best on all rows, until one is good enough."""
+    inside = problem.through(basis)
+    some = _some_of(inside.rows, k * (len(basis) + 1), seed)
+    starts = _starts(all_rows(inside), k, seed)
+    fits: list[FittedNetwork] = []
+    tried, decoded = 0, 0
+    for _ in range(MOST_ROUNDS):
+        trials = []
+        for directions, resolved in islice(starts, n_starts + (not fits)):
+            decoded += resolved
+            start = fit_weights(some, directions, problem.activation)
+            trials.append(fit_network(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL))
+        tried += len(trials)
+        trial = min(trials, key=_loss).network
+        fits.append(fit_all(replace(trial, directions=trial.directions @ basis)))
+        if fits[-1].loss <= target:
+            break
+    return min(fits, key=_loss), tried, decoded
 
 
-def _polish_in_stages(
-    rows: LabelledRows, start: Network, *, max_iter: int, tol: float
-) -> Polished:
-    """Polish on some of the rows while far away, then on all."""
-    some = rows.about(max(FEWEST_ROWS, ROWS_PER_UNKNOWN * (start.n_unknowns + len(start.weights))))
-    near = start
+def _loss(fitted: FittedNetwork) -> float:
+    return fitted.loss
+
+
+def _some_of(rows: Rows, n_unknowns: int, seed: int) -> Rows:
+    """Return a sample large enough for a trial fit; all rows unless they are twice as many."""
+    wanted = max(FEWEST_ROWS, ROWS_PER_UNKNOWN * n_unknowns)
+    return rows.sample(wanted, seed) if rows.n >= 2 * wanted else rows
+
+
+def _fit_in_stages(
+    rows: Rows, start: Network, *, seed: int, max_iter: int, tol: float
+) -> FittedNetwork:
+    """Fit to a sample of the rows while far from the minimum, then to all rows."""
+    some = _some_of(rows, start.n_unknowns + start.k, seed)
     if some is not rows and max_iter:
-        near = polish(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
-    return polish(rows, near, max_iter=max_iter, tol=tol)
+        start = fit_network(some, start, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
+    return fit_network(rows, start, max_iter=max_iter, tol=tol)
 
 
-def _starts(inside: View, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
-    """Yield directions to start from: what the moments read first, then random ones."""
+def _starts(inside: FramedRows, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
+    """Yield initial directions: those decoded from the moments first, then random ones."""
     rng = np.random.default_rng(seed)
     p = inside.frame.p
     found = find_components(inside, k, seed=seed)
-    read = found.guesses.copy()
-    lengths = np.linalg.norm(read, axis=1)
+    decoded = found.guesses.copy()
+    lengths = np.linalg.norm(decoded, axis=1)
     bad = ~(np.isfinite(lengths) & (lengths > 0))
-    read[bad] = rng.standard_normal((int(bad.sum()), p))
-    yield _unit(read), int(found.resolved.sum())
+    decoded[bad] = rng.standard_normal((int(bad.sum()), p))
+    yield unit_rows(decoded), int(found.resolved.sum())
     while True:
-        yield _unit(rng.standard_normal((k, p))), 0
+        yield unit_rows(rng.standard_normal((k, p))), 0
 
 
-def _unit(vectors: Floats) -> Floats:
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float64)
-
-
-def _in_order(network: Network, order: np.ndarray[Any, np.dtype[np.intp]]) -> Network:
-    """Put components in order; where signs do not matter, make the largest entry positive."""
-    directions = network.directions[order]
-    if _is_even(network.activation):
-        largest = np.argmax(np.abs(directions), axis=1)
-        signs = np.sign(directions[np.arange(len(directions)), largest])
-        directions = directions * signs[:, None]
-    return replace(network, weights=network.weights[order], directions=directions)
-
-
-def _is_flat(activation: Activation) -> bool:
-    u = np.linspace(-3.0, 3.0, 601) + 1e-3
-    return bool(np.mean(np.abs(activation.slope(u)) > 0) < 0.05)
+def _with_positive_entries(network: Network) -> Network:
+    """Make the largest entry of each direction positive, where signs do not matter."""
+    V = network.directions
+    largest = V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)]
+    return replace(network, directions=V * np.sign(largest)[:, None])
 
 
 def _is_even(activation: Activation) -> bool:
     return all(activation.coefficient(t) == 0 for t in range(1, 20, 2))
 
 
-def _reasons(
-    activation: Activation, loose: np.ndarray[Any, np.dtype[np.bool_]], errors: Floats
-) -> tuple[str, ...]:
-    reasons = []
-    if loose.any():
-        places = ", ".join(map(str, np.flatnonzero(loose)))
-        subject = "directions {} are" if loose.sum() > 1 else "direction {} is"
-        reasons.append(
-            f"{subject.format(places)} not identified: the fit does not change with a turn, as "
-            "when two directions are equal, a weight is zero, there are more components than the "
-            "truth has, or the activation is a polynomial"
-        )
+def _is_flat(activation: Activation) -> bool:
+    u = np.linspace(-3.0, 3.0, 601) + 1e-3
+    return bool(np.mean(np.abs(activation.slope(u)) > 0) < FLAT)
+
+
+def _findings(activation: Activation, errors: StandardErrors, order: Any) -> Notes:
+    """Return why directions are not identified."""
+    notes, name = Notes(), {"name": activation.name}
+    if errors.free.any():
+        which = np.flatnonzero(errors.free[order]).tolist()
+        notes.append(Note("directions_not_identified", {"which": which}))
     if _is_flat(activation):
-        reasons.append(
-            f"{activation.name} is constant but for jumps, so that no step can turn a direction: "
-            "they are as the moments gave them"
-        )
-    if np.isnan(errors).any():
-        reasons.append("there are too many unknowns to compute errors of the directions")
+        notes.append(Note("activation_flat", name))
+    if np.isnan(errors.directions).any():
+        notes.append(Note("no_direction_errors"))
     if _is_even(activation):
-        reasons.append(f"directions are known up to sign: {activation.name} is even")
-    return tuple(reasons)
+        notes.append(Note("directions_up_to_sign", name))
+    return notes

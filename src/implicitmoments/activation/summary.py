@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
+from implicitmoments.activation.conditions import Conditions
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
 from implicitmoments.arrays import Array
-from implicitmoments.estimator import (
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-    notes_of,
-)
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import (
@@ -50,9 +44,11 @@ class ActivationSumSummary(FittedEstimator):
         "activation_": Activation,
         "polynomial_": FittedPolynomial,
         "whitening_": Whitening | None,
+        "conditions_": Conditions,
+        "network_": NotRequired[Network],
         "_hypothesis": FittedPolynomial | Network,
     }
-    slopes = ("directions_", "direction_errors_")
+    slopes = ("directions_",)
     density_of_labels = True
     score_name = "R²"
     captions: ClassVar[Mapping[str, str]] = {
@@ -105,12 +101,10 @@ class ActivationSumSummary(FittedEstimator):
             return []
         if network is None:
             return [Fact(True, Note("polynomial_error", {"polynomial": polynomial}))]
-        errors = {"network": network, "polynomial": polynomial}
-        if self._predicts_by() == "network":
-            return [Fact(True, Note("network_error", errors))]
-        if "polynomial_predicts" in notes_of(self).codes:
+        if self._predicts_by() == "polynomial":  # which a note mentions
             return []
-        return [Fact(False, Note("polynomial_is_better", errors))]
+        errors = {"network": network, "polynomial": polynomial}
+        return [Fact(True, Note("network_error", errors))]
 
     def _caption(self, picture: str) -> str:
         words = super()._caption(picture)

@@ -1,14 +1,16 @@
-"""Rows told apart by what they hold, in any array library."""
+"""Hashes of rows by their content, in any array library."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import array_api_compat
 import numpy as np
 
+from implicitmoments.arrays.array_type import Array
 from implicitmoments.arrays.linalg import turned
-from implicitmoments.arrays.namespace import Array, move_like, namespace_of, to_numpy
+from implicitmoments.arrays.namespace import move_like, namespace_of, to_numpy
 
 __all__ = ["key_shares", "row_keys", "share_rows"]
 
@@ -16,7 +18,7 @@ LOWEST_63 = 2**63 - 1
 
 
 def share_rows(x: Array, n_shares: int) -> Array:
-    """Send every row to one of some shares, by a hash of its entries: (n,) numbers from 0 on."""
+    """Assign every row to a share by a hash of its entries: (n,) integers from 0."""
     return key_shares(row_keys(x), n_shares)
 
 
@@ -26,10 +28,10 @@ def row_keys(x: Array) -> Array:
     factors = move_like(math.pi * np.sqrt(np.arange(1, x.shape[1] + 1)), x)
     columns = turned(x) * factors[:, None]
     mixed = columns[0, :]
-    for j in range(1, int(x.shape[1])):  # in one order, whatever the block and its layout
+    for j in range(1, int(x.shape[1])):  # in a fixed order for all blocks
         mixed = mixed + columns[j, :]
-    bits = _bits(xp.astype(mixed, xp.float64) + 0.0)  # + 0.0 makes −0 and 0 the same
-    # splitmix64; signed numbers wrap around as unsigned ones do, and shift after a mask
+    bits = _bits(xp.astype(mixed, xp.float64) + 0.0)  # + 0.0 maps −0 to 0
+    # splitmix64; signed integers wrap around as unsigned ones do, and are masked after a shift
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         shifted = xp.bitwise_and(xp.bitwise_right_shift(bits, shift), 2 ** (64 - shift) - 1)
         bits = xp.bitwise_xor(bits, shifted) * (factor if factor < 2**63 else factor - 2**64)
@@ -37,17 +39,18 @@ def row_keys(x: Array) -> Array:
 
 
 def key_shares(keys: Array, n_shares: int) -> Array:
-    """Send every key to one of some shares: (n,) numbers from 0 on."""
+    """Assign every key to a share: (n,) integers from 0."""
     xp = namespace_of(keys)
-    # as an unsigned number, of which the highest bit is the sign
+    # as an unsigned integer, whose highest bit is the sign
     high = xp.astype(keys < 0, xp.int64) * (2**63 % n_shares)
     return (xp.bitwise_and(keys, LOWEST_63) % n_shares + high) % n_shares
 
 
-def _bits(values: Array) -> Array:
+def _bits(values: Any) -> Array:
     """Return the bits of float64 as int64."""
     xp = namespace_of(values)
     if hasattr(values, "view"):
-        return values.view(xp.int64)
-    bits = to_numpy(values).view(np.int64)
-    return xp.asarray(bits, device=array_api_compat.device(values))
+        bits: Array = values.view(xp.int64)
+        return bits
+    on_host = to_numpy(values).view(np.int64)
+    return xp.asarray(on_host, device=array_api_compat.device(values))

@@ -1,4 +1,4 @@
-"""Kernels of log densities, in place where the library of the rows can."""
+"""Kernels of log densities, in place if the array library supports it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays.namespace import Array, namespace_of, on_host
+from implicitmoments.arrays.array_type import Array
+from implicitmoments.arrays.namespace import namespace_of, on_host
 
 __all__ = ["cross_sums", "lift_rows", "linear_rows", "lower_to", "softmax_rows"]
 
-STACK = 4_096  # rows of one product of a stack
+STACK = 4_096  # rows per product of a stack
 
 
 def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Array:
     r"""Return :math:`(z, |z|^2, 1)` for :math:`z = (x - c) / s` and rows x (n, d), (n, d + 2).
 
-    One matrix product then gives log densities of spherical Gaussians, and another one the sums
-    that EM needs.
+    One matrix product then gives log densities of spherical Gaussians, and another the sums
+    needed by EM.
     """
     if isinstance(x, np.ndarray):
         return _lift_in_numpy(x, center, scale)
-    xp, device = namespace_of(x), array_api_compat.device(x)
+    xp: Any = namespace_of(x)
     n, d = x.shape
-    lifted = xp.empty((n, d + 2), dtype=x.dtype, device=device)
+    lifted: Any = xp.empty((n, d + 2), dtype=x.dtype, device=array_api_compat.device(x))
     points = lifted[:, :d]
     if array_api_compat.is_torch_array(x):
         points.copy_(x) if center is None else xp.subtract(x, center, out=points).div_(scale)
@@ -33,7 +34,8 @@ def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Arra
         points = x if center is None else (x - center) / scale
         lifted[:, :d], lifted[:, d] = points, xp.sum(points * points, axis=1)
     lifted[:, d + 1] = 1.0
-    return lifted
+    rows: Array = lifted
+    return rows
 
 
 def _lift_in_numpy(
@@ -55,7 +57,7 @@ def _lift_in_numpy(
 def linear_rows(lifted: Array, slopes: Array) -> Array:
     """Return the product (n, k) of rows and slopes.
 
-    In NumPy column by column, since its reductions along short rows are slow.
+    In NumPy in column-major order, since its reductions along short rows are slow.
     """
     if isinstance(lifted, np.ndarray):
         return (slopes.T @ lifted.T).T
@@ -63,9 +65,9 @@ def linear_rows(lifted: Array, slopes: Array) -> Array:
 
 
 def softmax_rows(joint: Array) -> tuple[Array, Array]:
-    """Turn logarithms (n, k) into shares of their row, and return the logarithms of sums too.
+    """Return the softmax of each row (n, k), and the logarithms of the sums.
 
-    What was given is overwritten where the library can.
+    The argument is overwritten if the library supports it.
     """
     xp = namespace_of(joint)
     top = xp.max(joint, axis=1)
@@ -83,8 +85,8 @@ def softmax_rows(joint: Array) -> tuple[Array, Array]:
 def cross_sums(left: Array, right: Array) -> Array:
     """Return ``leftᵀ right`` in float64 for rows (n, k) and (n, p).
 
-    Off the host in stacks of rows, each product in the precision of the rows: a product that is
-    long only in what it sums over keeps few units of a device busy.
+    On a device in stacks of rows, each product in the precision of the rows: a product that is
+    long only in the summed dimension uses few units of a device.
     """
     return _stacked_sums(left, right, int(left.shape[0]) if on_host(left) else STACK)
 
@@ -103,11 +105,13 @@ def _stacked_sums(left: Array, right: Array, size: int) -> Array:
 
 
 def lower_to(array: Array, most: float) -> Array:
-    """Lower entries to at most a number, in place where the library can."""
+    """Clip entries to at most a number, in place if the library supports it."""
     if _has_out(array):
         return namespace_of(array).minimum(array, most, out=array)
     if array_api_compat.is_torch_array(array):
-        return array.clamp_(max=most)
+        array.clamp_(max=most)
+        lowered: Array = array
+        return lowered
     return namespace_of(array).clip(array, max=most)
 
 

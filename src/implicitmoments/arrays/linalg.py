@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays.namespace import Array, eye_like, namespace_of
+from implicitmoments.arrays.array_type import Array
+from implicitmoments.arrays.namespace import eye_like, namespace_of
 
 __all__ = [
     "descending_eigh",
@@ -18,14 +21,14 @@ __all__ = [
     "turned",
 ]
 
-PANEL = 128  # columns of a panel of a gram; of 96 to 640 the fastest on an H200
+PANEL = 128  # columns per panel of a Gram matrix; the fastest of 96 to 640 on an H200
 
 
 def descending_eigh(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues from the largest down, and eigenvectors as columns in that order.
+    """Return eigenvalues in descending order, and eigenvectors as columns in that order.
 
-    The matrix is symmetrised first. The sign of each eigenvector is fixed (its entry of
-    largest size is positive), so that the same matrix gives the same basis on any library.
+    The matrix is symmetrised first. The sign of each eigenvector is fixed (its largest entry in
+    absolute value is positive), so that the basis does not depend on the library.
     """
     xp = namespace_of(matrix)
     values, vectors = xp.linalg.eigh((matrix + xp.matrix_transpose(matrix)) / 2)
@@ -36,15 +39,15 @@ def descending_eigh(matrix: Array) -> tuple[Array, Array]:
 
 
 def orthonormality_defect(rows: Array) -> float:
-    """Frobenius norm of ``rows @ rows.T - I``: zero for a pseudo-projection (Definition 3.4)."""
+    """Return ``|rows @ rows.T - I|_F``: zero for a pseudo-projection (Definition 3.4)."""
     xp = namespace_of(rows)
     gram = rows @ xp.matrix_transpose(rows)
     return float(xp.linalg.matrix_norm(gram - eye_like(rows.shape[0], rows)))
 
 
 def multiply_into(target: Array, left: Array, right: Array) -> None:
-    """Write ``left * right`` into an array, without another array in between where it can be."""
-    xp = namespace_of(target)
+    """Write ``left * right`` into an array, without a temporary if the library supports it."""
+    xp: Any = namespace_of(target)
     if array_api_compat.is_array_api_strict_namespace(xp):
         target[...] = left * right
     else:
@@ -52,29 +55,34 @@ def multiply_into(target: Array, left: Array, right: Array) -> None:
 
 
 def turned(matrix: Array) -> Array:
-    """Return a transposed copy whose rows lie in contiguous memory.
+    """Return a transposed copy whose rows are contiguous in memory.
 
-    Sums and products keep the layout of what they are made of, so that ``+ 0`` would not do.
+    Arithmetic keeps the layout of its operands, so ``+ 0`` is not sufficient.
     """
     xp = namespace_of(matrix)
-    flipped = xp.matrix_transpose(matrix)
+    flipped: Any = xp.matrix_transpose(matrix)
     if array_api_compat.is_torch_array(matrix):
-        return flipped.contiguous()
-    return xp.ascontiguousarray(flipped) if hasattr(xp, "ascontiguousarray") else flipped
+        flipped = flipped.contiguous()
+    elif hasattr(xp, "ascontiguousarray"):
+        flipped = xp.ascontiguousarray(flipped)
+    copied: Array = flipped
+    return copied
 
 
 def map_into(name: str, values: Array) -> Array:
-    """Apply a function of the standard, such as ``"exp"``; in NumPy in place."""
+    """Apply a function of the array API, such as ``"exp"``; in place for NumPy."""
     if isinstance(values, np.ndarray):
-        return getattr(np, name)(values, out=values)
-    return getattr(namespace_of(values), name)(values)
+        mapped: Array = getattr(np, name)(values, out=values)
+    else:
+        mapped = getattr(namespace_of(values), name)(values)
+    return mapped
 
 
 def gram(rows: Array) -> Array:
     """Return ``rowsᵀ rows``, (s, s), in about half the operations of a general product.
 
-    NumPy makes a symmetric update of it. A device would make a general product; there the
-    columns are cut into panels, and what lies below the diagonal follows by symmetry.
+    NumPy uses a symmetric update. Other libraries would compute a general product; for them the
+    columns are divided into panels, and the part below the diagonal follows by symmetry.
     """
     xp = namespace_of(rows)
     side = int(rows.shape[1])
@@ -91,14 +99,14 @@ def gram(rows: Array) -> Array:
 
 
 def outer_rows(left: Array, right: Array) -> Array:
-    """Row-wise outer products, ``(n, a)`` and ``(n, b)`` to ``(n, a·b)``, right index fastest."""
+    """Return outer products per row, ``(n, a)`` and ``(n, b)`` to ``(n, a·b)``, b fastest."""
     xp = namespace_of(left, right)
     n = left.shape[0]
     return xp.reshape(left[:, :, None] * right[:, None, :], (n, left.shape[1] * right.shape[1]))
 
 
 def pair_rows(rows: Array) -> Array:
-    """Row-wise products of pairs i ≤ j, ``(n, k)`` to ``(n, k (k + 1) / 2)``, j fastest."""
+    """Return products of pairs i ≤ j per row, ``(n, k)`` to ``(n, k (k + 1) / 2)``, j fastest."""
     xp = namespace_of(rows)
     n, k = rows.shape
     pairs = xp.empty((n, k * (k + 1) // 2), dtype=rows.dtype, device=rows.device)

@@ -1,100 +1,84 @@
-"""Which array library an array belongs to, and the one door through which data enter."""
+"""Array types and namespaces, conversion between libraries, and validation of input arrays."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from implicitmoments.arrays.array_type import Array, Namespace
 from implicitmoments.notes import InputError, InputTypeError
 
 __all__ = [
-    "Array",
-    "Floats",
-    "Namespace",
+    "as_double",
     "as_real_array",
     "check_finite",
-    "check_positive",
     "device_memory",
     "eye_like",
     "index_like",
+    "machine_epsilon",
     "move_like",
     "namespace_of",
     "on_host",
     "to_numpy",
 ]
 
-# Arrays of any library that follows the array API standard; no static type covers them all.
-Array: TypeAlias = Any
-Namespace: TypeAlias = Any
-UNKNOWN_MEMORY = 2**33  # of a device that does not say: 8 GB
-# What is small and decided upon on the host.
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+UNKNOWN_MEMORY = 2**33  # assumed for a device that does not report it: 8 GB
+_NUMPY: Any = array_api_compat.numpy
 
 
 def namespace_of(*arrays: Array) -> Namespace:
     """Return the array-API namespace shared by the arrays."""
-    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # asked for in every block
-        return array_api_compat.numpy
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # called for every block
+        numpy: Namespace = _NUMPY
+        return numpy
     try:
-        return array_api_compat.array_namespace(*arrays)
+        namespace: Any = array_api_compat.array_namespace(*arrays)
     except TypeError as reason:
         kinds = sorted({type(array).__module__.split(".")[0] for array in arrays})
         raise InputTypeError(
             "libraries_mixed",
-            "arrays of different libraries were mixed ({libraries}); convert them to one library "
-            "first",
+            "arrays of different libraries are mixed ({libraries}); convert them to one library",
             libraries=", ".join(kinds),
         ) from reason
+    found: Namespace = namespace
+    return found
 
 
-def as_real_array(value: Array, name: str, ndim: int) -> Array:
-    """Return ``value`` as a real floating-point array with ``ndim`` axes, in its own library.
+def as_real_array(given: Any, name: str, ndim: int) -> Array:
+    """Return ``given`` as a real floating-point array with ``ndim`` axes, in its own library.
 
     Lists and data frames become NumPy arrays, integers and booleans become float64; float32
     stays float32.
-
-    Raises
-    ------
-    TypeError
-        If the entries are not real numbers.
-    ValueError
-        If the number of axes is not ``ndim`` or an axis is empty.
     """
-    if not array_api_compat.is_array_api_obj(value):
-        value = _from_python(value, name)
+    known = array_api_compat.is_array_api_obj(given)
+    value: Array = given if known else _from_python(given, name)
     xp = namespace_of(value)
     if not _is_numeric(xp, value):
         raise InputTypeError(
             "not_numeric",
-            "{name} holds entries of type {dtype}, expected real numbers; encode text and "
+            "{name} has entries of type {dtype}, expected real numbers; encode text and "
             "categories as numbers first",
-            name=name,
-            dtype=str(value.dtype),
+            **{"name": name, "dtype": str(value.dtype)},
         )
     if value.ndim != ndim:
         layout = "(n_samples, n_features)" if ndim == 2 else "(n_samples,)"
-        hint = f"{name}.ravel() makes one column of it"
+        hint = f"{name}.ravel() flattens it"
         if (value.ndim, ndim) == (1, 2):
             hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one row"
         raise InputError(
             "wrong_axes",
             "{name} has {ndim} axes (shape {shape}), expected {expected}: {layout}; {hint}",
-            name=name,
-            ndim=value.ndim,
-            shape=tuple(value.shape),
-            expected=ndim,
-            layout=layout,
-            hint=hint,
+            **{"name": name, "ndim": value.ndim, "shape": tuple(value.shape)},
+            **{"expected": ndim, "layout": layout, "hint": hint},
         )
     if 0 in value.shape:
         raise InputError(
             "no_rows",
             "{name} is empty (shape {shape}), expected at least one row",
-            name=name,
-            shape=tuple(value.shape),
+            **{"name": name, "shape": tuple(value.shape)},
         )
     if not xp.isdtype(value.dtype, "real floating"):
         value = xp.astype(value, xp.float64)
@@ -102,9 +86,9 @@ def as_real_array(value: Array, name: str, ndim: int) -> Array:
 
 
 def check_finite(value: Array, name: str, first_row: int = 0, counted: str = "row") -> None:
-    """Raise a ValueError that names the first row holding a NaN or an infinity.
+    """Raise an error that names the first row with a NaN or an infinity.
 
-    Rows are counted from ``first_row``, in what ``counted`` calls them: rows, or lines of a file.
+    Rows are numbered from ``first_row``; ``counted`` is their name, "row" or "line" of a file.
     """
     xp = namespace_of(value)
     good = xp.isfinite(value)
@@ -120,30 +104,14 @@ def check_finite(value: Array, name: str, first_row: int = 0, counted: str = "ro
         "not_finite",
         "{name} contains {kind} in {n_rows:count row}, the first is {unit} {first}; drop or fill "
         "those rows first",
-        name=name,
-        kind=kind,
-        n_rows=count,
-        unit=counted,
-        first=first_row + row,
+        **{"name": name, "kind": kind, "n_rows": count, "unit": counted, "first": first_row + row},
     )
 
 
-def check_positive(name: str, value: int) -> None:
-    """Raise unless ``value`` is a whole number of at least 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputTypeError(
-            "not_an_integer",
-            "{name} is a whole number, got {value!r}",
-            name=name,
-            value=value,
-        )
-    if value < 1:
-        raise InputError(
-            "not_positive",
-            "{name} is at least 1, got {value}",
-            name=name,
-            value=value,
-        )
+def as_double(array: Array) -> Array:
+    """Return an array in float64, on its own device."""
+    xp = namespace_of(array)
+    return array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
 
 
 def move_like(array: Array, other: Array) -> Array:
@@ -158,6 +126,12 @@ def move_like(array: Array, other: Array) -> Array:
     return array if array.dtype == other.dtype else xp.astype(array, other.dtype)
 
 
+def machine_epsilon(array: Array) -> float:
+    """Return the distance from 1 to the next larger number of the precision of an array."""
+    information: Any = namespace_of(array).finfo(array.dtype)
+    return float(information.eps)
+
+
 def eye_like(n: int, other: Array) -> Array:
     """Return the identity (n, n) in the library, the precision and on the device of ``other``."""
     xp = namespace_of(other)
@@ -165,22 +139,22 @@ def eye_like(n: int, other: Array) -> Array:
 
 
 def index_like(indices: Any, other: Array) -> Array:
-    """Return whole numbers in the library and on the device of ``other``."""
+    """Return integers in the library and on the device of ``other``."""
     xp = namespace_of(other)
     return xp.asarray(np.asarray(indices), device=array_api_compat.device(other))
 
 
 def on_host(array: Array) -> bool:
-    """Say whether an array lies in main memory, where blocks do best that fit the cache."""
+    """Return whether an array is in main memory, where blocks should fit the cache."""
     if array_api_compat.is_torch_array(array):
         return bool(array.device.type == "cpu")
     return not array_api_compat.is_cupy_array(array)
 
 
 def device_memory(array: Array) -> int:
-    """Return the bytes of memory of the device of an array that is not on the host."""
+    """Return the memory, in bytes, of the device of an array that is not on the host."""
     if array_api_compat.is_torch_array(array):
-        import torch  # noqa: PLC0415 (it is there: the array is of it)
+        import torch  # noqa: PLC0415 (installed: the array is one of its own)
 
         if array.device.type == "cuda":
             return int(torch.cuda.mem_get_info(array.device)[1])
@@ -197,7 +171,7 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array.detach().cpu())
     if isinstance(array, np.ndarray) or not hasattr(array, "__array_namespace__"):
         return np.asarray(array)
-    xp = namespace_of(array)
+    xp: Any = namespace_of(array)
     if array_api_compat.is_array_api_strict_namespace(xp):
         array = array_api_compat.to_device(array, xp.Device("CPU_DEVICE"))
     return np.asarray(array)
@@ -210,8 +184,7 @@ def _from_python(value: Any, name: str) -> np.ndarray[Any, Any]:
         raise InputError(
             "not_rectangular",
             "{name} is not a rectangular table of numbers: {reason}",
-            name=name,
-            reason=str(reason),
+            **{"name": name, "reason": str(reason)},
         ) from reason
 
 

@@ -1,6 +1,6 @@
-"""2 · What tensor: a small language for sequential tensor computations.
+"""2 · Circuits: a small language for sequential tensor computations.
 
-A circuit is a plan. It knows its order, its inputs and its cost, and no array library.
+A circuit is a plan. It knows its order, inputs and cost, and uses no array library.
 """
 
 from implicitmoments.circuits.analysis import wires
@@ -9,19 +9,11 @@ from implicitmoments.circuits.describe import Description, describe
 from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
 
 __all__ = [
-    "Add",
-    "Append",
     "Circuit",
-    "Description",
-    "Scalar",
-    "Scale",
-    "Unit",
-    "Vector",
     "describe",
     "hermite",
     "power",
     "scalar",
     "unit",
     "vector",
-    "wires",
 ]

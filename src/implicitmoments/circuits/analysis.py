@@ -1,4 +1,4 @@
-"""Passes over a circuit that need no numbers: its wires in order, its size."""
+"""Traversals of a circuit: its wires in order, its size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["count_operations", "wires"]
 def wires(circuit: Circuit) -> list[Circuit]:
     """List every node once, operands before the nodes that read them.
 
-    Iterative, so that a chain of thousands of appends does not meet the recursion limit.
+    Iterative, so that a chain of thousands of appends does not exceed the recursion limit.
 
     Examples
     --------

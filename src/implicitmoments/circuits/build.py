@@ -1,4 +1,4 @@
-"""Words to build circuits with: inputs, powers and the extended Hermite tensor."""
+"""Functions that build circuits: inputs, powers and the extended Hermite tensor."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ import math
 from implicitmoments.circuits.nodes import Circuit, Scalar, Unit, Vector
 from implicitmoments.notes import InputError, InputTypeError
 
-LARGEST_FACTORIAL = 170  # the last that a double can hold
-
+LARGEST_FACTORIAL = 170  # of the factorials that are finite doubles
 
 __all__ = ["hermite", "power", "scalar", "unit", "vector"]
 
 
 def vector(name: str) -> Circuit:
-    """Return a vector input read under ``name``, an array ``(n_samples, n_features)``.
+    """Return a named vector input.
+
+    Parameters
+    ----------
+    name : str
+        Name of an input array of shape ``(n_samples, n_features)``.
+
+    Returns
+    -------
+    Circuit
+        Of order 1.
 
     Examples
     --------
@@ -25,7 +34,17 @@ def vector(name: str) -> Circuit:
 
 
 def scalar(name: str) -> Circuit:
-    """Return a scalar input read under ``name``, an array ``(n_samples,)``.
+    """Return a named scalar input.
+
+    Parameters
+    ----------
+    name : str
+        Name of an input array of shape ``(n_samples,)``.
+
+    Returns
+    -------
+    Circuit
+        Of order 0.
 
     Examples
     --------
@@ -37,6 +56,11 @@ def scalar(name: str) -> Circuit:
 
 def unit() -> Circuit:
     """Return the number 1 as a tensor of order 0, to start a chain of appends.
+
+    Returns
+    -------
+    Circuit
+        Of order 0.
 
     Examples
     --------
@@ -52,12 +76,14 @@ def power(x: Circuit, order: int) -> Circuit:
     Parameters
     ----------
     x : Circuit of order 1
+        The vector.
     order : int
         At least 0; order 0 is the unit.
 
     Returns
     -------
-    Circuit of order ``order`` and size ``order``
+    Circuit of order ``order``
+        Its size is ``order``.
 
     Examples
     --------
@@ -77,18 +103,20 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
     .. math:: H_n(x, y) = \mathrm{Re}\,(x + i y)^{\otimes n} / \sqrt{n!}
 
     Definition 4.1 (Extended Hermite Tensor). Expanded it has :math:`2^n` terms; carrying the
-    real and the imaginary part side by side takes six operations a slot (Remark 4.2). With
+    real and the imaginary part side by side takes six operations per slot (Remark 4.2). With
     :math:`y \sim N(0, I)` its mean over :math:`y` is the Hermite tensor :math:`H_n(x)`.
 
     Parameters
     ----------
     x, y : Circuit of order 1
+        The real and the imaginary part.
     order : int
         At least 0; order 0 is the unit.
 
     Returns
     -------
     Circuit of order ``order``
+        Its size is O(order).
 
     Examples
     --------
@@ -101,10 +129,8 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
     if n > LARGEST_FACTORIAL:
         raise InputError(
             "order_too_high",
-            "hermite takes an order of at most {largest_factorial}, got {n}: its factorial is "
-            "beyond double precision",
-            largest_factorial=LARGEST_FACTORIAL,
-            n=n,
+            "hermite needs an order of at most {largest}, got {n}: the factorial overflows",
+            **{"largest": LARGEST_FACTORIAL, "n": n},
         )
     if n == 0:
         return unit()
@@ -124,33 +150,29 @@ def check_vector(x: Circuit, function: str) -> None:
     if not isinstance(x, Circuit):
         raise InputTypeError(
             "not_a_vector",
-            "{function} takes vector circuits such as vector('x'), got {x!r}",
-            function=function,
-            x=x,
+            "{function} needs vector circuits such as vector('x'), got {x!r}",
+            **{"function": function, "x": x},
         )
     if x.order != 1:
         raise InputError(
             "not_a_vector",
-            "{function} takes vector circuits (order 1), got a circuit of order {order}",
-            function=function,
-            order=x.order,
+            "{function} needs vector circuits (order 1), got a circuit of order {order}",
+            **{"function": function, "order": x.order},
         )
 
 
 def check_order(order: int, function: str) -> int:
-    """Return ``order`` as an int, or raise unless it is a whole number of at least 0."""
+    """Return ``order`` as an int, or raise unless it is an integer of at least 0."""
     if isinstance(order, bool) or not hasattr(order, "__index__"):
         raise InputTypeError(
             "not_an_integer",
-            "{function} takes a whole number as order, got {order!r}",
-            function=function,
-            order=order,
+            "{function} needs an integer order, got {order!r}",
+            **{"function": function, "order": order},
         )
     if order < 0:
         raise InputError(
             "order_negative",
-            "{function} takes an order of at least 0, got {order}",
-            function=function,
-            order=order,
+            "{function} needs an order of at least 0, got {order}",
+            **{"function": function, "order": order},
         )
     return int(order)

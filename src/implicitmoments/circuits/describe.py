@@ -1,4 +1,4 @@
-"""Say what a circuit will cost before anything runs."""
+"""The cost of a circuit, computed before it is evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Description", "Wire", "describe"]
 
 @dataclass(frozen=True)
 class Wire:
-    """One line of a description: a node and what it costs, per row of data."""
+    """One line of a description: a node and its cost per row of data."""
 
     label: str
     expression: str
@@ -26,12 +26,12 @@ class Wire:
 
 @dataclass(frozen=True)
 class Description:
-    """What a circuit does through a projection of a given width; prints as a table.
+    """Wires and cost of a circuit through a projection of a given width; prints as a table.
 
     Attributes
     ----------
     wires : tuple of Wire
-        In the order in which they are computed.
+        In order of computation.
     order, size : int
         Of the circuit.
     n_features, width : int
@@ -40,8 +40,8 @@ class Description:
     Examples
     --------
     >>> from implicitmoments.circuits import describe, power, vector
-    >>> said = describe(power(vector("x"), 12), n_features=20, width=6)
-    >>> said.flops, said.largest_wire, said.dense_numbers
+    >>> plan = describe(power(vector("x"), 12), n_features=20, width=6)
+    >>> plan.flops, plan.largest_wire, plan.dense_numbers
     (16100, 20, 4096000000000000)
     """
 
@@ -53,17 +53,17 @@ class Description:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations for one row."""
+        """Floating-point operations per row."""
         return sum(wire.flops for wire in self.wires)
 
     @property
     def largest_wire(self) -> int:
-        """Most numbers that one wire carries for one row."""
+        """Largest number of values carried by a wire per row."""
         return max(wire.numbers for wire in self.wires)
 
     @property
     def dense_numbers(self) -> int:
-        """Entries of the output tensor, had it been written down."""
+        """Number of entries of the dense output tensor."""
         return int(self.n_features**self.order)
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Description:
 
 
 def describe(circuit: Circuit, *, n_features: int, width: int) -> Description:
-    """Describe the wires, orders and cost of a circuit before anything runs.
+    """Describe the wires, orders and cost of a circuit before it is evaluated.
 
     Examples
     --------
@@ -117,24 +117,21 @@ def describe(circuit: Circuit, *, n_features: int, width: int) -> Description:
     Parameters
     ----------
     circuit : Circuit
+        The circuit.
     n_features : int
         Length d of the vectors.
     width : int
-        Most rows of any step of the projection, usually the number of components k.
+        Largest number of rows of a step of the projection, usually the number of components k.
 
     Returns
     -------
     Description
-        ``str()`` of it is the table; its attributes are the numbers.
+        Prints as a table.
     """
     for name, value in (("n_features", n_features), ("width", width)):
         if value < 1:
-            raise InputError(
-                "not_positive",
-                "{name} is at least 1, got {value}",
-                name=name,
-                value=value,
-            )
+            template = "{name} must be at least 1, got {value}"
+            raise InputError("not_positive", template, name=name, value=value)
     labels: dict[int, str] = {}
     listed = []
     numbered = itertools.count(1)
@@ -142,7 +139,7 @@ def describe(circuit: Circuit, *, n_features: int, width: int) -> Description:
         label = node.name if isinstance(node, Vector | Scalar) else f"%{next(numbered)}"
         labels[id(node)] = label
         dense = n_features**node.order
-        # Scalars and vectors carry themselves: they may still be appended somewhere.
+        # Scalars and vectors are not projected: they may be appended later.
         numbers = dense if node.order < 2 else min(width, dense)
         listed.append(
             Wire(
@@ -173,7 +170,7 @@ def _expression(node: Circuit, labels: dict[int, str]) -> str:
 
 
 def _flops(node: Circuit, numbers: int, n_features: int, width: int) -> int:
-    """Operations for one row: an append multiplies by a (n_s, n_{s-1}·d) matrix."""
+    """Count operations per row: an append multiplies by a (n_s, n_{s-1}·d) matrix."""
     if not isinstance(node, Append) or node.order == 1:
         return numbers if node.operands else 0
     carried = min(width, int(n_features**node.tensor.order))
@@ -182,7 +179,7 @@ def _flops(node: Circuit, numbers: int, n_features: int, width: int) -> int:
 
 
 def _count(number: int) -> str:
-    """Write a count that may have hundreds of digits."""
+    """Format a count that may have hundreds of digits."""
     return (
         f"{number:,}"
         if number < 10**9

@@ -1,8 +1,8 @@
 """The six kinds of node a sequential tensor computation is made of.
 
-Definition 3.1 (Sequential Tensor Computation): from scalars and vectors, by scaling,
-adding and *appending a vector in the last slot*, to a tensor. Nothing else is allowed,
-since nothing else can be carried through a recursive pseudo-projection.
+Definition 3.1 (Sequential Tensor Computation): a tensor is computed from scalars and vectors by
+scaling, adding and *appending a vector in the last slot*. No other operation is allowed, since no
+other passes through a recursive pseudo-projection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Add", "Append", "Circuit", "Scalar", "Scale", "Unit", "Vector"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Circuit(ABC):
-    """A plan for a tensor of a known order; it holds no numbers.
+    """A plan for computing a tensor of a known order; it contains no data.
 
     Build circuits from :func:`vector`, :func:`scalar` and :func:`unit` with ``c * T``,
     ``T + S``, ``T - S``, ``-T``, ``T / 2`` and ``T.append(x)``. Nodes are frozen and compared
@@ -52,7 +52,7 @@ class Circuit(ABC):
     @property
     @abstractmethod
     def operands(self) -> tuple[Circuit, ...]:
-        """The circuits this node reads; empty for an input."""
+        """The circuits that this node reads; empty for an input."""
 
     @cached_property
     def size(self) -> int:
@@ -60,7 +60,18 @@ class Circuit(ABC):
         return count_operations(self)
 
     def append(self, vector: Circuit) -> Circuit:
-        """Return the tensor product with ``vector`` in a new last slot."""
+        """Return the tensor product with a vector in a new last slot.
+
+        Parameters
+        ----------
+        vector : Circuit of order 1
+            The vector.
+
+        Returns
+        -------
+        Circuit
+            Of order ``self.order + 1``.
+        """
         return Append(self, vector)
 
     def __add__(self, other: object) -> Circuit:
@@ -107,14 +118,13 @@ class _Input(Circuit):
         if not isinstance(self.name, str):
             raise InputTypeError(
                 "name_not_a_string",
-                "the name of a {kind} is a string, got {name!r}",
-                kind=kind,
-                name=self.name,
+                "the name of a {kind} must be a string, got {name!r}",
+                **{"kind": kind, "name": self.name},
             )
         if not self.name:
             raise InputError(
                 "name_empty",
-                "the name of a {kind} is empty; give it one, such as {kind}('x')",
+                "the name of a {kind} is empty; use a name such as {kind}('x')",
                 kind=kind,
             )
         self._settle(self._input_order(), {self.name: self._input_order()})
@@ -124,7 +134,7 @@ class _Input(Circuit):
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
-        """Nothing."""
+        """Empty: an input reads no circuit."""
         return ()
 
 
@@ -158,7 +168,7 @@ class Scalar(_Input):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Unit(Circuit):
-    """The number 1 as a tensor of order 0: where a chain of appends starts.
+    """The number 1 as a tensor of order 0, the start of a chain of appends.
 
     Examples
     --------
@@ -171,7 +181,7 @@ class Unit(Circuit):
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
-        """Nothing."""
+        """Empty: an input reads no circuit."""
         return ()
 
 
@@ -195,8 +205,7 @@ class Scale(Circuit):
                     "factor_not_a_scalar",
                     "cannot multiply a tensor of order {order} by one of order {other_order}: "
                     "only scalars multiply; to raise the order use T.append(x)",
-                    order=self.factor.order,
-                    other_order=self.tensor.order,
+                    **{"order": self.factor.order, "other_order": self.tensor.order},
                 )
             self._settle(self.tensor.order, merge_inputs(self.factor, self.tensor))
         else:
@@ -204,7 +213,7 @@ class Scale(Circuit):
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
-        """The factor, where it is a circuit, and the tensor."""
+        """The factor, if it is a circuit, and the tensor."""
         if isinstance(self.factor, Circuit):
             return (self.factor, self.tensor)
         return (self.tensor,)
@@ -229,8 +238,7 @@ class Add(Circuit):
                 "orders_differ",
                 "cannot add a tensor of order {order} and one of order {other_order}: "
                 "both sides of + need the same order",
-                order=self.left.order,
-                other_order=self.right.order,
+                **{"order": self.left.order, "other_order": self.right.order},
             )
         self._settle(self.left.order, merge_inputs(self.left, self.right))
 
@@ -258,13 +266,13 @@ class Append(Circuit):
         if not isinstance(self.vector, Circuit):
             raise InputTypeError(
                 "not_a_vector",
-                "append takes a vector circuit such as vector('x'), got {vector!r}",
+                "append needs a vector circuit such as vector('x'), got {vector!r}",
                 vector=self.vector,
             )
         if self.vector.order != 1:
             raise InputError(
                 "not_a_vector",
-                "append takes a vector (order 1), got a circuit of order {order}; a sequential "
+                "append needs a vector (order 1), got a circuit of order {order}; a sequential "
                 "computation adds one slot at a time",
                 order=self.vector.order,
             )
@@ -283,7 +291,7 @@ def merge_inputs(left: Circuit, right: Circuit) -> dict[str, int]:
         if merged.setdefault(name, order) != order:
             raise InputError(
                 "name_of_two_kinds",
-                "the name {name!r} is used for a vector and for a scalar; rename one of them",
+                "{name!r} is the name of a vector and of a scalar; rename one of them",
                 name=name,
             )
     return merged

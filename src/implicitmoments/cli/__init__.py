@@ -1,4 +1,4 @@
-"""7 · The command line, ``implicitmoments``."""
+"""The command line, ``implicitmoments``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import sys
 from signal import SIGINT
 
-from implicitmoments.cli.signals import end_at_once, handled
+from implicitmoments.cli.signals import end_at_once, install
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line, or say in one line what is missing for it."""
+    """Run the command line, or print in one line which library it needs."""
     try:
-        handled(end_at_once)  # before anything large is imported
-        _open_closed()
+        install(end_at_once)  # before anything large is imported
+        _replace_closed()
         from implicitmoments.cli.app import app  # noqa: PLC0415 (typer is an extra)
     except ModuleNotFoundError as missing:
         if missing.name not in {"typer", "rich"}:
@@ -24,13 +24,13 @@ def main() -> None:
             f"implicitmoments: the command line needs {missing.name}; "
             "install it with: pip install 'implicitmoments[cli]'"
         )
-    except KeyboardInterrupt:  # before that
+    except KeyboardInterrupt:  # before the handler was installed
         end_at_once(SIGINT)
     app(prog_name="implicitmoments")
 
 
-def _open_closed() -> None:
-    """Let what is printed go nowhere where the process was started without an output."""
+def _replace_closed() -> None:
+    """Discard what is printed if the process was started without standard streams."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

@@ -1,23 +1,41 @@
-"""The commands, thin: words in, a table out."""
+"""The commands as they are typed: options, help and examples.
+
+SciPy and scikit-learn take a second to import, so that each command imports its work when it is
+called: ``--help`` does without.
+"""
 
 from __future__ import annotations
 
+import json
+import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 import implicitmoments
-from implicitmoments.cli.commands.demo import DEMO, demo
-from implicitmoments.cli.commands.fit import FIT, fit
-from implicitmoments.cli.commands.query import PREDICT, SAMPLE, SCORE, predict, sample, score
-from implicitmoments.cli.commands.show import DESCRIBE, REPORT, describe, report
-from implicitmoments.cli.console import PlainGroup
+from implicitmoments.cli.console import Command, CommandGroup, print_line, print_note
+from implicitmoments.cli.options import (
+    AsJson,
+    Columns,
+    Debug,
+    DropMissing,
+    FeatureNames,
+    ModelFile,
+    Quiet,
+    RowsFile,
+    Target,
+    Weight,
+    WriteTo,
+)
+from implicitmoments.registry import class_names
 
 __all__ = ["app"]
 
 app = typer.Typer(
     name="implicitmoments",
-    cls=PlainGroup,
+    cls=CommandGroup,
     help="Learn latent-variable models from implicit high-order moment tensors.",
     no_args_is_help=True,
     add_completion=False,
@@ -26,15 +44,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ENDING = """\b
-Examples:
-  implicitmoments fit mixture rows.csv -k 3 -o model.im
-  implicitmoments report model.im rows.csv -o report.html --open
 
-\b
-Exit codes: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted,
-143 terminated.
-"""
+KINDS = f"{', '.join(class_names())}; or the name of its class."
+SCALE = (
+    "Divide each feature by its standard deviation in the file; the model stores it, and its "
+    "answers are in the units of the file."
+)
 
 
 def _show_version(asked: bool) -> None:
@@ -43,19 +58,268 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog=ENDING)
+@app.callback(
+    epilog="""\b
+Examples:
+  implicitmoments fit mixture rows.csv -k 3 -o model.im
+  implicitmoments report model.im rows.csv -o report.html --open
+
+\b
+Exit codes: 0 success, 1 failure during the work, 2 bad usage or bad input, 130 interrupted,
+143 terminated.
+"""
+)
 def entry(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Learn latent-variable models from implicit high-order moment tensors."""
 
 
-app.command(epilog=FIT)(fit)
-app.command(epilog=PREDICT)(predict)
-app.command(epilog=SCORE)(score)
-app.command(epilog=SAMPLE)(sample)
-app.command(epilog=REPORT)(report)
-app.command(epilog=DESCRIBE)(describe)
-app.command(epilog=DEMO)(demo)
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments fit mixture rows.csv -k 3 -o model.im
+  implicitmoments fit mixture rows.parquet --columns height,width --weight count
+  implicitmoments fit mixture rows.csv -k 3 --scale -o scaled.im
+  implicitmoments fit regressions tones.csv --target tuned -k 2 -o lines.im
+  implicitmoments fit activations data.csv --target y --activation relu -k auto
+  implicitmoments fit density rows.npy -k 4 --degree 6 --set epsilon=0.1
+  zcat rows.csv.gz | implicitmoments fit mixture - -k auto --json
+  implicitmoments fit mixture huge.parquet -k 20 --checkpoint huge.journal
+""",
+)
+def fit(  # noqa: PLR0913 (options, each described)
+    kind: Annotated[str, Argument(metavar="KIND", help=KINDS, show_default=False)],
+    file: RowsFile,
+    *,
+    components: Annotated[
+        str | None,
+        Option("--components", "-k", metavar="N|auto", help="Number of components, or auto."),
+    ] = None,
+    output: Annotated[
+        Path, Option("--output", "-o", help="The model file to write; replaced if present.")
+    ] = Path("model.im"),
+    columns: FeatureNames = None,
+    target: Target = None,
+    weight: Weight = None,
+    scale: Annotated[bool, Option("--scale", help=SCALE)] = False,
+    drop_missing: DropMissing = False,
+    activation: Annotated[
+        str | None,
+        Option("--activation", metavar="NAME", help="relu, softplus, gelu, abs, cos, …"),
+    ] = None,
+    degree: Annotated[
+        str | None, Option("--degree", metavar="N|cv", help="Degree of the polynomial, if any.")
+    ] = None,
+    seed: Annotated[int, Option("--seed", min=0, help="Seed of all random numbers.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        Option("--set", metavar="NAME=VALUE", help="Any other parameter; may be repeated."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        Option(
+            "--checkpoint",
+            help="Stores intermediate results, so that an interrupted fit can resume.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001 (read by the class of the command)
+) -> None:
+    """Fit a model to the rows of a file and write it to a model file."""
+    from implicitmoments.cli.fit_file import fit_file  # noqa: PLC0415
+    from implicitmoments.cli.parameters import build_model  # noqa: PLC0415
+
+    texts = {"n_components": components, "activation": activation, "degree": degree}
+    model = build_model(kind, texts, settings or [], seed)
+    chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
+    how = {"scale": scale, "as_json": as_json, "quiet": quiet}
+    fit_file(model, file, chosen, output, checkpoint, **how)
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments predict model.im new.csv > labels.csv
+  implicitmoments predict model.im new.parquet --proba -o probabilities.parquet
+  implicitmoments predict lines.im tones.csv --target tuned --proba
+  implicitmoments predict lines.im tones.csv --component --keep stretch,tuned
+  cut -d, -f1-4 new.csv | implicitmoments predict model.im - | sort | uniq -c
+""",
+)
+def predict(  # noqa: PLR0913 (options, each described)
+    model: ModelFile,
+    file: RowsFile,
+    *,
+    output: WriteTo = None,
+    proba: Annotated[
+        bool, Option("--proba", help="The probability of each component instead.")
+    ] = False,
+    component: Annotated[
+        bool, Option("--component", help="For regressions also the most probable line per row.")
+    ] = False,
+    keep: Annotated[
+        str | None, Option("--keep", metavar="A,B", help="Columns of the file to copy.")
+    ] = None,
+    columns: FeatureNames = None,
+    target: Target = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Predict the component of each row, or the mean of its label.
+
+    For mixtures and clusters this is the most probable component, for regressions and activations
+    the mean of the label. With --proba it is the probability of each component; for regressions
+    that of each line given features and label, on which --component is based too.
+    """
+    from implicitmoments.cli.answers import predict_file  # noqa: PLC0415
+
+    how = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
+    predict_file(model, file, Columns.typed(columns, target, carried=keep), output, **how)
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments score model.im held_out.csv
+  implicitmoments score lines.im held_out.csv --target tuned --json
+  implicitmoments score model.im held_out.npy --rows -o log_densities.npy
+""",
+)
+def score(  # noqa: PLR0913 (options, each described)
+    model: ModelFile,
+    file: RowsFile,
+    *,
+    rows: Annotated[
+        bool, Option("--rows", help="The log density of each row, as a table.")
+    ] = False,
+    output: WriteTo = None,
+    columns: FeatureNames = None,
+    target: Target = None,
+    weight: Weight = None,
+    drop_missing: DropMissing = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Score how well a model describes rows; higher is better.
+
+    The score is the mean log density per row: for mixture and density that of the features x, for
+    regressions that of the label y given x, for regression-density that of (x, y). For activations
+    it is the R² of the predictions. Clusters have no score.
+    """
+    from implicitmoments.cli.answers import score_file  # noqa: PLC0415
+
+    chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
+    score_file(model, file, chosen, output, rows=rows, as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments sample model.im -n 1000 --seed 1 > drawn.csv
+  implicitmoments sample model.im -n 500000 -o drawn.parquet
+""",
+)
+def sample(
+    model: ModelFile,
+    *,
+    number: Annotated[int, Option("--number", "-n", min=1, help="Rows to draw.")] = 1_000,
+    output: WriteTo = None,
+    seed: Annotated[
+        int | None, Option("--seed", min=0, help="Default: every call draws new rows.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Draw rows from a model: features, and label and component if it has them."""
+    from implicitmoments.cli.answers import sample_file  # noqa: PLC0415
+
+    sample_file(model, number, output, seed, as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments report model.im rows.csv -o report.html --open
+  implicitmoments report lines.im tones.csv --target tuned --title "Tones"
+""",
+)
+def report(  # noqa: PLR0913 (options, each described)
+    model: ModelFile,
+    file: RowsFile,
+    *,
+    output: Annotated[
+        Path, Option("--output", "-o", help="The page to write; replaced if present.")
+    ] = Path("report.html"),
+    title: Annotated[str | None, Option("--title", help="Title of the page.")] = None,
+    columns: FeatureNames = None,
+    target: Target = None,
+    drop_missing: DropMissing = False,
+    open_page: Annotated[
+        bool, Option("--open", help="Open the page in a browser afterwards.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write one HTML page about a model and its rows: verdict, figures, numbers."""
+    from implicitmoments.cli.answers import report_file  # noqa: PLC0415
+
+    chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+    written = report_file(model, file, chosen, output, title=title, quiet=quiet)
+    if as_json:
+        print_line(json.dumps({"output": str(written)}))
+    elif not quiet:
+        print_line(f"wrote {written}")
+    if open_page and not webbrowser.open(written.resolve().as_uri()):
+        print_note("no_browser", path=str(written))
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments describe model.im
+  implicitmoments describe model.im --json | jq .found.means
+""",
+)
+def describe(model: ModelFile, as_json: AsJson = False, debug: Debug = False) -> None:  # noqa: ARG001
+    """Describe a model file: fitted values, parameters, and notes of the fit."""
+    from implicitmoments.cli.summary import describe_file  # noqa: PLC0415
+
+    describe_file(model, as_json=as_json)
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments demo
+  implicitmoments demo --seed 1 -o elsewhere
+""",
+)
+def demo(
+    output: Annotated[
+        Path, Option("--output", "-o", help="Folder to write to; created if missing.")
+    ] = Path("implicitmoments-demo"),
+    *,
+    seed: Annotated[int, Option("--seed", min=0, help="Seed of the data.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Learn the four problems, compare with the truth and a standard tool, write a report."""
+    from implicitmoments.cli.demo import run_demo  # noqa: PLC0415
+
+    run_demo(output, seed, as_json=as_json, quiet=quiet)

@@ -1,37 +1,31 @@
-"""From a file of rows to a file of a model."""
+"""From a file of rows to a model file."""
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import implicitmoments
-from implicitmoments.cli.build_model import LABELLED, word_of
-from implicitmoments.cli.column_warnings import doubtful_columns
-from implicitmoments.cli.console import remark, say
-from implicitmoments.cli.open_table import open_table, remembered
-from implicitmoments.cli.options import Columns
-from implicitmoments.cli.progress import told_passes
-from implicitmoments.cli.scale import ModelRows, column_scales, log_volume
-from implicitmoments.cli.summary import (
-    component_table,
-    document_of,
-    feature_names,
-    finding_table,
-    listed,
-    notes_of,
-)
-from implicitmoments.cli.write_table import check_output, show
-from implicitmoments.rows import ProgressSource, Source
+import numpy as np
+
+from implicitmoments.cli.console import print_note, print_tables, show_progress
+from implicitmoments.cli.errors import UnwritableError, bad_input
+from implicitmoments.cli.input_table import open_table
+from implicitmoments.cli.model_columns import ModelColumns, ModelRows, column_scales
+from implicitmoments.cli.options import Columns, check_output
+from implicitmoments.cli.summary import model_document, model_tables, print_document, short_list
+from implicitmoments.cli.vocabulary import joined
+from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
-from implicitmoments.saving import ModelFileError
+from implicitmoments.saving import ModelFileError, save
 
 __all__ = ["fit_file"]
 
-FEW_ROWS = 20  # a component
+FEW_ROWS = 20  # per component
+LOOKED_AT = 1_024  # rows in which a column is looked at
+COUNTED = 20  # rows that a column must count: fewer may be a coincidence
+MOST_NAMED = 12  # columns in a suggestion
 
 
 def fit_file(
@@ -45,101 +39,98 @@ def fit_file(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fit a model to the rows of a file, write it to another and tell what was found."""
-    check_output(output, file)
-    if checkpoint is not None:
-        check_output(checkpoint, file, option="--checkpoint")
-        if checkpoint.resolve() == output.resolve():
-            raise ValueError(
-                f"{output} is named by -o and by --checkpoint; give one of them another name"
-            )
+    """Fit a model to the rows of a file, write it, and print what was found."""
+    _check_files(file, output, checkpoint)
     _check_target(model, columns)
     clock = perf_counter()
-    with told_passes(quiet) as progress, open_table(file, columns) as source:
+    with show_progress(quiet) as progress, open_table(file, columns) as (source, _):
         if not quiet:
-            _warn_of_many(model, source)
-            for words in [] if columns.features else doubtful_columns(source):
-                remark(words)
+            _note_few_rows(model, source)
+            _note_columns(source, columns)
         rows: Source = source
-        kept = remembered(columns, source)
         if scale:
-            told = source if progress is None else ProgressSource(source, progress)
-            kept["scale"] = column_scales(told)
-            rows = ModelRows(source, scale=kept["scale"], feature_names=source.feature_names)
-        _learn(model, rows, checkpoint, progress)
-        model.columns_ = kept
-        score = _score(model, rows)
-        counted = {"rows": source.n_rows, "dropped": source.n_dropped}
+            scales = column_scales(source, progress)
+            rows = ModelRows(
+                source,
+                scale=scales,
+                feature_names=source.feature_names,
+                columns={**source.columns, "scale": scales},
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are among the notes of the model
+            model.fit(rows, checkpoint=checkpoint, progress=progress)
+            own = ModelColumns.of(model)
+            score = model.score(rows) - own.log_volume(model) if hasattr(model, "score") else None
+        counts = {"rows": source.n_rows, "dropped": source.n_dropped}
     _save(model, output)
     seconds = perf_counter() - clock
     if as_json:
-        measured = {**counted, "score": score, "seconds": round(seconds, 3)}
-        document = document_of(model) | measured | {"output": str(output)}
-        say(json.dumps(document, indent=2, ensure_ascii=False))
+        measured = {**counts, "score": score, "seconds": round(seconds, 3)}
+        print_document(model_document(model, own) | measured | {"output": str(output)})
     elif not quiet:
-        _show(model, counted, score, seconds, output)
+        ending = f"wrote {output} after {seconds:.1f} s"
+        print_tables(*model_tables(model, own, _rows(model, own, counts, score)), ending)
+
+
+def _rows(
+    model: Any, own: ModelColumns, counts: dict[str, int], score: float | None
+) -> list[tuple[str, str]]:
+    """Return what is shown before the findings."""
+    rows = [("rows", f"{counts['rows']:,}")]
+    if counts["dropped"]:
+        rows.append(("incomplete rows dropped", f"{counts['dropped']:,}"))
+    rows += [("features", str(own.n_features)), ("columns", short_list(own.labels))]
+    return rows if score is None else [*rows, (model.score_name, f"{score:.5g}")]
+
+
+def _check_files(file: str, output: Path, checkpoint: Path | None) -> None:
+    check_output(output, file)
+    if checkpoint is None:
+        return
+    check_output(checkpoint, file, option="--checkpoint")
+    if checkpoint.resolve() == output.resolve():
+        raise bad_input("output_is_checkpoint", path=output)
 
 
 def _check_target(model: Any, columns: Columns) -> None:
-    word, labelled = word_of(model), isinstance(model, LABELLED)
-    if labelled and columns.target is None:
-        raise ValueError(f"{word} learns labels from features; name their column by --target")
-    if not labelled and columns.target is not None:
-        raise ValueError(
-            f"{word} has no labels, so --target does not apply; name the features by --columns"
-        )
+    if model.labelled and columns.target is None:
+        raise bad_input("target_required", kind=model.kind)
+    if not model.labelled and columns.target is not None:
+        raise bad_input("target_not_used", kind=model.kind)
 
 
-def _warn_of_many(model: Any, source: FileSource) -> None:
-    """Say before the work that it may be long and in vain."""
+def _note_few_rows(model: Any, source: FileSource) -> None:
+    """Print before the work that it may be long and in vain."""
     k, n = model.n_components, source.n_rows
     if not isinstance(k, int) or k < 2:
         return
-    lines = isinstance(model, implicitmoments.RegressionMixture)
-    fewest = k * (source.n_features + 1) if lines else k  # with less the model refuses
-    if fewest <= n < FEW_ROWS * k:
-        remark(
-            f"-k {k:,} leaves {n / k:.1f} rows a component, which may take long and tell little; "
-            "try fewer"
-        )
+    unknowns = k * (source.n_features + 1) if model.labelled else k  # more than rows are refused
+    if unknowns <= n < FEW_ROWS * k:
+        print_note("few_rows_per_component_asked", k=k, n=n / k)
 
 
-def _learn(model: Any, source: Source, checkpoint: Path | None, progress: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the model keeps them, and they are told as notes
-        model.fit(source, checkpoint=checkpoint, progress=progress)
-
-
-def _score(model: Any, source: Source) -> float | None:
-    if not hasattr(model, "score"):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return float(model.score(source)) - log_volume(model)
+def _note_columns(source: FileSource, columns: Columns) -> None:
+    """Print which columns number the rows or hold what ``predict`` wrote, unless typed."""
+    if columns.features or source.n_features < 2 or source.n_rows < COUNTED:
+        return
+    names = source.feature_names or tuple(map(str, range(source.n_features)))
+    x = source.pick(np.arange(min(source.n_rows, LOOKED_AT)))["x"]
+    last = source.pick(np.array([source.n_rows - 1]))["x"][0]
+    doubtful: dict[str, tuple[str, dict[str, Any]]] = {}
+    for name, column, end in zip(names, x.T, last, strict=True):
+        counts = column[0] == np.floor(column[0]) and np.all(np.diff(column) == 1)
+        if counts and end - column[0] == source.n_rows - 1:
+            doubtful[name] = ("column_counts_rows", {"first": column[0], "last": end})
+        elif name == "component" and np.all((column >= 0) & (column == np.floor(column))):
+            doubtful[name] = ("column_of_answers", {})
+    others = [name for name in names if name not in doubtful]
+    option = f"--columns {joined(others)}" if 0 < len(others) <= MOST_NAMED else "--columns"
+    for name, (code, values) in doubtful.items():
+        print_note(code, column=name, option=option, **values)
 
 
 def _save(model: Any, path: Path) -> None:
     try:
-        implicitmoments.save(model, path)
+        save(model, path)
     except ModelFileError as reason:
-        raise RuntimeError(str(reason)) from reason  # the input was good
-
-
-def _show(
-    model: Any, counted: dict[str, int], score: float | None, seconds: float, output: Path
-) -> None:
-    rows = [("rows", f"{counted['rows']:,}")]
-    if counted["dropped"]:
-        rows.append(("incomplete rows dropped", f"{counted['dropped']:,}"))
-    rows.append(("features", str(model.n_features_in_)))
-    rows.append(("columns", listed(feature_names(model))))
-    if score is not None:
-        kind = "R²" if hasattr(model, "activation_") else "mean log-likelihood of a row"
-        rows.append((kind, f"{score:.5g}"))
-    table = component_table(model)
-    show(
-        *([] if table is None else [table]),
-        finding_table(model, rows),
-        *notes_of(model),
-        f"wrote {output} after {seconds:.1f} s",
-    )
+        raise UnwritableError(reason.code, reason.template, **reason.values) from reason

@@ -1,12 +1,10 @@
-"""Passes over the rows, told on a terminal while they are under way."""
+"""The progress of passes over the rows, on a terminal."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 from datetime import timedelta
 from time import perf_counter
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -14,22 +12,22 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-__all__ = ["PassProgress", "told_passes"]
+__all__ = ["PassProgress"]
 
 
 class PassProgress:
-    """Passes over the rows on a terminal: which one, rows done, and time left in it.
+    """Shows which pass over the rows is under way, rows done, and the time left in it.
 
-    How many passes there will be depends on the rows: EM ends when it has converged. Between
-    passes a fit works on what they have summed up, or on some of the rows.
+    The number of passes is not known in advance, since EM stops when it has converged. Between
+    passes a fit works on sums over the rows, or on a sample of them.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self) -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=10),
-            _Standing(perf_counter()),  # last, so that a narrow window loses the least of it
-            console=console,
+            _Status(perf_counter()),  # last, so that a narrow window loses the least of it
+            console=Console(stderr=True),
             transient=True,
         )
         self._task = self._bar.add_task("reading rows", total=None, what="")
@@ -39,16 +37,11 @@ class PassProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        reason: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self._bar.stop()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Take in how far a pass is: what it is for, rows done, rows in all."""
+        """Update the progress: the purpose of the pass, rows done, rows in all."""
         if what != self._last[0] or done <= self._last[1]:
             self._number += 1
             self._bar.reset(self._task, total=total, description=f"pass {self._number}", what=what)
@@ -56,8 +49,8 @@ class PassProgress:
         self._bar.update(self._task, completed=done)
 
 
-class _Standing(ProgressColumn):
-    """Rows done of how many, time left in the pass where it can be told, time spent in all."""
+class _Status(ProgressColumn):
+    """Rows done, time left in the pass if it can be estimated, time spent in all."""
 
     def __init__(self, begun: float) -> None:
         super().__init__(Column(no_wrap=True, overflow="ellipsis"))
@@ -68,7 +61,7 @@ class _Standing(ProgressColumn):
         if task.total is None:
             return Text(spent)
         if task.finished:
-            return Text(f"is done, now between passes, {spent}")
+            return Text(f"done, between passes, {spent}")
         left = task.time_remaining
         ahead = "" if left is None else f"{_clock(math.ceil(left))} left in it, "
         rows = f"{task.completed:,.0f}/{task.total:,.0f} rows"
@@ -76,7 +69,7 @@ class _Standing(ProgressColumn):
 
 
 def _clock(seconds: float) -> str:
-    """Tell a time as clocks do.
+    """Return a time as clocks show it.
 
     Examples
     --------
@@ -84,11 +77,3 @@ def _clock(seconds: float) -> str:
     ('1:15', '2:01:15')
     """
     return str(timedelta(seconds=int(seconds))).removeprefix("0:").removeprefix("0")
-
-
-def told_passes(quiet: bool) -> contextlib.AbstractContextManager[PassProgress | None]:
-    """Return what is told of passes: nothing where nobody looks on."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        return contextlib.nullcontext()
-    return PassProgress(console)

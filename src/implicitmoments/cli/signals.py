@@ -1,4 +1,4 @@
-"""What a process does when it is told to stop: by Ctrl-C, by kill, by a terminal that closes."""
+"""Signals that end a process: Ctrl-C, kill, and a terminal that closes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Any, NoReturn, TypeAlias
 
-__all__ = ["Stopped", "end_at_once", "handled", "stopping"]
+__all__ = ["Stopped", "end_at_once", "install", "raise_on_signals"]
 
 WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
-ONE_WISH = 1.0  # seconds in which a second Ctrl-C is the same wish: what was begun is tidied up
+REPEATED = 1.0  # seconds in which a second Ctrl-C is ignored, so that cleaning up can finish
 USUAL = (signal.SIG_DFL, signal.default_int_handler)
 
 Handler: TypeAlias = Callable[[int, Any], None]
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that ends the work; the exit code says which, as a shell has it."""
+    """A signal that ends the work; the exit status says which, as in a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(WORDS[signal.Signals(number).name])
@@ -27,20 +27,20 @@ class Stopped(KeyboardInterrupt):
 
 
 def end_at_once(number: int, frame: Any = None) -> NoReturn:  # noqa: ARG001
-    """End the process in one line, while it has nothing to tidy up.
+    """End the process with one line, while there is nothing to clean up.
 
     Modules are imported then, and some of them turn an exception into another, or swallow it.
     """
-    said = Stopped(number)
+    stopped = Stopped(number)
     with contextlib.suppress(OSError):
-        os.write(2, f"implicitmoments: error: {said}\n".encode())
-    os._exit(said.code)
+        os.write(2, f"implicitmoments: error: {stopped}\n".encode())
+    os._exit(stopped.code)
 
 
-def handled(handler: Handler) -> dict[int, Any]:
-    """Let a function take the signals, and return what took them before.
+def install(handler: Handler) -> dict[int, Any]:
+    """Install a handler of the signals, and return the handlers before.
 
-    What whoever started the process has told it to ignore, as ``nohup`` does, stays ignored.
+    Signals that are ignored, as under ``nohup`` or in the background of a shell, stay ignored.
     """
     before = {}
     for name in WORDS:
@@ -53,20 +53,20 @@ def handled(handler: Handler) -> dict[int, Any]:
 
 
 @contextlib.contextmanager
-def stopping() -> Iterator[list[Stopped]]:
-    """Raise Stopped in the work when a signal comes; the list holds what has come."""
+def raise_on_signals() -> Iterator[list[Stopped]]:
+    """Raise Stopped in the work when a signal comes; the list holds those that came."""
     came: list[Stopped] = []
-    last = -ONE_WISH
+    last = -REPEATED
 
     def stop(number: int, frame: Any) -> None:  # noqa: ARG001
         nonlocal last
-        if monotonic() - last < ONE_WISH:
+        if monotonic() - last < REPEATED:
             return
         last = monotonic()
         came.append(Stopped(number))
         raise came[-1]
 
-    before = handled(stop)
+    before = install(stop)
     try:
         yield came
     finally:

@@ -1,9 +1,10 @@
-"""A fitted model in a short table, and as a document of JSON."""
+"""A fitted model as a short table, and as a JSON document."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,165 +12,174 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.cli.build_model import word_of
-from implicitmoments.cli.scale import OF_COLUMNS, in_file_units, names_kept, scale_of, spreads_of
-from implicitmoments.cli.wording import spoken
-from implicitmoments.cli.write_table import plain
-from implicitmoments.estimator import findings_of, sentences_of
+from implicitmoments.cli.console import print_line, print_tables
+from implicitmoments.cli.model_columns import ModelColumns, load_model
+from implicitmoments.cli.vocabulary import COMMAND_LINE
+from implicitmoments.estimator import findings_of, notes_of
+from implicitmoments.notes import Note, Notes
 
 __all__ = [
-    "component_table",
-    "document_of",
-    "feature_names",
-    "finding_table",
-    "listed",
-    "notes_of",
+    "as_json_values",
+    "describe_file",
+    "model_document",
+    "model_tables",
+    "print_document",
+    "short_list",
 ]
 
-VECTORS = {"means_": "means", "coef_": "coefficients", "directions_": "directions"}
-FOUND = (
-    *("n_components_", "weights_", "means_", "variance_", "coef_", "intercept_", "noise_"),
-    *("coef_errors_", "intercept_errors_", "directions_", "direction_errors_", "weight_errors_"),
-    *("center_", "slope_", "degree_", "order_", "acceptance_rate_", "lower_bound_"),
-    *("log_likelihood_", "converged_", "n_iter_"),
-)
-# told by the score, or in the table of components
-ELSEWHERE = ("weights", "components", "mean log-likelihood per row")
-UNLIKE = re.compile("(divide each by its spread before the fit|scale the columns alike)")
-SCALE = " (--scale divides columns by their standard deviations)"
-SCALED = " (these columns were divided by their standard deviations in the file)"
 MOST_COMPONENTS, MOST_FEATURES = 12, 6
-OF_SCALED = (
-    "what is under found is of columns divided by scale; in_file_units has it for the columns "
-    "as they are in the file, and a score is a density of those"
-)
+UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 
 
-def feature_names(model: Any) -> list[str]:
-    """Return the names of the features, or x0, x1, … where they have none."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return [f"x{j}" for j in range(model.n_features_in_)]
-    return [str(name) for name in names]
+def describe_file(path: Path, *, as_json: bool) -> None:
+    """Print what a model file holds."""
+    model, columns = load_model(path)
+    if as_json:
+        print_document(model_document(model, columns))
+        return
+    rows = [
+        ("model", type(model).__name__),
+        ("features", ", ".join(columns.labels)),
+        *((name, columns.given[name]) for name in ("target", "weight") if name in columns.given),
+    ]
+    parameters = model.get_params(deep=False).items()
+    written = "parameters: " + ", ".join(f"{name}={value!r}" for name, value in parameters)
+    print_tables(*model_tables(model, columns, rows, between=[written]))
 
 
-def document_of(model: Any) -> dict[str, Any]:
-    """Return a fitted model as JSON has it; null where a number is undefined."""
-    found = {
-        name.rstrip("_"): getattr(model, name)
-        for name in FOUND
-        if getattr(model, name, None) is not None
-    }
+def model_document(model: Any, columns: ModelColumns) -> dict[str, Any]:
+    """Return a fitted model as a document."""
+    found = {name.rstrip("_"): getattr(model, name, None) for name in model.results}
     document = {
-        "model": word_of(model),
+        "model": model.kind,
         "estimator": type(model).__name__,
-        "features": feature_names(model),
-        "columns": names_kept(model),
+        "features": columns.labels,
+        "columns": columns.given,
         "parameters": model.get_params(deep=False),
-        "found": {name: to_numpy(v) if hasattr(v, "shape") else v for name, v in found.items()},
-        "notes": _notes(model),
+        "found": {
+            name: to_numpy(value) if hasattr(value, "shape") else value
+            for name, value in found.items()
+            if value is not None
+        },
     }
-    scale = scale_of(model)
-    if scale is not None:
-        document |= _in_both_units(model, scale)
-        document["notes"].append(OF_SCALED)
-    told: dict[str, Any] = plain(document)
-    return told
+    notes = _notes(model, columns)
+    if columns.scale is not None:
+        notes.append(Note("found_is_scaled"))
+        units = (*model.points, *model.slopes)
+        in_units = {
+            name.rstrip("_"): columns.in_file_units(model, name)
+            for name in units
+            if hasattr(model, name)
+        }
+        deviations = columns.deviations(model)
+        if deviations is not None:
+            in_units["standard_deviations"] = deviations
+        document["scale"] = dict(zip(columns.labels, columns.scale, strict=True))
+        document["in_file_units"] = in_units
+    document["notes"] = [
+        {"code": note.code, "sentence": note.sentence(COMMAND_LINE), "values": note.values}
+        for note in notes
+    ]
+    return document
 
 
-def _in_both_units(model: Any, scale: Floats) -> dict[str, Any]:
-    told = {n.rstrip("_"): in_file_units(model, n) for n in OF_COLUMNS if hasattr(model, n)}
-    spreads = spreads_of(model)
-    if spreads is not None:
-        told["standard_deviations"] = spreads
-    named = dict(zip(feature_names(model), scale, strict=True))
-    return {"scale": named, "in_file_units": told}
+def print_document(document: Mapping[str, Any], indent: int | None = 2) -> None:
+    """Print a document as JSON, with null for undefined numbers."""
+    print_line(json.dumps(as_json_values(document), indent=indent, ensure_ascii=False))
 
 
-def listed(words: Sequence[str]) -> str:
-    """Return words one after the other, some of many."""
+def as_json_values(value: Any) -> Any:
+    """Return what JSON can hold: lists of numbers, and null for what is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_json_values({"weights": np.array([0.5, np.nan]), "k": np.int64(2)})
+    {'weights': [0.5, None], 'k': 2}
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): as_json_values(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json_values(each) for each in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def model_tables(
+    model: Any,
+    columns: ModelColumns,
+    rows: Sequence[tuple[str, str]] = (),
+    between: Sequence[str] = (),
+) -> list[Any]:
+    """Return what is printed about a fitted model: components, findings, notes.
+
+    ``rows`` of names and values come before the findings, ``between`` after them.
+    """
+    findings = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    hidden = {"weights", model.score_name}  # in the table of components, and among the rows
+    found = {name: value for name, value in findings_of(model).items() if name not in hidden}
+    for name, value in (*rows, *found.items(), *_scaled_rows(model, columns)):
+        scaled = name == "variance" and columns.scale is not None
+        findings.add_row("variance (scaled)" if scaled else name, value)
+    notes = [f"note: {note.sentence(COMMAND_LINE)}" for note in _notes(model, columns)]
+    return [*_component_table(model, columns), findings, *between, *notes]
+
+
+def short_list(words: Sequence[str]) -> str:
+    """Return words separated by commas, some of many.
+
+    Examples
+    --------
+    >>> short_list([f"x{j}" for j in range(9)])
+    'x0, x1, x2, x3, …, x8 (9)'
+    """
     if len(words) <= MOST_FEATURES:
         return ", ".join(words)
     return ", ".join([*words[: MOST_FEATURES - 2], "…", words[-1]]) + f" ({len(words):,})"
 
 
-def _scaled_rows(model: Any) -> list[tuple[str, str]]:
-    """Tell what columns were divided by, and how they spread in components; of few digits."""
-    scale, spreads, names = scale_of(model), spreads_of(model), feature_names(model)
-    if scale is None:
+def _component_table(model: Any, columns: ModelColumns) -> list[Table]:
+    """Return a table of the components, some of many, in the units of the file."""
+    if not model.vectors or not hasattr(model, model.vectors):
         return []
-    told = [("columns were divided by", scale)]
-    if spreads is not None and spreads.ndim == 1:
-        told.append(("deviation in components", spreads))
-    return [
-        (words, listed([f"{name} {_number(v)}" for name, v in zip(names, numbers, strict=True)]))
-        for words, numbers in told
-    ]
-
-
-def component_table(model: Any) -> Table | None:
-    """Lay out weights and vectors of the components, some of many; None where it has none."""
-    found = next((name for name in VECTORS if hasattr(model, name)), None)
-    if found is None:
-        return None
-    vectors: Floats = in_file_units(model, found)
-    scalars = _scalars(model)
-    names = feature_names(model)
-    shown = len(names) if len(names) <= MOST_FEATURES else MOST_FEATURES - 1
-    table = Table(box=SIMPLE_HEAD, title=f"weights and {VECTORS[found]}")
-    heads = ["", *scalars, *names[:shown], *(["…"] if shown < len(names) else [])]
-    for head in heads:
+    found = columns.model_in_file_units(model)._parameter_tables()[0]
+    d = columns.n_features
+    cut = d > MOST_FEATURES
+    shown = len(found.columns) - d + (MOST_FEATURES - 1 if cut else d)
+    table = Table(box=SIMPLE_HEAD, title=found.name)
+    for head in [*found.columns[:shown], *["…"] * cut]:
         table.add_column(head, justify="right")
-    for i in range(min(len(vectors), MOST_COMPONENTS)):
-        numbers = [column[i] for column in scalars.values()] + list(vectors[i, :shown])
-        table.add_row(str(i), *map(_number, numbers), *["…"] * (shown < len(names)))
-    if len(vectors) > MOST_COMPONENTS:
-        table.caption = f"{len(vectors) - MOST_COMPONENTS} more; --json has all of them"
-    return table
+    for row in found.rows[:MOST_COMPONENTS]:
+        table.add_row(*(_cell(value) for value in row[:shown]), *["…"] * cut)
+    if len(found.rows) > MOST_COMPONENTS:
+        table.caption = f"{len(found.rows) - MOST_COMPONENTS} more; --json has all of them"
+    return [table]
 
 
-def _scalars(model: Any) -> dict[str, Floats]:
-    """Return what is one number a component."""
-    scalars = {"weight": to_numpy(model.weights_)}
-    if hasattr(model, "coef_"):
-        scalars["intercept"] = to_numpy(model.intercept_)
-    for name, words in (("noise_", "noise"), ("variance_", "variance")):
-        column = to_numpy(np.asarray(getattr(model, name, 0.0)))
-        if column.ndim and np.ptp(column) > 0:
-            scalars[_spoken(model, words)] = column
-    return scalars
+def _scaled_rows(model: Any, columns: ModelColumns) -> list[tuple[str, str]]:
+    """Return what columns were divided by, and their deviation within components."""
+    deviations = columns.deviations(model)
+    named = {"columns were divided by": columns.scale}
+    if deviations is not None and deviations.ndim == 1:
+        named["standard deviation within components"] = deviations
+    return [(name, _by_column(columns, n)) for name, n in named.items() if n is not None]
 
 
-def finding_table(model: Any, rows: Sequence[tuple[str, str]] = ()) -> Table:
-    """Lay out what was found beside components, after some rows of the caller's."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    told = getattr(model, "weights_", None) is not None
-    left_out = ELSEWHERE if told else ELSEWHERE[2:]
-    for name, value in rows:
-        table.add_row(name, value)
-    if told:
-        table.add_row("components", str(len(model.weights_)))
-    for name, value in findings_of(model).items():
-        if name not in left_out:
-            table.add_row(_spoken(model, name), value)
-    for name, value in _scaled_rows(model):
-        table.add_row(name, value)
-    return table
+def _by_column(columns: ModelColumns, numbers: Floats) -> str:
+    pairs = zip(columns.labels, numbers, strict=True)
+    return short_list([f"{name} {value:.4g}" for name, value in pairs])
 
 
-def _spoken(model: Any, name: str) -> str:
-    return "variance (scaled)" if name == "variance" and scale_of(model) is not None else name
+def _notes(model: Any, columns: ModelColumns) -> Notes:
+    """Return the notes of a fit, and what the command line adds to them."""
+    notes = Notes(notes_of(model))
+    if not set(notes.codes).isdisjoint(UNLIKE_COLUMNS):
+        notes.append(Note("scale_columns" if columns.scale is None else "columns_were_scaled"))
+    return notes
 
 
-def notes_of(model: Any) -> list[str]:
-    """Return what the fit has to say, a line each."""
-    return [f"note: {words}" for words in _notes(model)]
-
-
-def _notes(model: Any) -> list[str]:
-    advice = r"\1" + (SCALE if scale_of(model) is None else SCALED)
-    return [UNLIKE.sub(advice, spoken(words)) for words in sentences_of(model)]
-
-
-def _number(value: Any) -> str:
-    return f"{float(value):.4g}"
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

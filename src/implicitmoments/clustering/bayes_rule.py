@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.mixture.mean_span import SphericalSpan
-from implicitmoments.rows import Block, Source, Sums
-from implicitmoments.rows.sampling import Integers, counts_of
+from implicitmoments.rows import Block, Rows, Sums, weights_of
+from implicitmoments.rows.sources import Integers
 
 __all__ = ["BayesRule", "Clusters", "cluster_moments", "measure_clusters", "reassign_rows"]
 
-NUMBERS = 2**21  # of distances and coordinates per block: 16 MB of float64
-FEWEST_ROWS, MOST_ROWS = 256, 65_536  # per block
 # Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.
 ROWS_PER_COORDINATE, MORE_ROWS = 2, 10
 
@@ -47,10 +46,9 @@ class BayesRule:
         return np.asarray(np.mean(self.means, axis=0))
 
     @property
-    def rows_per_block(self) -> int:
-        """Rows whose distances fit in a block."""
-        wanted = NUMBERS // (self.k + int(self.means.shape[1]))
-        return min(max(FEWEST_ROWS, wanted), MOST_ROWS)
+    def separation(self) -> float:
+        """The smallest distance between two means; infinite for one."""
+        return float(np.min(pdist(self.means), initial=math.inf))
 
     def heaviest_first(self) -> BayesRule:
         """Return the components in decreasing order of weight."""
@@ -98,23 +96,23 @@ def cluster_moments(
         return sums / sizes[:, None], sizes / np.sum(sizes)
 
 
-def reassign_rows(source: Source, rule: BayesRule) -> BayesRule:
+def reassign_rows(rows: Rows, rule: BayesRule) -> BayesRule:
     """Assign all rows and average those of each component, in one pass; drop empty components."""
-    rows, size = range(source.n_rows or 0), rule.rows_per_block
-    sums = source.fold(partial(_sum_members, rule), rows, size, what="means of clusters")
+    width = rule.k + rows.n_features
+    sums = rows.fold(partial(_sum_members, rule), width=width, what="means of clusters")
     sizes = to_numpy(sums["sizes"])
     kept = sizes > 0
     means = to_numpy(sums["totals"])[kept] / sizes[kept, None] + rule.origin
     return BayesRule(means, sizes[kept] / np.sum(sizes), rule.variance)
 
 
-def _sum_members(rule: BayesRule, block: Block, rows: range) -> Sums:  # noqa: ARG001
+def _sum_members(rule: BayesRule, block: Block) -> Sums:
     """Sum rows by component, about the origin of the means."""
     x = block["x"]
     xp = namespace_of(x)
     numbers = index_like(np.arange(rule.k), x)
     members = xp.astype(rule.assign(x)[:, None] == numbers[None, :], x.dtype)
-    members = members * counts_of(block)[:, None]
+    members = members * weights_of(block)[:, None]
     totals = xp.matrix_transpose(members) @ (x - move_like(rule.origin, x)[None, :])
     return {
         "totals": xp.astype(totals, xp.float64, copy=False),
@@ -153,23 +151,18 @@ class Clusters:
         return largest
 
 
-def measure_clusters(source: Source, rule: BayesRule, span: SphericalSpan) -> Clusters:
+def measure_clusters(rows: Rows, rule: BayesRule, span: SphericalSpan) -> Clusters:
     """Measure the misclassification rate and the spread within clusters, in one pass."""
-    rows, size = range(source.n_rows or 0), rule.rows_per_block
-    sums = source.fold(partial(_sum_spread, rule, span), rows, size, what="spread within clusters")
+    measure, width = partial(_sum_spread, rule, span), rule.k + rows.n_features
+    sums = rows.fold(measure, width=width, what="spread within clusters")
     mass = to_numpy(sums["mass"])
     squares = to_numpy(sums["squares"]) / np.maximum(mass, np.finfo(float).tiny)[:, None, None]
     return Clusters(float(sums["errors"]) / float(np.sum(mass)), squares, to_numpy(sums["sizes"]))
 
 
-def _sum_spread(
-    rule: BayesRule,
-    span: SphericalSpan,
-    block: Block,
-    rows: range,  # noqa: ARG001
-) -> Sums:
+def _sum_spread(rule: BayesRule, span: SphericalSpan, block: Block) -> Sums:
     """Sum products of coordinates by component, and misclassification rates."""
-    x, counts = block["x"], counts_of(block)
+    x, counts = block["x"], weights_of(block)
     xp = namespace_of(x)
     labels, z = rule.assign(x), span.coordinates(x)
     centers = move_like(span.coordinates(rule.means), x)

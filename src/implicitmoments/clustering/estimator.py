@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, move_like, to_numpy
+from implicitmoments.arrays import Array, move_like, to_numpy
 from implicitmoments.clustering.bayes_rule import (
     BayesRule,
     Clusters,
@@ -35,17 +34,17 @@ from implicitmoments.clustering.pairwise_test import (
     random_differences,
     same_matrix,
 )
-from implicitmoments.clustering.summary import ClustererSummary
-from implicitmoments.mixture.mean_span import SphericalSpan, find_span, flat_directions
-from implicitmoments.moments.spectra import account_of_span, second_moment_floor
+from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
+from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.moments.spectra import second_moment_floor, span_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
 from implicitmoments.rows import Progress, RandomState
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows, probe_of
-from implicitmoments.rows.outliers import near_rows
+from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
+    check_enough_rows,
     check_method,
-    check_rows_per_component,
     check_variance,
     check_whole,
     check_whole_or,
@@ -56,11 +55,7 @@ __all__ = ["SphericalMixtureClusterer"]
 HIGHEST_ORDER = 20
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # per component, and in all
-FAR = 10.0  # times the median distance from the median: an outlier, however far means are apart
 ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
-UNRELIABLE = 0.2  # sum of the error rates of the test
-OVERLAPPING = 0.05  # expected misclassification rate
-WIDE = 1.5  # variance in a cluster over that of the noise: it holds two components
 
 
 class SphericalMixtureClusterer(
@@ -196,12 +191,12 @@ class SphericalMixtureClusterer(
         k: int = self.n_components
         with open_rows(
             self, X, None, sample_weight, fewest=2, checkpoint=checkpoint, progress=progress
-        ) as (source, seed):
-            near = near_rows(source, times=FAR)
-            self._check_rows(source.n_rows or 0, near.n_rows + near.n_far)
-            rows, probe = near.rows, probe_of(source)
+        ) as (every, seed):
+            near = leave_out_outliers(every, k, seed=seed)
+            rows, probe = near.rows, near.rows.like
+            self._check_rows(near.n_rows + near.n_outliers)
             # 1. Reduce to the span of the means, in units of the noise.
-            span = find_span(rows, k, check_variance(self.variance), near.center)
+            span = find_span(rows, k, check_variance(self.variance))
             test, means, n_landmarks = None, span.center[None, :], 0
             if k > 1:
                 held = hold_coordinates(rows, span, seed)
@@ -226,7 +221,7 @@ class SphericalMixtureClusterer(
         self.stats_ = {
             "n_landmarks": n_landmarks,
             "rows_used": near.n_rows,
-            "outliers": near.n_far,
+            "outliers": near.n_outliers,
             **self._measurements(test, rule, span, clusters, near.n_rows),
         }
         self.notes_ = _findings(self.stats_, span, rule.k, k)
@@ -323,8 +318,9 @@ class SphericalMixtureClusterer(
         check_method(self.method)
         check_whole("n_draws", self.n_draws, 1)
 
-    def _check_rows(self, n: int, n_counted: int) -> None:
+    def _check_rows(self, n: int) -> None:
         k = self.n_components
+        check_enough_rows(n, k)
         if k > 1 and n < FEWEST_ROWS:
             raise InputError(
                 "too_few_rows",
@@ -333,7 +329,6 @@ class SphericalMixtureClusterer(
                 n=n,
                 k=k,
             )
-        check_rows_per_component(n_counted, k)
 
     def _choose_test(self, held: HeldCoordinates, p: int, seed: int) -> PairwiseTest:
         k, method = self.n_components, self.method
@@ -359,7 +354,7 @@ class SphericalMixtureClusterer(
     ) -> dict[str, Any]:
         stats: dict[str, Any] = {
             "method": self.method,
-            "separation": _separation(rule.means) / span.sigma,
+            "separation": rule.separation / span.sigma,
             "doubt": clusters.error_rate,
             "within_variance": clusters.largest_variance,
         }
@@ -367,14 +362,7 @@ class SphericalMixtureClusterer(
             names = ("order", "threshold", "split_rate", "merge_rate", "same_rate")
             stats |= {name: getattr(test, name) for name in names}
         floor = second_moment_floor(len(span.spectrum), n)
-        return stats | account_of_span(span.spectrum - 1, span.p, floor)
-
-
-def _separation(means: Floats) -> float:
-    if len(means) < 2:
-        return math.inf
-    apart = np.linalg.norm(means[:, None] - means[None], axis=2)
-    return float(np.min(apart[np.triu_indices(len(means), 1)]))
+        return stats | span_stats(span.spectrum - 1, span.p, floor)
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
@@ -382,7 +370,7 @@ def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) 
     notes, variance = Notes(), span.variance
     if stats["outliers"]:
         notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
-    flat = flat_directions(span, stats["rows_used"])
+    flat = smallest_variance(span, stats["rows_used"])
     if flat is not None:
         notes.append(Note("flat_direction", {"ratio": flat, "variance": variance}))
     if n_found < k:

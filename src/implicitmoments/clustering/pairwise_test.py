@@ -25,8 +25,8 @@ from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_moments
 from implicitmoments.notes import InputError
 from implicitmoments.problems import PairwiseDifferenceProblem
-from implicitmoments.rows import ArraySource, Source, as_source
-from implicitmoments.rows.sampling import Integers, counted, counts_of, sample_blocks
+from implicitmoments.rows import ArraySource, Rows, weights_of
+from implicitmoments.rows.sources import Integers
 
 __all__ = [
     "HeldCoordinates",
@@ -45,8 +45,7 @@ Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 ORDERS = (2, 4, 6)
 LARGEST_COST = 2_000_000  # operations per pair, from which an order is left out
 N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
-# Pairs are drawn among all rows held: at most a million, or as many as 128 MB of float64.
-MOST_ROWS, FEWEST_ROWS, HELD_NUMBERS = 2**20, 2**16, 2**24
+MOST_ROWS = 2**20  # that are held, among which pairs are drawn
 MEDIAN = 0.5
 
 
@@ -127,19 +126,14 @@ class HeldCoordinates:
 
 
 def hold_coordinates(
-    rows: Array | Source, span: SphericalSpan, seed: int = 0, most: int | None = None
+    rows: Rows, span: SphericalSpan, seed: int = 0, most: int = MOST_ROWS
 ) -> HeldCoordinates:
     """Hold the coordinates of all rows, or of a random sample of at most ``most``."""
-    if most is None:
-        most = min(MOST_ROWS, max(FEWEST_ROWS, HELD_NUMBERS // max(1, span.p)))
-    held, counts = [], []
-    for _, block in sample_blocks(as_source(rows), most, seed):
-        weight = to_numpy(counts_of(block)).astype(np.float64)
-        held.append(span.coordinates(counted(block)["x"]))
-        counts.append(weight[weight > 0])
-    weight = np.concatenate(counts)
-    equal = bool(np.all(weight == weight[0]))
-    return HeldCoordinates(namespace_of(held[0]).concat(held), None if equal else weight)
+    held = rows.mapped(span.center, span.basis.T / span.sigma).sample(most, seed)
+    block = held.pick(np.arange(held.n))
+    weights = to_numpy(weights_of(block)).astype(np.float64)
+    equal = bool(np.all(weights == weights[0]))
+    return HeldCoordinates(block["x"], None if equal else weights)
 
 
 def difference_moments(
@@ -177,10 +171,6 @@ def choose_test(
     differences : array of shape (n, p)
         :math:`(x - x')/\sqrt 2` for random pairs of rows.
     n_draws, seed : int
-
-    Returns
-    -------
-    PairwiseTest
     """
     if not moments:
         raise InputError("no_orders", "there must be moments of at least one order")

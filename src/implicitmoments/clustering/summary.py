@@ -9,12 +9,12 @@ import numpy as np
 from scipy.stats import chi
 
 from implicitmoments.arrays import Floats
-from implicitmoments.estimator import Fact, notes_of
+from implicitmoments.estimator import Fact
 from implicitmoments.mixture.summary import OVERLAP, MeansSummary
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
 
-__all__ = ["ClustererSummary"]
+__all__ = ["OVERLAPPING", "UNRELIABLE", "WIDE", "ClustererSummary"]
 
 WIDE = 1.5  # times the noise variance, from which a cluster may be several
 UNRELIABLE = 0.2  # sum of the error rates of the test
@@ -47,26 +47,17 @@ class ClustererSummary(MeansSummary):
         return "one spherical cluster" if k == 1 else f"{k:,} spherical clusters"
 
     def _evidence(self) -> list[Fact]:
-        stats, codes = self.stats_, notes_of(self).codes
-        if self._k() == 1:
+        """Return what supports the clusters; the notes of the fit say what does not."""
+        stats = self.stats_
+        if self._k() == 1 or stats["within_variance"] > WIDE:  # the unit is not the noise then
             return []
-        ratio = stats["within_variance"]
-        if ratio > WIDE:  # measurements in units of the noise mean nothing then
-            wide = Fact(False, Note("wide_cluster", {"ratio": ratio}))
-            return [] if "cluster_wide" in codes else [wide]
-        facts = [Fact(True, Note("clusters_spherical", {"ratio": ratio}))]
-        noted = "separation_too_small" in codes
-        values = {"separation": stats["separation"], "rate": stats["doubt"]}
+        facts = [Fact(True, Note("clusters_spherical", {"ratio": stats["within_variance"]}))]
         if stats["doubt"] <= OVERLAPPING:
+            values = {"separation": stats["separation"], "rate": stats["doubt"]}
             facts.append(Fact(True, Note("means_separated", values)))
-        elif not noted:
-            facts.append(Fact(False, Note("means_close", values)))
-        if "split_rate" in stats:
-            rates = {"split": stats["split_rate"], "merge": stats["merge_rate"]}
-            if sum(rates.values()) <= UNRELIABLE:
-                facts.append(Fact(True, Note("pairwise_test_reliable", rates)))
-            elif not noted:
-                facts.append(Fact(False, Note("pairwise_test_unreliable", rates)))
+        rates = {"split": stats.get("split_rate", 1.0), "merge": stats.get("merge_rate", 1.0)}
+        if sum(rates.values()) <= UNRELIABLE:
+            facts.append(Fact(True, Note("pairwise_test_reliable", rates)))
         return facts
 
     def _fit_view(self, rows: RowSample) -> FitView:

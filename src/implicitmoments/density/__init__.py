@@ -1,6 +1,75 @@
 """Densities as clipped polynomials times a Gaussian (Theorems 4.16 and 4.22)."""
 
+from implicitmoments.density.clipped_density import (
+    ClippedDensity,
+    Ratios,
+    choose_clip,
+    clip_expansion,
+    evaluate_rows,
+    probe_gaussian,
+)
+from implicitmoments.density.degree import (
+    compare_degrees,
+    least_degree,
+    mixture_tail,
+    regression_tail,
+)
+from implicitmoments.density.graded_chain import (
+    assemble_graded,
+    graded_answers,
+    graded_images,
+    graded_noise,
+    graded_sums,
+    widen,
+)
+from implicitmoments.density.hermite_expansion import (
+    Constant,
+    JointExpansion,
+    expand,
+    expand_dense,
+)
+from implicitmoments.density.regression_contraction import (
+    contract_moments,
+    contract_run,
+    expand_contracted,
+    expand_paper,
+)
+from implicitmoments.density.regression_dense import contract_dense, expand_labels_dense
+from implicitmoments.density.regression_expansion import LabelConstant, expand_labels
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
+from implicitmoments.density.rejection import rejection_sample
 from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity
 
-__all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity"]
+__all__ = [
+    "ClippedDensity",
+    "Constant",
+    "JointExpansion",
+    "LabelConstant",
+    "Ratios",
+    "RegressionMixtureDensity",
+    "SphericalMixtureDensity",
+    "assemble_graded",
+    "choose_clip",
+    "clip_expansion",
+    "compare_degrees",
+    "contract_dense",
+    "contract_moments",
+    "contract_run",
+    "evaluate_rows",
+    "expand",
+    "expand_contracted",
+    "expand_dense",
+    "expand_labels",
+    "expand_labels_dense",
+    "expand_paper",
+    "graded_answers",
+    "graded_images",
+    "graded_noise",
+    "graded_sums",
+    "least_degree",
+    "mixture_tail",
+    "probe_gaussian",
+    "regression_tail",
+    "rejection_sample",
+    "widen",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,25 +13,25 @@ from scipy.stats import qmc
 from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.rejection import Accepted, rejection_sample
-from implicitmoments.rows import Block, RowDraws, Source, Stream, blocks
-from implicitmoments.rows.sampling import counts_of, sample_blocks
+from implicitmoments.rows import Block, RowDraws, Rows, Stream, weights_of
 
 __all__ = [
     "ClippedDensity",
+    "ClippedFit",
     "Probe",
     "Ratios",
     "Reference",
     "choose_clip",
+    "clip_expansion",
     "evaluate_rows",
     "probe_gaussian",
 ]
 
-BLOCK_ROWS = 16_384
-# rows at which a ratio is looked at: a distance is then known to 0.002, and a clip to a few
-# parts in a hundred
+# Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
 RATED = 2**18
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
-COMPLEMENT = (Stream.ROWS, 2)  # stream of the coordinates off the span
+PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate
+COMPLEMENT = (Stream.ROWS, 2)  # random stream of the coordinates off the span
 
 
 class Reference(Protocol):
@@ -43,6 +43,10 @@ class Reference(Protocol):
     @property
     def p(self) -> int:
         """Number of coordinates."""
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of the rows along the coordinates, (p,)."""
 
     def points(self, block: Block) -> Array:
         """Return the rows (n, d) of a block of columns."""
@@ -58,6 +62,117 @@ class Reference(Protocol):
 
 
 R = TypeVar("R", bound=Reference)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedDensity(Generic[R]):
+    r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped.
+
+    Attributes
+    ----------
+    span : Reference
+        G, and the coordinates that R' depends on.
+    expansion : Expansion
+    floor, clip : float
+        Bounds of R'. The paper has a floor of 0.
+    mass : float
+        Z, the integral of R' G.
+    """
+
+    span: R
+    expansion: Expansion
+    floor: float
+    clip: float
+    mass: float
+
+    def ratio(self, coordinates: Array) -> Array:
+        """Return R' at coordinates (n, p)."""
+        found = self.expansion(coordinates)
+        return namespace_of(found).clip(found, self.floor, self.clip)
+
+    def log_density(self, X: Array) -> Array:
+        """Return the logarithm of the density at rows (n, d); −∞ where R' is 0."""
+        with np.errstate(divide="ignore"):
+            logs = namespace_of(X).log(self.ratio(self.span.coordinates(X)))
+        return logs + self.span.log_density(X) - math.log(self.mass)
+
+    def sample(self, n_samples: int, *, seed: int, max_proposals: int) -> Accepted:
+        """Draw coordinates by rejection, and the rest of the rows from G."""
+        span = self.span
+        accepted = rejection_sample(
+            lambda rng: rng.normal(span.p),
+            lambda coordinates: to_numpy(self.ratio(coordinates)),
+            self.clip,
+            n_samples,
+            seed=seed,
+            max_proposals=max_proposals,
+        )
+        rng = RowDraws(seed, range(n_samples), COMPLEMENT)
+        points = span.complete(accepted.points, rng)
+        return Accepted(points, accepted.n_proposals, accepted.acceptance_rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratios:
+    """An expansion at rows: at all of them, or at a sample.
+
+    Attributes
+    ----------
+    values : array of shape (n,)
+    counts : array of shape (n,)
+        Weights of the rows.
+    """
+
+    values: Floats
+    counts: Floats
+
+    @property
+    def negative(self) -> float:
+        """The proportion of the rows at which the expansion is negative."""
+        return float(np.average(self.values < 0, weights=self.counts))
+
+    @property
+    def evenness(self) -> float:
+        """Effective number of rows of equal weight, over the number of rows: at most 1."""
+        total = float(np.sum(self.counts))
+        return total**2 / float(np.sum(self.counts**2)) / len(self.counts)
+
+
+def evaluate_rows(
+    expansion: Expansion, reference: Reference, rows: Rows, seed: int, most: int = RATED
+) -> Ratios:
+    """Evaluate an expansion at all rows, or at a random sample of ``most``."""
+    values, counts = [], []
+    for block in rows.sample(most, seed).blocks(reference.p):
+        coordinates = reference.coordinates(reference.points(block))
+        values.append(to_numpy(expansion(coordinates)).astype(np.float64))
+        counts.append(to_numpy(weights_of(block)).astype(np.float64))
+    return Ratios(np.concatenate(values), np.concatenate(counts))
+
+
+def choose_clip(ratios: Ratios, loss: float) -> float:
+    r"""Return the smallest A whose clipping costs at most ``loss`` in total variation.
+
+    The proof of Theorem 4.16 needs :math:`E_G[(F/G - A)_+]` to be small, and takes a polynomial
+    in :math:`k/\varepsilon` for A. Over rows of F the same number is :math:`E_F[(1 - A G/F)_+]`,
+    which is averaged here. Proposals are accepted with probability 1/A.
+
+    Parameters
+    ----------
+    ratios : Ratios
+        The expansion at the rows.
+    loss : float
+    """
+    order = np.argsort(-ratios.values, kind="stable")
+    high = np.maximum(ratios.values[order], np.finfo(np.float64).tiny)
+    weight = ratios.counts[order] / np.sum(ratios.counts)
+    mass, inverse = np.cumsum(weight), np.cumsum(weight / high)
+    # the loss at A = high[j] is mass[j] − A · inverse[j], and increases with j
+    j = int(np.searchsorted(mass - high * inverse, loss))
+    if j == 0:
+        return max(1.0, float(high[0]))
+    # between high[j] and high[j − 1] it is mass[j − 1] − A · inverse[j − 1]
+    return max(1.0, float((mass[j - 1] - loss) / inverse[j - 1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +196,9 @@ class Probe:
         return float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(len(means)))
 
     def distance(self, ratios: Ratios, floor: float, clip: float) -> float:
-        """Compare how the expansion is distributed over rows and under the hypothesis.
+        """Return the Kolmogorov distance of the expansion between rows and hypothesis.
 
-        The largest difference of the two distribution functions of the expansion. Sets
-        {expansion ≤ t} are events, so that up to chance it bounds from below the total variation
+        Sets {expansion ≤ t} are events, so up to chance it bounds from below the total variation
         distance of the hypothesis from the truth.
         """
         values = np.ravel(self.ratios)
@@ -100,29 +214,28 @@ class Probe:
 
 
 def probe_gaussian(
-    expansion: Expansion, spectrum: Floats, *, seed: int, n_points: int = 2**13
+    expansion: Expansion, variances: Floats, *, seed: int, n_points: int = PROBED
 ) -> Probe:
-    """Evaluate an expansion at scrambled Sobol points of N(0, diag(spectrum)).
+    """Evaluate an expansion at scrambled Sobol points of N(0, diag(variances)).
 
-    A Gaussian as wide as the rows sees where the mixture is; under G those places are rare.
+    A Gaussian as wide as the rows covers the mixture; under G those points are rare.
 
     Parameters
     ----------
     expansion : Expansion
-    spectrum : array of shape (p,)
-        Variances of the rows along the coordinates; those below 1 count as 1.
+    variances : array of shape (p,)
+        Of the rows along the coordinates; those below 1 count as 1.
     seed : int
     n_points : int
-        Of each replicate; a power of two.
+        Per replicate; a power of two.
     """
-    p = len(spectrum)
+    p = len(variances)
     if p == 0:
         return Probe(np.ones((2, 1)), np.ones((2, 1)))
-    widths = np.sqrt(np.maximum(spectrum, 1.0))
+    widths = np.sqrt(np.maximum(variances, 1.0))
     ratios, weights = [], []
     for child in np.random.SeedSequence(seed).spawn(REPLICATES):
-        rng = np.random.default_rng(child)
-        uniform = qmc.Sobol(p, rng=rng).random(n_points)
+        uniform = qmc.Sobol(p, rng=np.random.default_rng(child)).random(n_points)
         standard = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
         points = standard * widths
         log_weights = (np.sum(standard**2, axis=1) - np.sum(points**2, axis=1)) / 2
@@ -132,119 +245,71 @@ def probe_gaussian(
 
 
 @dataclass(frozen=True, eq=False)
-class Ratios:
-    """An expansion at rows: at all of them, or at some where there are many.
+class ClippedFit(Generic[R]):
+    """A clipped density, and the points at which it was normalised and checked.
 
     Attributes
     ----------
-    values : array of shape (n,)
-    counts : array of shape (n,)
-        How often each row counts.
+    density : ClippedDensity
+    mass_error : float
+        Standard error of the normalising constant.
+    probe : Probe
+    ratios : Ratios
     """
 
-    values: Floats
-    counts: Floats
+    density: ClippedDensity[R]
+    mass_error: float
+    probe: Probe
+    ratios: Ratios
 
-    @property
-    def negative(self) -> float:
-        """The part of the rows at which the expansion is negative."""
-        return float(np.average(self.values < 0, weights=self.counts))
-
-    @property
-    def evenness(self) -> float:
-        """Rows that would tell as much if all counted alike, over rows: at most 1."""
-        total = float(np.sum(self.counts))
-        return total**2 / float(np.sum(self.counts**2)) / len(self.counts)
-
-
-def evaluate_rows(expansion: Expansion, span: Reference, source: Source, seed: int) -> Ratios:
-    """Evaluate an expansion at rows: quantiles of its values take the values themselves."""
-    values, counts = [], []
-    for _, block in sample_blocks(source, RATED, seed):
-        points = span.points(block)
-        counts.append(to_numpy(counts_of(block)).astype(np.float64))
-        for rows in blocks(range(int(points.shape[0])), BLOCK_ROWS):
-            part = span.coordinates(points[rows.start : rows.stop, :])
-            values.append(to_numpy(expansion(part)).astype(np.float64))
-    found, weight = np.concatenate(values), np.concatenate(counts)
-    there = weight > 0
-    if there.all():
-        return Ratios(found, weight)
-    return Ratios(found[there], weight[there])
+    def measurements(self, n_rows: int) -> dict[str, Any]:
+        """Return statistics of the fit to so many rows."""
+        floor, clip = self.density.floor, self.density.clip
+        return {
+            "degree": self.density.expansion.degree,
+            "normalizer_error": self.mass_error,
+            "negative_rows": self.ratios.negative,
+            "distance": self.probe.distance(self.ratios, floor, clip),
+            "rows_counted": n_rows * self.ratios.evenness,
+        }
 
 
-def choose_clip(ratios: Ratios, loss: float) -> float:
-    r"""Return the least A whose clipping costs at most ``loss`` in total variation.
-
-    The proof of Theorem 4.16 asks that :math:`E_G[(F/G - A)_+]` be small, and takes a polynomial
-    in :math:`k/\varepsilon` for A. Over rows of F the same number is :math:`E_F[(1 - A G/F)_+]`,
-    which is averaged here; the chance to accept a proposal is 1/A.
+def clip_expansion(
+    expansion: Expansion,
+    reference: R,
+    rows: Rows,
+    *,
+    floor: float,
+    loss: float,
+    seed: int,
+    clip: float | None = None,
+    rough: bool = False,
+) -> ClippedFit[R]:
+    """Clip an expansion at a bound that suits the rows, and normalise it.
 
     Parameters
     ----------
-    ratios : Ratios
-        The expansion at the rows.
-    loss : float
-    """
-    order = np.argsort(-ratios.values, kind="stable")
-    high = np.maximum(ratios.values[order], np.finfo(np.float64).tiny)
-    weight = ratios.counts[order] / np.sum(ratios.counts)
-    mass, inverse = np.cumsum(weight), np.cumsum(weight / high)
-    # the loss at A = high[j] is mass[j] − A · inverse[j], and grows with j
-    j = int(np.searchsorted(mass - high * inverse, loss))
-    if j == 0:
-        return max(1.0, float(high[0]))
-    # between high[j] and high[j − 1] it is mass[j − 1] − A · inverse[j − 1]
-    return max(1.0, float((mass[j - 1] - loss) / inverse[j - 1]))
-
-
-@dataclass(frozen=True, eq=False)
-class ClippedDensity(Generic[R]):
-    r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped.
-
-    Attributes
-    ----------
-    span : Reference
-        G, and the coordinates that R' depends on.
     expansion : Expansion
-    floor, clip : float
-        R' lies between them. The paper has a floor of 0.
-    mass : float
-        Z, the integral of R' G.
+    reference : Reference
+    rows : Rows
+    floor : float
+    loss : float
+        What clipping may cost, as in :func:`choose_clip`.
+    seed : int
+    clip : float, optional
+        The bound, if it is known.
+    rough : bool
+        Normalise at fewer points.
+
+    Returns
+    -------
+    ClippedFit
     """
-
-    span: R
-    expansion: Expansion
-    floor: float
-    clip: float
-    mass: float
-
-    def ratio(self, coordinates: Array) -> Array:
-        """Return R' at coordinates (n, p)."""
-        found = self.expansion(coordinates)
-        return namespace_of(found).clip(found, self.floor, self.clip)
-
-    def log_density(self, X: Array) -> Array:
-        """Return the logarithm of the density at rows (n, d); −∞ where R' is 0."""
-        xp, found = namespace_of(X), []
-        for rows in blocks(range(int(X.shape[0])), BLOCK_ROWS):
-            part = X[rows.start : rows.stop, :]
-            with np.errstate(divide="ignore"):
-                logs = xp.log(self.ratio(self.span.coordinates(part)))
-            found.append(logs + self.span.log_density(part) - math.log(self.mass))
-        return xp.concat(found)
-
-    def sample(self, n_samples: int, *, seed: int, max_proposals: int) -> Accepted:
-        """Draw coordinates by rejection, and the rest of the rows from G."""
-        span = self.span
-        accepted = rejection_sample(
-            lambda rng: rng.normal(span.p),
-            self.ratio,
-            self.clip,
-            n_samples,
-            seed=seed,
-            max_proposals=max_proposals,
-        )
-        rng = RowDraws(seed, range(n_samples), COMPLEMENT)
-        points = span.complete(accepted.points, rng)
-        return Accepted(points, accepted.n_proposals, accepted.acceptance_rate)
+    ratios = evaluate_rows(expansion, reference, rows, seed)
+    clip = max(choose_clip(ratios, loss) if clip is None else clip, floor)
+    n_points = ROUGHLY_PROBED if rough else PROBED
+    probe = probe_gaussian(expansion, reference.variances, seed=seed, n_points=n_points)
+    mass, error = probe.mass(floor, clip)
+    return ClippedFit(
+        ClippedDensity(reference, expansion, floor, clip, mass), error, probe, ratios
+    )

@@ -2,9 +2,9 @@ r"""Weighted Hermite moments of vectors :math:`(h, \beta_i)` whose weight depend
 
 A slot of :math:`(h, \beta)^{\otimes m}` holds the constant h or the vector :math:`\beta`. The
 *grade* of an entry is the number a of its slots that hold the vector; it is estimated by
-:math:`c_a h^{m-a} He_a(x)`, with a weight :math:`c_a` of its own. Images along a chain are
-therefore kept apart by grade. With one weight for all grades the sum over grades is the closed
-form on the point (h, x).
+:math:`c_a h^{m-a} He_a(x)`, with its own weight :math:`c_a`. Images along a chain are therefore
+kept separately by grade. With one weight for all grades the sum over grades is the closed form on
+the point (h, x).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def graded_sums(
     points: Array,
     weights: Callable[[int, int], Array],
 ) -> Sums:
-    r"""Sum over rows what moments on U_a × U_b are assembled of.
+    r"""Sum over rows the products from which moments on U_a × U_b are assembled.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def graded_sums(
         With a ≤ b; r names a family of weights.
     points : array of shape (n_rows, p)
     weights : callable
-        ``weights(grade, r)`` returns one number a row.
+        ``weights(grade, r)`` returns one number per row.
     """
     images = graded_images(chain, points, height)
     return {
@@ -120,14 +120,14 @@ def assemble_graded(
     found = {}
     for a, b, r in splits:
         parts = [to_numpy(sums[f"{a},{b},{r},{n}"]) for n in range(a + 1)]
-        found[a, b, r] = assemble_form(chain, parts, a, b)
+        found[a, b, r] = to_numpy(assemble_form(chain, parts, a, b))
     return found
 
 
 def _graded_product(
     left: Array, right: Array, contracted: int, r: int, weights: Callable[[int, int], Array]
 ) -> Array:
-    """Sum outer products of images, each with the weight of the grades together."""
+    """Sum outer products of images, each with the weight of its total grade."""
     xp = namespace_of(left)
     total = xp.zeros((left.shape[2], right.shape[2]), **_as(left))
     for i in range(int(left.shape[0])):
@@ -170,6 +170,6 @@ def graded_answers(
 
 
 def widen(chain: SymmetricChain, k: int) -> SymmetricChain:
-    """Add a step that keeps all that is nearly symmetric, with room for k directions."""
+    """Add a step that keeps all nearly symmetric tensors, with room for k directions."""
     window = open_window(chain, k)
     return chain.extend(np.ascontiguousarray(window.step(np.eye(window.dim))))

@@ -1,4 +1,4 @@
-r"""F/G as a truncated Hermite expansion in compressed form (Lemma 4.17).
+r"""F/G of a mixture as a truncated Hermite expansion in compressed form (Lemma 4.17).
 
 :math:`F/G = \sum_t \langle T_t, H_t(x) \rangle` with
 :math:`T_t = M_t/\sqrt{t!}`, G the standard Gaussian at the centre of the mixture F.
@@ -7,8 +7,9 @@ r"""F/G as a truncated Hermite expansion in compressed form (Lemma 4.17).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import array_api_compat
@@ -23,17 +24,17 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.mixture.mean_span import SphericalSpan, span_source
+from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
-from implicitmoments.moments.balanced import BalancedMoments, measure_moments, split_order
+from implicitmoments.moments.balanced import BalancedMoments, mean_moments, split_order
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import OVERSAMPLING, even_estimate
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean
+from implicitmoments.moments.framed_rows import Frame, all_rows
 from implicitmoments.moments.windows import open_window
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
-from implicitmoments.rows import Source, as_source, blocks
+from implicitmoments.rows import Rows, blocks
+from implicitmoments.rows.budget import DEFAULT_BUDGET
 
 __all__ = [
     "Constant",
@@ -41,18 +42,15 @@ __all__ = [
     "Expansion",
     "JointExpansion",
     "OrderByOrder",
-    "chain_like",
+    "evaluate_blocks",
     "expand",
     "expand_dense",
-    "moments_on_host",
     "ones_like_rows",
 ]
 
-EVALUATED = 2**21  # numbers made of the points that are evaluated at a time
-
 
 class Expansion(Protocol):
-    """A polynomial on the span that estimates F/G."""
+    """A polynomial in the coordinates that estimates F/G."""
 
     @property
     def degree(self) -> int:
@@ -62,19 +60,19 @@ class Expansion(Protocol):
         """Evaluate at rows of coordinates (n, p), in their library and on their device."""
 
 
-def chain_like(chain: SymmetricChain, other: Array) -> SymmetricChain:
-    """Return a chain in the library, the precision and on the device of an array."""
-    if move_like(chain.noise, other) is chain.noise:
-        return chain
-    steps = tuple(move_like(step, other) for step in chain.steps)
-    return SymmetricChain(steps, move_like(chain.noise, other))
-
-
 def ones_like_rows(x: Array, width: int | None = None) -> Array:
-    """Return a one for each row of an array, or a row of them, in its library."""
+    """Return a one for each row of an array, or a row of ones, in its library."""
     n, device = int(x.shape[0]), array_api_compat.device(x)
     shape = (n,) if width is None else (n, width)
     return namespace_of(x).ones(shape, dtype=x.dtype, device=device)
+
+
+def evaluate_blocks(function: Callable[[Array], Array], points: Array, width: int) -> Array:
+    """Evaluate a function of rows block by block, where it makes ``width`` numbers per row."""
+    size = DEFAULT_BUDGET.rows_per_block(width, points)
+    pieces = blocks(range(int(points.shape[0])), size)
+    found = [function(points[piece.start : piece.stop, :]) for piece in pieces]
+    return found[0] if len(found) == 1 else namespace_of(points).concat(found)
 
 
 @dataclass(frozen=True)
@@ -93,17 +91,17 @@ class JointExpansion:
     r"""All orders up to n from one moment of rank k.
 
     With a constant h before every mean, :math:`\tilde\mu_i = (h, \mu_i)`, the one moment
-    :math:`\tilde M_n = \sum_i w_i \tilde\mu_i^{\otimes n}` holds :math:`M_0, \ldots, M_n` and has
-    rank k between halves of its slots, so that lower orders, which are less noisy, help to find
-    the subspaces of higher ones. For a point (s/h, x),
+    :math:`\tilde M_n = \sum_i w_i \tilde\mu_i^{\otimes n}` contains :math:`M_0, \ldots, M_n` and
+    has rank k between halves of its slots, so that lower orders, which are less noisy, help to
+    find the subspaces of higher ones. For a point (s/h, x),
 
     .. math:: \langle He_n(s/h, x), \tilde M_n \rangle
        = \sum_t \binom{n}{t} s^{n-t} \langle He_t(x), M_t \rangle,
 
     and since a standard exponential s has moments j!, its mean over s is n! times the expansion.
-    Gauss-Laguerre quadrature makes it exact with n/2 + 1 points s.
+    Gauss-Laguerre quadrature makes it exact with n/2 + 1 nodes s.
 
-    :math:`h = \sqrt n` makes distances between the :math:`\tilde M_n` those in L2(G), near enough:
+    :math:`h = \sqrt n` makes distances between the :math:`\tilde M_n` nearly those in L2(G):
     :math:`(1 + \langle\mu, \nu\rangle/n)^n \approx e^{\langle\mu, \nu\rangle}`.
 
     Attributes
@@ -124,33 +122,25 @@ class JointExpansion:
 
     def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p)."""
-        n, frame = self.degree, self.moments.frame
-        xp, moments = namespace_of(coordinates), self._like(coordinates)
+        moments = self.moments.like(coordinates)
         chain = moments.chain
         width = max(chain.dim(r) for r in range(chain.order + 1)) * chain.p
-        found = xp.zeros_like(coordinates[:, 0])
-        for rows in blocks(range(int(coordinates.shape[0])), max(256, EVALUATED // width)):
-            part = slice(rows.start, rows.stop)
-            some = coordinates[part, :]
-            points = xp.concat([xp.ones_like(some[:, :1]), some], axis=1) / frame.scale
-            first = points[:, 0] / float(frame.height or 1.0)
-            for node, weight in zip(*self._nodes, strict=True):
-                points[:, 0] = float(node) * first
-                found[part] += float(weight) * moments.hermite(points, [n])[n]
-        return found
+        return evaluate_blocks(partial(self._evaluate, moments), coordinates, width)
 
-    def _like(self, other: Array) -> BalancedMoments:
-        """Return the moments in the library of an array."""
-        chain = chain_like(self.moments.chain, other)
-        if chain is self.moments.chain:
-            return self.moments
-        forms = {split: move_like(form, other) for split, form in self.moments.forms.items()}
-        return BalancedMoments(self.moments.frame, chain, forms)
+    def _evaluate(self, moments: BalancedMoments, coordinates: Array) -> Array:
+        n, frame, xp = self.degree, self.moments.frame, namespace_of(coordinates)
+        points = xp.concat([xp.ones_like(coordinates[:, :1]), coordinates], axis=1) / frame.scale
+        first = points[:, 0] / float(frame.height or 1.0)
+        found = xp.zeros_like(first)
+        for node, weight in zip(*self._nodes, strict=True):
+            points[:, 0] = float(node) * first
+            found += float(weight) * moments.hermite(points, [n])[n]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class OrderByOrder:
-    """Every order by a run of the paper's algorithm of its own.
+    """Every order by a separate run of the paper's algorithm.
 
     Orders 0 and 1 are known: weights sum to 1, and the rows are centred.
 
@@ -180,7 +170,7 @@ class OrderByOrder:
 
 @dataclass(frozen=True, eq=False)
 class DenseExpansion:
-    """The dense twin: tensors written down, for small degrees and few coordinates.
+    """The dense twin: explicit tensors, for small degrees and few coordinates.
 
     Attributes
     ----------
@@ -196,7 +186,10 @@ class DenseExpansion:
         """Evaluate at rows of coordinates (n, p)."""
         found = np.zeros(len(coordinates))
         for t, tensor in enumerate(self.tensors):
-            found += hermite_dense(coordinates, t).reshape(len(coordinates), -1) @ tensor.ravel()
+            found += (
+                to_numpy(hermite_dense(coordinates, t)).reshape(len(coordinates), -1)
+                @ tensor.ravel()
+            )
         return found
 
 
@@ -207,7 +200,7 @@ def expand_dense(coordinates: Floats, degree: int) -> DenseExpansion:
 
 
 def expand(
-    rows: Array | Source,
+    rows: Rows,
     span: SphericalSpan,
     k: int,
     degree: int,
@@ -220,7 +213,7 @@ def expand(
 
     Parameters
     ----------
-    rows : array of shape (n, d), or Source
+    rows : Rows
     span : SphericalSpan
     k, degree : int
     method : {"closed_form", "paper"}
@@ -228,49 +221,36 @@ def expand(
     n_draws, seed : int
         Auxiliary draws of ``"paper"``.
     """
-    source = as_source(rows)
     if span.p == 0 or degree < 2:  # centred rows have no first order
         return Constant(degree)
     if method == "paper":
-        problem = HermiteProblem(span_source(source, span))
+        problem = HermiteProblem(rows.mapped(span.center, span.basis.T / span.sigma))
         runs = (
             implicit_moments(problem, n_components=k, order=t, method="paper", random_state=seed)
             for t in range(2, degree + 1)
         )
         return OrderByOrder(degree, tuple(runs), n_draws, seed)
-    return _joint(source, span, k, degree)
+    return _expand_jointly(rows, span, k, degree)
 
 
-def _joint(source: Source, span: SphericalSpan, k: int, n: int) -> JointExpansion:
+def _expand_jointly(rows: Rows, span: SphericalSpan, k: int, n: int) -> JointExpansion:
     """Find subspaces of powers of (h, μ_i), and the moment of order n on the last of them."""
-    problem = SphericalMixtureProblem(source, variance=span.variance, center=span.center)
-    whole = whole_view(problem)
+    problem = SphericalMixtureProblem(rows, variance=span.variance, center=span.center)
+    whole = all_rows(problem)
     like = whole.frame.basis  # in the library and on the device of the rows
     scale = math.sqrt(n + span.squared_radius)  # the length of the hidden vectors
-    origin = move_like(np.zeros(source.n_features), like)
+    origin = move_like(np.zeros(rows.n_features), like)
     frame = Frame(move_like(span.basis, like), origin, scale=scale, height=math.sqrt(n))
-    view = whole.seen(frame)
+    view = whole.in_frame(frame)
     chain = SymmetricChain((eye_like(frame.p, like),), frame.noise)
     a, b = split_order(n)
     for r in range(2, b + 1):
         window = open_window(chain, OVERSAMPLING * k)
-        _, vectors = descending_eigh(even_estimate(view, chain, window).value)
+        _, vectors = descending_eigh(even_mean(view, chain, window).value)
         # below the last order more than k directions are kept: what is lost cannot be regained
         width = min(k if r == b else OVERSAMPLING * k, window.dim)
         top = namespace_of(vectors).matrix_transpose(vectors[:, :width])
         chain = chain.extend(window.step(top))
-    form = measure_moments(view, chain, [(a, b)])[a, b].value
-    return JointExpansion(n, moments_on_host(BalancedMoments(frame, chain, {(a, b): form})))
-
-
-def moments_on_host(moments: BalancedMoments) -> BalancedMoments:
-    """Return moments in main memory, in double precision, where their answers are decided on."""
-
-    def host(array: Array) -> Floats:
-        return np.ascontiguousarray(to_numpy(array), dtype=np.float64)
-
-    old, chain = moments.frame, moments.chain
-    frame = Frame(host(old.basis), host(old.center), scale=old.scale, height=old.height)
-    steps = tuple(host(step) for step in chain.steps)
-    forms = {split: host(form) for split, form in moments.forms.items()}
-    return BalancedMoments(frame, SymmetricChain(steps, host(chain.noise)), forms)
+    form = mean_moments(view, chain, [(a, b)])[a, b].value
+    # in main memory, in double precision
+    return JointExpansion(n, BalancedMoments(frame, chain, {(a, b): form}).like(np.zeros(1)))

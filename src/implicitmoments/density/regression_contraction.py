@@ -25,11 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.density.hermite_expansion import (
-    chain_like,
-    moments_on_host,
-    ones_like_rows,
-)
+from implicitmoments.density.hermite_expansion import ones_like_rows
 from implicitmoments.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
@@ -40,8 +36,7 @@ from implicitmoments.moments.balanced import BalancedMoments, contracted_forms, 
 from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
 from implicitmoments.moments.result import Run
 from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.problems.labelled_rows import LabelledRows
-from implicitmoments.rows import Block
+from implicitmoments.rows import Rows
 
 __all__ = [
     "ContractedExpansion",
@@ -65,7 +60,7 @@ def term_factor(a: int, b: int, c: int, excess: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ContractedExpansion:
-    r"""Contracted moments, those of one (a, j) added up over b.
+    r"""Contracted moments, summed over b for each (a, j).
 
     Attributes
     ----------
@@ -88,7 +83,7 @@ class ContractedExpansion:
 
     def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
-        xp, chain = namespace_of(x), chain_like(self.chain, x)
+        xp, chain = namespace_of(x), self.chain.like(x)
         found = 0 * ones_like_rows(x, self.degree + 1)
         basis = xp.matrix_transpose(move_like(self.basis, x))
         images = chain.images(x @ basis / self.scale)
@@ -106,7 +101,7 @@ class ContractedExpansion:
 
 
 def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> ContractedExpansion:
-    """Contract moments of orders 0, …, degree exactly, and add them up to T_0, …, T_degree.
+    """Contract moments of orders 0, …, degree exactly, and sum them to T_0, …, T_degree.
 
     Parameters
     ----------
@@ -116,27 +111,27 @@ def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> Co
         The variance of the noise less 1.
     degree : int
     """
-    moments = moments_on_host(moments)
+    moments = moments.like(np.zeros(1))  # in main memory, in double precision
     chain, scale = moments.chain, moments.frame.scale
     forms: dict[tuple[int, int], Floats] = {}
     for order in range(degree + 1):
         left, right = moments.by_order[order]
-        form = moments.forms[left, right]
+        form = to_numpy(moments.forms[left, right])
         for b in range(order // 2 + 1):
             a = order - 2 * b
             if b:
                 # the noise of the frame is I / scale², and the form lacks scale² of its own
                 steps = chain.steps[left], chain.steps[right]
-                form = drop(form, *steps, chain.noise) * scale**4
+                form = to_numpy(drop(form, *steps, chain.noise)) * scale**4
             for c in range(degree // 2 - a - b + 1):
                 term = term_factor(a, b, c, excess) * form
                 forms[a, b + c] = forms[a, b + c] + term if (a, b + c) in forms else term
             left, right = left - 1, right - 1
-    return ContractedExpansion(degree, chain, scale, moments.frame.basis, forms)
+    return ContractedExpansion(degree, chain, scale, to_numpy(moments.frame.basis), forms)
 
 
 def expand_contracted(
-    rows: LabelledRows, basis: Floats, k: int, degree: int, *, excess: float
+    rows: Rows, basis: Floats, k: int, degree: int, *, excess: float
 ) -> LabelExpansion:
     """Estimate moments of the regressors by the closed form, and contract them."""
     degree -= degree % 2
@@ -192,7 +187,7 @@ class PaperExpansion:
 def contract_run(run: Run, times: int) -> Run:
     """Contract the last pairs of slots of a moment with identities, exactly.
 
-    What is left lies on the first steps of the same projection.
+    The result lies on the first steps of the same projection.
     """
     projection, coordinates = run.projection, np.asarray(to_numpy(run.coordinates))
     order, d = projection.order, projection.n_features
@@ -208,7 +203,7 @@ def contract_run(run: Run, times: int) -> Run:
 
 
 def expand_paper(
-    rows: LabelledRows,
+    rows: Rows,
     basis: Floats,
     k: int,
     degree: int,
@@ -222,7 +217,7 @@ def expand_paper(
     if len(basis) == 0 or degree < 2:
         return LabelConstant(degree)
     problem = _problem(rows, basis, "monomial")
-    # weights sum to 1, and the line of least squares leaves regressors of mean zero
+    # weights sum to 1, and the regressors have mean zero about the least-squares line
     norms, terms = {0: 1.0}, []
     for order in range(2, degree + 1):
         whole = implicit_moments(
@@ -240,19 +235,6 @@ def expand_paper(
     return PaperExpansion(degree, tuple(terms), norms, excess, n_draws, seed)
 
 
-def _problem(rows: LabelledRows, basis: Floats, weights: str) -> RegressionMixtureProblem:
+def _problem(rows: Rows, basis: Floats, weights: str) -> RegressionMixtureProblem:
     """Return the rows on the span of the regressors."""
-    source = rows.problem.rows.mapped(linear=basis.T)
-    return RegressionMixtureProblem(source, None, weights=weights)
-
-
-@dataclass(frozen=True, eq=False)
-class _OnSpan:
-    """Maps the points of a block to coordinates of a span."""
-
-    basis: Floats
-
-    def __call__(self, block: Block) -> Block:
-        x = block["x"]
-        basis = namespace_of(x).matrix_transpose(move_like(self.basis, x))
-        return {**block, "x": x @ basis}
+    return RegressionMixtureProblem(rows.mapped(linear=basis.T), None, weights=weights)

@@ -1,4 +1,4 @@
-r"""Dense twins of the expansions of regressions: T_n written down, for small degrees."""
+r"""Dense twins of the expansions of regressions: explicit T_n, for small degrees."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["contract_dense", "expand_labels_dense"]
 def expand_labels_dense(coordinates: Floats, degree: int, *, odd: bool) -> DenseExpansion:
     r"""Average :math:`T_n = E[H_n(x, z)]` over rows (n, p + 1).
 
-    Entries with fewer slots of z than of x are 0, since they are for every mixture of
-    regressions; so are odd orders unless asked for.
+    Entries with fewer slots of z than of x are set to 0, as they are for every mixture of
+    regressions; so are odd orders unless ``odd``.
     """
     width = coordinates.shape[1]
     tensors = []

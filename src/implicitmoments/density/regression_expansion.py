@@ -8,17 +8,17 @@ on (x, z). Since :math:`E[He_a(x) f(z)] = \sum_i w_i \beta_i^{\otimes a} E_i[f^{
    = \frac{(a+r)!}{r!} \sum_i w_i \eta_{ir} \beta_i^{\otimes a}, \qquad \eta_{ir} = E_i[He_r(z)],
 
 and 0 where z has fewer slots than x. They are the tensors T_n of the proof of Theorem 4.22, n =
-2a + r, seen by the number of slots of either kind; there
-:math:`\eta_{ir}` is written out by the norm of :math:`\beta_i` and the variance of the noise, and
-estimated through moments of higher order (``regression_contraction``). Averaged over rows as they
-stand here they have less noise, and hold for components with an intercept or a noise of their
-own.
+2a + r, by the number of slots of either kind; there :math:`\eta_{ir}` is expressed by the norm
+of :math:`\beta_i` and the variance of the noise, and estimated through moments of higher order
+(``regression_contraction``). Averaged directly, as here, they have less noise, and hold for
+components with their own intercept and noise variance.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -32,13 +32,11 @@ from implicitmoments.density.graded_chain import (
     graded_sums,
     widen,
 )
-from implicitmoments.density.hermite_expansion import chain_like, ones_like_rows
+from implicitmoments.density.hermite_expansion import Constant, evaluate_blocks, ones_like_rows
 from implicitmoments.moments.balanced import split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import OVERSAMPLING
-from implicitmoments.problems.labelled_rows import LabelledRows, Rows
-from implicitmoments.rows import Sums, blocks
-from implicitmoments.rows.sampling import counted
+from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 __all__ = [
     "GradedExpansion",
@@ -49,7 +47,6 @@ __all__ = [
     "hermite_values",
 ]
 
-EVALUATED = 2**21  # numbers made of the points that are evaluated at a time
 HEIGHT = 1.0  # of the constant: coefficients of all orders are then about equally noisy
 
 
@@ -84,20 +81,13 @@ def expansion_at(expansion: LabelExpansion, coordinates: Array) -> Array:
     return xp.sum(coefficients * xp.matrix_transpose(values), axis=1)
 
 
-@dataclass(frozen=True)
-class LabelConstant:
+class LabelConstant(Constant):
     """The expansion of one component: F is G."""
-
-    degree: int
 
     def in_label(self, x: Array) -> Array:
         """Return 1 for He_0 and 0 for the others."""
         ones = ones_like_rows(x, self.degree + 1)
         return ones * move_like(np.eye(1, self.degree + 1), ones)
-
-    def __call__(self, coordinates: Array) -> Array:
-        """Return ones."""
-        return ones_like_rows(coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +95,9 @@ class GradedExpansion:
     r"""Compressed coefficients, those of one r together.
 
     With a constant h before every regressor, :math:`\tilde M_r = \sum_i w_i \eta_{ir}
-    (h, \beta_i)^{\otimes m}`, m = (n − r)/2 rounded down, holds the coefficients of all a ≤ m. It
-    is a matrix on :math:`U_{m/2} \times U_{m/2}`, and the subspaces are those of powers of
-    :math:`(h, \beta_i)` for every r: what is known well, the low orders, helps to find them.
+    (h, \beta_i)^{\otimes m}`, m = (n − r)/2 rounded down, contains the coefficients of all a ≤ m.
+    It is a matrix on :math:`U_{m/2} \times U_{m/2}`, and the subspaces are those of powers of
+    :math:`(h, \beta_i)` for every r: low orders, which are less noisy, help to find them.
 
     Attributes
     ----------
@@ -131,91 +121,79 @@ class GradedExpansion:
 
     def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
-        chain, xp = chain_like(self.chain, x), namespace_of(x)
-        forms = {split: move_like(form, x) for split, form in self.forms.items()}
+        chain = self.chain.like(x)
         width = sum((n + 1) * chain.dim(n) * chain.p for n in range(chain.order + 1))
-        parts = []
-        for rows in blocks(range(int(x.shape[0])), max(64, EVALUATED // width)):
-            part = x[rows.start : rows.stop, :]
-            images = graded_images(chain, part, 1.0 / self.height)
-            found = 0 * ones_like_rows(part, self.degree + 1)
-            for (a, b, r), form in forms.items():
-                answers = graded_answers(chain, images, a, b, form)
-                for grade in range(a + b + 1):
-                    # ⟨β^a, He_a(x)⟩ / (a! r!), and the query has a binomial coefficient
-                    ways = math.comb(a + b, grade) * math.factorial(grade) * math.factorial(r)
-                    found[:, grade + r] += answers[grade, :] / ways
-            parts.append(found)
-        return xp.concat(parts)
+        return evaluate_blocks(partial(self._evaluate, chain), x, width)
+
+    def _evaluate(self, chain: SymmetricChain, x: Array) -> Array:
+        images = graded_images(chain, x, 1.0 / self.height)
+        found = 0 * ones_like_rows(x, self.degree + 1)
+        for (a, b, r), form in self.forms.items():
+            answers = graded_answers(chain, images, a, b, move_like(form, x))
+            for grade in range(a + b + 1):
+                # ⟨β^a, He_a(x)⟩ / (a! r!), and the query has a binomial coefficient
+                ways = math.comb(a + b, grade) * math.factorial(grade) * math.factorial(r)
+                found[:, grade + r] += answers[grade, :] / ways
+        return found
 
     def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p + 1), z last."""
         return expansion_at(self, coordinates)
 
 
-def expand_labels(
-    rows: LabelledRows, basis: Floats, k: int, degree: int, *, odd: bool
-) -> LabelExpansion:
+def expand_labels(rows: Rows, basis: Floats, k: int, degree: int, *, odd: bool) -> LabelExpansion:
     """Estimate the expansion of F/G up to a degree, directly.
 
     Parameters
     ----------
-    rows : LabelledRows
+    rows : Rows
         Rows (x', z).
     basis : array of shape (p, d)
         Spans the regressors.
     k, degree : int
     odd : bool
-        Keep odd orders, which are 0 where no component has an intercept of its own.
+        Keep odd orders, which are 0 if all components have the same intercept.
     """
     p = len(basis)
     if p == 0 or degree < 2:
         return LabelConstant(degree)
+    on_span = rows.mapped(linear=basis.T)
     last = split_order(degree // 2)[1]
     chain = SymmetricChain((np.eye(1 + p),), graded_noise(p))
     for q in range(2, last + 1):
         wide = widen(chain, OVERSAMPLING * k)
-        form = _measure(rows, basis, wide, [(q, q, 0)])[q, q, 0]
+        form = _measure(on_span, wide, [(q, q, 0)])[q, q, 0]
         _, vectors = descending_eigh((form + form.T) / 2)
         # below the last order more than k directions are kept: what is lost cannot be regained
         width = min(k if q == last else OVERSAMPLING * k, wide.dim(q))
         chain = chain.extend(np.ascontiguousarray(vectors[:, :width].T @ wide.steps[-1]))
     splits = [(*split_order((degree - r) // 2), r) for r in range(0, degree + 1, 1 if odd else 2)]
-    return GradedExpansion(degree, chain, _measure(rows, basis, chain, splits))
+    return GradedExpansion(degree, chain, _measure(on_span, chain, splits))
 
 
 def _measure(
-    rows: LabelledRows, basis: Floats, chain: SymmetricChain, splits: list[tuple[int, int, int]]
+    rows: Rows, chain: SymmetricChain, splits: list[tuple[int, int, int]]
 ) -> dict[tuple[int, int, int], Floats]:
     """Average moments over rows, with weights r!/(a + r)! He_{a+r}(z) at grade a."""
     width = sum((n + 1) * chain.dim(n) for n in range(chain.order + 1))
     width += max(chain.dim(n) for n in range(chain.order)) * chain.p
     highest = max(a + b + r for a, b, r in splits)
-    measure = _Weighted(basis, chain, tuple(splits), highest)
-    sums = rows.fold(measure, width, f"coefficients to degree {highest}")
-    mass = float(sums["mass"])
+    measure = partial(_sum_graded, chain, tuple(splits), highest)
+    sums = rows.fold(measure, width=width, what=f"coefficients to degree {highest}")
     found = assemble_graded(chain, splits, sums)
-    return {split: form / mass for split, form in found.items()}
+    return {split: form / float(sums["total"]) for split, form in found.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _Weighted:
-    """Sums graded products over rows."""
+def _sum_graded(
+    chain: SymmetricChain, splits: tuple[tuple[int, int, int], ...], highest: int, block: Block
+) -> Sums:
+    """Sum graded products over rows."""
+    x, counts = block["x"], weights_of(block)
+    values = hermite_values(block["y"], highest) * counts[None, :]
 
-    basis: Floats
-    chain: SymmetricChain
-    splits: tuple[tuple[int, int, int], ...]
-    highest: int
+    def weights(grade: int, r: int) -> Array:
+        return values[grade + r, :] * (math.factorial(r) / math.factorial(grade + r))
 
-    def __call__(self, rows: Rows) -> Sums:
-        rows = Rows(**counted({"x": rows.x, "y": rows.y, "counts": rows.counts}))
-        xp = namespace_of(rows.x)
-        points = rows.x @ xp.matrix_transpose(move_like(self.basis, rows.x))
-        values = hermite_values(rows.y, self.highest) * rows.counts[None, :]
-
-        def weights(grade: int, r: int) -> Array:
-            return values[grade + r, :] * (math.factorial(r) / math.factorial(grade + r))
-
-        chain = chain_like(self.chain, rows.x)
-        sums = graded_sums(chain, HEIGHT, self.splits, points, weights)
-        return {**sums, "mass": float(xp.sum(rows.counts, dtype=xp.float64))}
+    xp = namespace_of(x)
+    sums = graded_sums(chain.like(x), HEIGHT, splits, x, weights)
+    return {**sums, "total": float(xp.sum(counts, dtype=xp.float64))}

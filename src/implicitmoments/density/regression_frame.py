@@ -4,48 +4,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2, norm
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    move_like,
-    namespace_of,
-    on_host,
-    to_numpy,
-)
-from implicitmoments.moments import HermiteProblem
-from implicitmoments.problems.labelled_rows import LabelledRows, Rows
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     Block,
-    MappedSource,
+    LabelMap,
     RowDraws,
-    Source,
-    Stream,
+    Rows,
     Sums,
     Whitening,
+    join_labels,
+    mean_and_covariance,
+    weights_of,
 )
-from implicitmoments.rows.outliers import join_labels
 
-__all__ = ["RegressionFrame", "find_frame", "frame_rows", "intercepts_differ", "squared_norm"]
+__all__ = ["FoundFrame", "RegressionFrame", "find_frame", "intercepts_differ"]
 
-SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their own
+SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their spread
 ROUNDING = 1e-13  # and to their size
-RARE = 1e-4  # chance with which intercepts that are equal are said to differ
-DEVICE_ROWS = 65_536  # of a block on a device, which wants long products
+RARE = 1e-4  # significance level of the tests for different intercepts
 
 
 @dataclass(frozen=True, eq=False)
 class RegressionFrame:
     r"""The map :math:`(x, y) \mapsto (B x', z)` of rows, and the Gaussian it makes standard.
 
-    :math:`x' = (x - m) W` is standard normal, and
-    :math:`z = (y - c - b \cdot x') / s` is what the line of least squares leaves of the label,
-    in units of s. With :math:`b = \sum_i w_i \beta_i` the rows (x', z) are again a mixture of
-    regressions, with vectors :math:`\beta_i' = (\beta_i - b)/s` of mean zero: they are shorter,
-    and k of them span k − 1 dimensions. For one component nothing is left to learn.
+    :math:`x' = (x - m) W` is standard normal, and :math:`z = (y - c - b \cdot x') / s` is the
+    residual of the least-squares line, in units of s. With :math:`b = \sum_i w_i \beta_i` the rows
+    (x', z) are again a mixture of regressions, with vectors :math:`\beta_i' = (\beta_i - b)/s` of
+    mean zero: they are shorter, and k of them span k − 1 dimensions. For one component nothing is
+    left to learn.
 
     Attributes
     ----------
@@ -73,6 +67,16 @@ class RegressionFrame:
         """Number of coordinates, with the label."""
         return len(self.basis) + 1
 
+    @property
+    def variances(self) -> Floats:
+        """Variances of the rows along the coordinates, (p,)."""
+        return np.ones(self.p)
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return the rows as (x', z)."""
+        labels = LabelMap(self.intercept, self.scale, self.whitener @ self.slope, self.mean)
+        return rows.mapped(self.mean, self.whitener, labels)
+
     def points(self, block: Block) -> Array:
         """Return the rows (n, d + 1) of a block, labels last."""
         return join_labels(block)
@@ -88,7 +92,7 @@ class RegressionFrame:
         return self.intercept + (x @ move_like(self.slope, x)) + self.scale * z
 
     def on_span(self, x: Array) -> Array:
-        """Map points x' (n, d) to coordinates of the span of the regressors."""
+        """Map points x' (n, d) to coordinates on the span of the regressors."""
         return x @ namespace_of(x).matrix_transpose(move_like(self.basis, x))
 
     def coordinates(self, X: Array) -> Array:
@@ -104,12 +108,9 @@ class RegressionFrame:
 
     def log_density_of_points(self, x: Array) -> Array:
         """Return the logarithm of the density of X at points given as x' (n, d)."""
-        constant = len(self.mean) / 2 * math.log(2 * math.pi) - self._log_volume
+        log_volume = float(np.linalg.slogdet(self.whitener)[1])
+        constant = len(self.mean) / 2 * math.log(2 * math.pi) - log_volume
         return -namespace_of(x).sum(x * x, axis=1) / 2 - constant
-
-    @property
-    def _log_volume(self) -> float:
-        return float(np.linalg.slogdet(self.whitener)[1])
 
     def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
         """Return rows (n, d + 1) with these coordinates, drawn from G otherwise."""
@@ -119,132 +120,93 @@ class RegressionFrame:
         return np.column_stack([self.mean + x @ self.root, y])
 
 
-def find_frame(
-    source: Source, k: int, *, whiten: bool, centred: bool, label_scale: float
-) -> tuple[RegressionFrame, Floats | None]:
-    """Standardise rows, and reduce to the span of the regressors, in four passes.
-
-    Parameters
-    ----------
-    source : Source
-        Of labelled rows.
-    k : int
-        Number of components.
-    whiten : bool
-        Estimate the mean and covariance of x; otherwise it is taken to be from N(0, I).
-    centred : bool
-        Take the mean of y for 0 where x is not whitened: the setting of the paper.
-    label_scale : float
-        The unit of z over the spread of the labels about their line.
-
-    Returns
-    -------
-    frame : RegressionFrame
-    spectrum : array of shape (d,) or None
-        Eigenvalues of the moment that the span was read off, from the largest down.
-    """
-    d = source.n_features
-    mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
-    if whiten:
-        found = Whitening.of(source)
-        mean, whitener, root = found.mean, found.inverse_root, found.root
-    plain = RegressionFrame(mean, whitener, root, np.zeros(d), 0.0, 1.0, np.zeros((0, d)))
-    line = _line(frame_rows(source, plain), centred)
-    if not line.spread > max(SMALLEST_SPREAD * line.about, ROUNDING * line.size):
-        raise ValueError(
-            "the labels are constant or lie on one line without noise, so that (x, y) has no "
-            "density; use sklearn.linear_model.LinearRegression, or check that y is the label"
-        )
-    frame = replace(
-        plain, slope=line.slope, intercept=line.intercept, scale=label_scale * line.spread
-    )
-    p = min(k - 1, d)
-    basis, spectrum = _span(frame_rows(source, frame), d, p)
-    return replace(frame, basis=basis), spectrum
-
-
-def frame_rows(source: Source, frame: RegressionFrame) -> LabelledRows:
-    """Return rows (x', z), block by block."""
-    begin = range(1)
-    probe = source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"]
-    mapped = MappedSource(source, _Standard(frame))
-    return LabelledRows(HermiteProblem(mapped), None if on_host(probe) else DEVICE_ROWS)
-
-
-@dataclass(frozen=True, eq=False)
-class _Standard:
-    """Maps labelled rows to (x', z)."""
-
-    frame: RegressionFrame
-
-    def __call__(self, block: Block) -> Block:
-        x, z = self.frame.standard(block["x"], block["y"])
-        return {**block, "x": x, "y": z}
-
-
-@dataclass(frozen=True, eq=False)
-class _Line:
-    """A line of least squares.
+class FoundFrame(NamedTuple):
+    """A frame, and the second moment from which its span was found.
 
     Attributes
     ----------
-    slope : array of shape (d,)
-    intercept : float
-    spread : float
-        Of the labels about the line.
-    about : float
-        Of the labels about their mean.
-    size : float
-        Root mean square of the labels.
+    frame : RegressionFrame
+    spectrum : array of shape (d,)
+        Eigenvalues of the second moment of the regressors, in decreasing order.
+    mean_square : float
+        The mean of z².
     """
 
-    slope: Floats
-    intercept: float
-    spread: float
-    about: float
-    size: float
+    frame: RegressionFrame
+    spectrum: Floats
+    mean_square: float
+
+    @property
+    def squared_norm(self) -> float:
+        r"""The trace :math:`\sum_i w_i \|\beta_i'\|^2` of the moment."""
+        return float(np.sum(self.spectrum))
+
+    @property
+    def noise(self) -> float:
+        """The estimated variance of the noise, in units of s²: the rest of the mean of z²."""
+        return max(self.mean_square - self.squared_norm, 0.0)
+
+    def floor(self, n: float) -> float:
+        """Return the largest eigenvalue that noise gives the moment of n rows.
+
+        The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or
+        minus the smallest eigenvalue, since the moment itself has no negative one.
+        """
+        return max(2 * math.sqrt(len(self.spectrum) / (2 * n)), -float(self.spectrum[-1]))
 
 
-def _line(rows: LabelledRows, centred: bool) -> _Line:
-    """Fit a line by least squares."""
-    d = rows.problem.n_features
-    sums = rows.fold(_line_products, d + 2, "line of least squares")
-    gram, total = to_numpy(sums["gram"]), float(sums["mass"])
-    gram = gram / total
-    used = d if centred else d + 1
-    solved = np.zeros(d + 1)
-    solved[:used] = np.linalg.lstsq(gram[:used, :used], gram[:used, -1], rcond=1e-12)[0]
-    slope, intercept = solved[:d], float(solved[d])
-    # about the line itself: differences of sums lose digits
-    left = _Left(slope, intercept, float(gram[d, -1]))
-    sums = rows.fold(left, d + 2, "spread about the line")
-    spread, about = (math.sqrt(float(sums[name]) / total) for name in ("line", "mean"))
-    return _Line(slope, intercept, spread, about, math.sqrt(float(gram[-1, -1])))
+def find_frame(
+    rows: Rows, k: int, *, whiten: bool, centred: bool, label_scale: float
+) -> FoundFrame:
+    r"""Standardise rows, and reduce to the span of the regressors, in three passes.
 
+    The span is that of the top eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
 
-def _line_products(rows: Rows) -> Sums:
-    xp = namespace_of(rows.x)
-    y = rows.y[:, None]
-    table = xp.concat([rows.x, xp.ones_like(y), y], axis=1)
-    gram = xp.matrix_transpose(table * rows.counts[:, None]) @ table
-    return {"gram": xp.astype(gram, xp.float64), "mass": _total(rows.counts)}
-
-
-@dataclass(frozen=True, eq=False)
-class _Left:
-    """Sums squares of what a line, and the mean, leave of the labels."""
-
-    slope: Floats
-    intercept: float
-    mean: float
-
-    def __call__(self, rows: Rows) -> Sums:
-        left = rows.y - rows.x @ move_like(self.slope, rows.x) - self.intercept
-        about = rows.y - self.mean
-        return {
-            "line": _total(rows.counts * left * left),
-            "mean": _total(rows.counts * about * about),
-        }
+    Parameters
+    ----------
+    rows : Rows
+        With labels.
+    k : int
+        Number of components.
+    whiten : bool
+        Estimate the mean and covariance of x; otherwise x is assumed to be from N(0, I).
+    centred : bool
+        Assume an intercept of 0: the setting of the paper.
+    label_scale : float
+        The unit of z over the standard deviation of the labels about their line.
+    """
+    d = rows.n_features
+    moments = mean_and_covariance(rows, labelled=True)
+    mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
+    if whiten:
+        points = replace(moments, mean=moments.mean[:d], covariance=moments.covariance[:d, :d])
+        found = Whitening.from_moments(points)
+        mean, whitener, root = found.mean, found.inverse_root, found.root
+    # the least-squares line in x'
+    second = moments.second_moment if centred else moments.covariance
+    gram, right = whitener.T @ second[:d, :d] @ whitener, whitener.T @ second[:d, d]
+    slope = np.asarray(np.linalg.lstsq(gram, right, rcond=1e-12)[0], dtype=np.float64)
+    middle = float((moments.mean[:d] - mean) @ whitener @ slope)
+    intercept = 0.0 if centred else float(moments.mean[d]) - middle
+    frame = RegressionFrame(mean, whitener, root, slope, intercept, 1.0, np.zeros((0, d)))
+    # about the line itself: differences of second moments lose digits
+    sums = frame.rows(rows).fold(_sum_squares, what="spread about the line")
+    spread = math.sqrt(float(sums["squares"]) / moments.total)
+    deviation, size = (
+        math.sqrt(float(a[d, d])) for a in (moments.covariance, moments.second_moment)
+    )
+    if not spread > max(SMALLEST_SPREAD * deviation, ROUNDING * size):
+        raise InputError(
+            "labels_on_a_line",
+            "`y` is constant or an exact linear function of X, so (x, y) has no density; use "
+            "sklearn.linear_model.LinearRegression, or check that `y` holds the labels",
+        )
+    frame = replace(frame, scale=label_scale * spread)
+    sums = frame.rows(rows).fold(_sum_second_moment, width=2 * d, what="span of the regressors")
+    moment = to_numpy(sums["moment"]) - float(sums["trace"]) * np.eye(d)
+    values, vectors = np.linalg.eigh(moment / moments.total)
+    basis = np.ascontiguousarray(vectors[:, ::-1][:, : min(k - 1, d)].T)
+    return FoundFrame(replace(frame, basis=basis), values[::-1], label_scale**-2)
 
 
 def _total(values: Array) -> float:
@@ -252,82 +214,48 @@ def _total(values: Array) -> float:
     return float(xp.sum(values, dtype=xp.float64))
 
 
-def _span(rows: LabelledRows, d: int, p: int) -> tuple[Floats, Floats | None]:
-    r"""Return the top p eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
-
-    And its eigenvalues, where there was something to look for.
-    """
-    if p == 0:
-        return np.zeros((0, d)), None
-    sums = rows.fold(_second_moment, d, "span of the regressors")
-    moment = to_numpy(sums["moment"]) - float(sums["trace"]) * np.eye(d)
-    values, vectors = np.linalg.eigh(moment / float(sums["mass"]))
-    return np.ascontiguousarray(vectors[:, ::-1][:, :p].T), values[::-1]
+def _sum_squares(block: Block) -> Sums:
+    return {"squares": _total(weights_of(block) * block["y"] ** 2)}
 
 
-def _second_moment(rows: Rows) -> Sums:
-    xp = namespace_of(rows.x)
-    weight = rows.counts * (rows.y**2 - 1) / 2
-    moment = xp.matrix_transpose(rows.x * weight[:, None]) @ rows.x
-    return {
-        "moment": xp.astype(moment, xp.float64),
-        "trace": _total(weight),
-        "mass": _total(rows.counts),
-    }
+def _sum_second_moment(block: Block) -> Sums:
+    x, weight = block["x"], weights_of(block) * (block["y"] ** 2 - 1) / 2
+    xp = namespace_of(x)
+    moment = xp.matrix_transpose(x * weight[:, None]) @ x
+    return {"moment": xp.astype(moment, xp.float64), "trace": _total(weight)}
 
 
-def squared_norm(rows: LabelledRows) -> tuple[float, float]:
-    r"""Return :math:`\sum_i w_i \|\beta_i'\|^2`, the trace of :math:`M_2`, and the mean of z².
-
-    What is left of the mean of z² is the variance of the noise, in units of s².
-    """
-    sums = rows.fold(_squares, rows.problem.n_features, "noise")
-    total = float(sums["mass"])
-    return float(sums["trace"]) / total, float(sums["square"]) / total
-
-
-def _squares(rows: Rows) -> Sums:
-    xp = namespace_of(rows.x)
-    squares = rows.y**2
-    lengths = xp.sum(rows.x * rows.x, axis=1) - rows.x.shape[1]
-    return {
-        "trace": _total(rows.counts * (squares - 1) * lengths) / 2,
-        "square": _total(rows.counts * squares),
-        "mass": _total(rows.counts),
-    }
-
-
-def intercepts_differ(rows: LabelledRows, square: float) -> bool:
-    r"""Say whether components clearly have intercepts of their own, given the mean of z².
+def intercepts_differ(rows: Rows, mean_square: float) -> bool:
+    r"""Return whether components clearly have different intercepts at the mean of x.
 
     Lines that meet at the mean of x make (x, z) a mixture of Gaussians about 0. Its odd moments
-    are 0, and it has no less kurtosis than one Gaussian: tested are
+    are 0, and its kurtosis is at least that of one Gaussian: tested are
     :math:`E[(z^2 - m) x] = 2 \sum_i w_i c_i \beta_i`, :math:`E[z^3]` and :math:`E[z^4] - 3 m^2`.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows (x', z).
+    mean_square : float
+        The mean m of z².
     """
-    d = rows.problem.n_features
-    sums = rows.fold(_Odd(square), d + 3, "intercepts")
-    n = float(sums["mass"])
+    d = rows.n_features
+    sums = rows.fold(partial(_sum_odd_moments, mean_square), width=3 * d + 6, what="intercepts")
+    n = rows.total
     means, squares = to_numpy(sums["sum"]) / n, to_numpy(sums["square"]) / n
     t = means / np.sqrt(np.maximum(squares - means**2, np.finfo(float).tiny) / n)
     odd = chi2.sf(float(np.sum(t[:-1] ** 2)), d + 1)
     return bool(odd < RARE or norm.cdf(t[-1]) < RARE)
 
 
-@dataclass(frozen=True, eq=False)
-class _Odd:
-    """Sums terms of odd moments, of kurtosis, and their squares: (d + 2,) numbers each."""
-
-    mean_square: float
-
-    def __call__(self, rows: Rows) -> Sums:
-        xp, m = namespace_of(rows.x), self.mean_square
-        z, squares = rows.y[:, None], rows.y[:, None] ** 2
-        # as they are after the mean and the variance of z are taken off
-        odd = [(squares - m) * rows.x, (squares - 3 * m) * z]
-        terms = xp.concat([*odd, squares**2 - 6 * m * squares + 3 * m**2], axis=1)
-        counts = rows.counts[:, None]
-        return {
-            "sum": xp.sum(counts * terms, axis=0, dtype=xp.float64),
-            "square": xp.sum(counts * terms**2, axis=0, dtype=xp.float64),
-            "mass": _total(rows.counts),
-        }
+def _sum_odd_moments(m: float, block: Block) -> Sums:
+    """Sum terms of odd moments, of the kurtosis, and their squares: (d + 2,) numbers each."""
+    x, z = block["x"], block["y"][:, None]
+    xp, squares, counts = namespace_of(x), z**2, weights_of(block)[:, None]
+    # with the influence of the estimated mean and variance of z removed
+    odd = [(squares - m) * x, (squares - 3 * m) * z]
+    terms = xp.concat([*odd, squares**2 - 6 * m * squares + 3 * m**2], axis=1)
+    return {
+        "sum": xp.sum(counts * terms, axis=0, dtype=xp.float64),
+        "square": xp.sum(counts * terms**2, axis=0, dtype=xp.float64),
+    }

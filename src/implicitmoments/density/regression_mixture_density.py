@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.density.base import ExpandedDensity
-from implicitmoments.density.regression_fit import (
-    RegressionDensity,
-    RegressionOptions,
-    fit_regression_density,
+from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.degree import least_degree, regression_tail
+from implicitmoments.density.expanded_density import FAR, ExpandedDensity, RatioModel
+from implicitmoments.density.regression_contraction import expand_contracted, expand_paper
+from implicitmoments.density.regression_density import RegressionDensity
+from implicitmoments.density.regression_expansion import LabelExpansion, expand_labels
+from implicitmoments.density.regression_frame import (
+    RegressionFrame,
+    find_frame,
+    intercepts_differ,
 )
-from implicitmoments.density.regression_regime import describe_design
 from implicitmoments.density.summary import RegressionDensitySummary
-from implicitmoments.rows import Progress, RandomState, RowDraws, Source, Stream
+from implicitmoments.moments.spectra import span_stats
+from implicitmoments.notes import InputError, Note, Notes
+from implicitmoments.rows import Progress, RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer, mean_answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows, probe_of
-from implicitmoments.validation import check_flag, check_number, check_whole
+from implicitmoments.rows.inputs import Checkpoint
+from implicitmoments.rows.normality import looks_standard, measure_gaussianity
+from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
 __all__ = ["RegressionMixtureDensity"]
 
 HIGHEST_DEGREE = 24
+MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
+LOOSE = 5.0  # the tail bound is for components of one length; mixtures have about a fifth of it
+SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
 
 
 class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
@@ -34,88 +46,87 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     :math:`\nu` that is not small beside the spread of the lines. Theorem 4.22: with G a Gaussian
     of independent x and residual of y, F/G is estimated by its Hermite expansion up to a degree,
     in compressed form; clipped to ``[floor, clip]``, multiplied by G and normalised, it is the
-    density. No likelihood is climbed and nothing depends on a start.
+    density. No likelihood is maximised, and nothing depends on an initialisation.
 
     Parameters
     ----------
     n_components : int, default 2
         The number k of components, or a bound on it.
     noise : float, optional
-        The standard deviation of :math:`\nu`; estimated from the moments by default. It says how
-        many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
+        The standard deviation of :math:`\nu`; estimated from the moments by default. It determines
+        how many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
     fit_intercept : bool, default True
-        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
-        odd orders are 0 and left out; and with ``whiten=False`` they meet at the origin.
+        Whether components have different intercepts. If not, all lines meet at the mean of x, and
+        odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
     whiten : bool, default True
-        Estimate the mean and covariance of x. If not, x is taken to be from N(0, I).
+        Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
     label_scale : float, default 1.0
         The standard deviation of G along the residual of y, over that of the rows. Above 1 where
         some lines are much steeper than others: the expansion converges only for components whose
         residual varies less than twice as much as that of G.
     degree : int, "cv" or "auto", default "cv"
-        Orders in (x, y) that are kept. ``"auto"``: as many as the tail bound asks for at
-        ``epsilon`` and the measured noise, whether or not the rows can tell them. ``"cv"``: the
-        even degree with the largest likelihood of rows left out, in three folds, among those up
-        to two above that and higher ones while the likelihood rises by more than its standard
-        error.
+        Highest order of the expansion in (x, y). ``"auto"``: what the tail bound requires for
+        ``epsilon`` and the measured noise, whether or not there are enough rows. ``"cv"``: the
+        even degree with the highest held-out likelihood in three folds, among those up to two
+        above that, and higher ones while the likelihood increases by more than its standard error.
     epsilon : float, default 0.05
-        The total variation distance that is aimed at: half of it for truncation. It also sets
-        what clipping may cost, 0.02 of it.
+        The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
     max_degree : int, default 12
-        The highest degree that ``"auto"`` and ``"cv"`` choose.
+        The highest degree for ``"auto"`` and ``"cv"``.
     clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
-        ``"auto"``: the least that costs no more than ``epsilon`` allows.
+        ``"auto"``: the smallest that costs no more than ``epsilon`` allows.
     floor : float, default 1e-6
-        The least ratio to G. The paper has 0, with which ``score_samples`` is −inf where the
+        The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "contracted", "paper"}, default "closed_form"
-        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that all of
-        them share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by
-        the closed form, and contracts them to coefficients by the sum of the proof. ``"paper"``
-        does so with algorithm Implicit-Moment-Estimation and auxiliary draws: for comparison. The
-        last two take ``fit_intercept=False``.
+        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that they
+        share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by the
+        closed form, and contracts them to coefficients by the sum of the proof. ``"paper"`` does
+        so with algorithm Implicit-Moment-Estimation and auxiliary draws: for comparison. The last
+        two require ``fit_intercept=False``.
     n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` at each point.
     max_proposals : int, default 20_000_000
-        The most proposals that ``sample`` makes before it gives up.
+        The largest number of proposals of ``sample``, after which it raises an error.
     random_state : int, generator or None, default None
 
     Attributes
     ----------
     slope_ : array of shape (n_features,)
-        Of the line of least squares, which G is centred at: the mean of the regressors.
+        Of the least-squares line, at which G is centred: the mean of the regressors.
     intercept_ : float
     noise_ : float
-        The standard deviation of the noise, as given or as estimated. An estimate holds the
-        spread of the intercepts too, and is 0 where nothing is left for the noise.
+        The standard deviation of the noise, as given or estimated. An estimate includes the spread
+        of the intercepts, and may be 0.
     degree_ : int
     clip_ : float
     normalizer_ : float
         The integral of the clipped ratio times G.
     acceptance_rate_ : float
-        The chance that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
+        The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : RegressionDensity
+    notes_ : Notes
+        Findings that may make the density wrong.
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
-        ``truncation_error``, the tail bound at the degree used; ``degree_for_epsilon``, the
-        degree that the bound asks for, or None above 200, both left out where
-        ``intercepts_differ``: the bound is for lines that meet at the mean of x, and takes a
-        spread of intercepts for noise; ``normalizer_error``, a standard error;
-        ``distance``, a lower bound on the total variation distance from the rows, up to chance;
-        ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared, and ``still_rising``, whether
+        ``truncation_error``, the tail bound at the degree used, and ``degree_for_epsilon``, the
+        degree that it requires, or None above 200; both are left out where ``intercepts_differ``,
+        since the bound takes a spread of intercepts for noise; ``normalizer_error``, a standard
+        error; ``distance``, a lower bound of the total variation distance from the rows, up to
+        chance; ``negative_rows``, the proportion of the rows at which the expansion is negative;
+        ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
         the highest of them was clearly better than the one before, by ``last_rise``;
-        ``n_coefficients``; ``notes``; and after ``sample`` ``proposals`` and ``acceptance_rate``
-        of the last call.
+        ``n_coefficients``; and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the
+        last call.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Notes
     -----
-    Rows are passed over, never held: 9 + degree/4 times, and more often to compare degrees. The
-    clip, ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
+    Rows are read in 8 + degree/4 passes and never held; comparing degrees takes more. The clip,
+    ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples
     --------
@@ -177,61 +188,166 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         ----------
         X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : array of shape (n_samples,)
-            Not of a source, which has labels of its own.
+            Not for a source, which has labels of its own.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
-            scaled to a mean of 1.
+            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
+            are scaled to a mean of 1.
         checkpoint : path, optional
-            Where a long fit keeps what it has done, to go on from there.
+            File in which finished passes are kept, so that an interrupted fit can be resumed.
         progress : callable, optional
             Called as ``progress(what, rows_done, rows_total)``.
+
+        Returns
+        -------
+        self
         """
-        how = self._options()
-        with open_rows(
-            self,
-            X,
-            y,
-            sample_weight,
-            labelled=True,
-            fewest=2,
-            checkpoint=checkpoint,
-            progress=progress,
-        ) as (source, seed):
-            how = replace(how, seed=seed)
-            names = getattr(self, "feature_names_in_", None)
-            said = describe_design(source, whiten=how.whiten, names=names)
-            hypothesis, stats = fit_regression_density(source, how)
-            frame, density = hypothesis.frame, hypothesis.density
-            slope = frame.whitener @ frame.slope
-            self.slope_ = move_like(slope, probe_of(source))
-        self.hypothesis_: RegressionDensity = hypothesis
-        self.intercept_ = frame.intercept - float(frame.mean @ slope)
-        self.noise_ = stats["noise"] if how.noise is None else how.noise
-        stats["notes"] = said + stats["notes"]
-        self._keep(density, hypothesis.expansion.degree, stats)
+        self._fit(X, y, sample_weight, labelled=True, checkpoint=checkpoint, progress=progress)
         return self
 
+    def _check_parameters(self) -> None:
+        self._check_expansion(METHODS, HIGHEST_DEGREE)
+        if check_flag("fit_intercept", self.fit_intercept) and self.method != "closed_form":
+            raise InputError(
+                "method_needs_common_intercept",
+                "`method={method!r}` is for lines that meet at the mean of x; set "
+                "`fit_intercept=False`, or `method='closed_form'` for different intercepts",
+                method=self.method,
+            )
+        if self.noise is not None:  # without noise (x, y) has no density
+            check_positive_number("noise", self.noise)
+        check_flag("whiten", self.whiten)
+        check_number("label_scale", self.label_scale, 0.75, 10.0)
+
+    def _least_rows(self, d: int) -> int:
+        return max(d + 2, self.n_components)  # for a line and the spread about it
+
+    def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
+        """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
+        k = self.n_components
+        scale = self.label_scale if k > 1 else 1.0
+        centred = not (self.whiten or self.fit_intercept)
+        found = find_frame(rows, k, whiten=self.whiten, centred=centred, label_scale=scale)
+        frame, square, framed = found.frame, found.mean_square, found.frame.rows(rows)
+        # the variance of the noise, and the mean of |β'|², in units of the labels
+        noise = found.noise if self.noise is None else (self.noise / frame.scale) ** 2
+        share = min(noise, square)
+        expansion = partial(self._expand, framed, frame, share, seed)
+        model = RatioModel(frame, partial(regression_tail, square - share, share), expansion)
+        if final:
+            # the bound takes intercepts for noise, and does not hold where they differ
+            differ = self.fit_intercept and k > 1 and intercepts_differ(framed, square)
+            model.stats.update(
+                noise=frame.scale * math.sqrt(share),
+                noise_share=noise * scale**2,
+                squared_norm=square - share,
+                intercepts_differ=differ,
+            )
+            if k > 1:
+                floor = found.floor(rows.total)
+                model.stats.update(span_stats(found.spectrum, len(frame.basis), floor))
+        return model
+
+    def _expand(
+        self, rows: Rows, frame: RegressionFrame, share: float, seed: int, degree: int
+    ) -> LabelExpansion:
+        k, basis = self.n_components, frame.basis
+        if self.method == "closed_form":
+            return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
+        if self.method == "contracted":
+            return expand_contracted(rows, basis, k, degree, excess=share - 1)
+        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
+        return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
+
+    def _look_at_rows(self, rows: Rows) -> Notes:
+        """Note inputs that are not from the Gaussian they are assumed to be from."""
+        whitening = Whitening.of(rows, reduce=True)
+        measured = measure_gaussianity(rows, whitening)
+        reason = measured.words(getattr(self, "feature_names_in_", None))
+        standard = self.whiten or looks_standard(whitening, measured.n)
+        found = {"moments_of_inputs_not_gaussian": reason, "inputs_not_standard": not standard}
+        return Notes(Note(code, {"reason": reason}) for code, there in found.items() if there)
+
+    def _store(
+        self, model: RatioModel, density: ClippedDensity[RegressionFrame], probe: Array
+    ) -> Notes:
+        frame, stats = density.span, self.stats_
+        expansion: Any = density.expansion
+        self.hypothesis_ = RegressionDensity(density, expansion)
+        slope = frame.whitener @ frame.slope
+        self.slope_ = move_like(slope, probe)
+        self.intercept_ = float(frame.intercept - frame.mean @ slope)
+        self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
+        stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
+        if not stats["intercepts_differ"]:
+            enough = least_degree(model.bound, self.epsilon, MOST_ORDERS)
+            reached = model.bound(enough) <= self.epsilon / 2
+            stats["truncation_error"] = model.bound(self.degree_)
+            stats["degree_for_epsilon"] = enough if reached else None
+        return self._findings_of_fit()
+
+    def _findings_of_fit(self) -> Notes:
+        """Return what may make the density wrong."""
+        stats, n = self.stats_, self.stats_["rows_counted"]
+        share, noise = stats["noise_share"], self.noise or 0.0
+        values = {
+            **{name: stats[name] for name in ("distance", "negative_rows", "degree")},
+            **{"share": min(share, 1.0), "n": round(n), "epsilon": self.epsilon},
+            **{"noise": noise, "spread": noise / math.sqrt(share or 1.0)},
+            "coefficients": stats["n_coefficients"] or 0,
+            "bound": stats.get("truncation_error", 0.0),
+            "needed": stats.get("degree_for_epsilon") or MOST_ORDERS,
+        }
+        too_low = stats["intercepts_differ"] and self.degree == "auto"
+        found = {
+            "noise_too_large": noise and share > 1 + SLACK * math.sqrt(2 / n),
+            "too_few_rows_for_degree": values["coefficients"] > n,
+            "truncation_large": values["bound"] > LOOSE * FAR,  # Erratum 6
+            "degree_too_low_for_intercepts": too_low,
+            "regression_density_far_from_rows": self._differs(),
+        }
+        notes = Notes(Note(code, values) for code, present in found.items() if present)
+        return notes if self._differs() else Notes([*notes, *self._degree_notes()])
+
     def score_samples(self, X: Any, y: Any = None) -> Array:
-        """Return the logarithm of the density at each row, in the library of the rows.
+        """Return the logarithm of the density at each row.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
         y : array of shape (n_samples,), optional
             Without it the density is that of x alone, unless X is a source with labels.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            In the library of the rows.
         """
-        check_is_fitted(self)
-        if y is None and not _has_labels(X):
-            return answer(self, X, self.hypothesis_.log_marginal)
-        return answer(self, X, self.hypothesis_.log_density, y, labelled=True)
+        function, y, labelled = self._density_of(X, y)
+        return answer(self, X, function, y, labelled=labelled)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean logarithm of the density over rows."""
+        """Return the mean logarithm of the density over rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,), optional
+            Without it the density is that of x alone, unless X is a source with labels.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        function, y, labelled = self._density_of(X, y)
+        return mean_answer(self, X, function, y, sample_weight, labelled=labelled)
+
+    def _density_of(self, X: Any, y: Any) -> tuple[Callable[..., Array], Any, bool]:
+        """Return the joint density, or that of x where there are no labels."""
         check_is_fitted(self)
-        if y is None and not _has_labels(X):
-            return mean_answer(self, X, self.hypothesis_.log_marginal, None, sample_weight)
-        density = self.hypothesis_.log_density
-        return mean_answer(self, X, density, y, sample_weight, labelled=True)
+        if y is not None or (isinstance(X, Source) and "y" in X.first()):
+            return self.hypothesis_.log_density, y, True
+        return self.hypothesis_.log_marginal, None, False
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
         """Draw rows and labels from the density by rejection.
@@ -240,7 +356,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         ----------
         n_samples : int
         random_state : int, generator or None
-            That of the estimator by default.
+            By default that of the estimator.
 
         Returns
         -------
@@ -253,7 +369,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         return drawn[:, :-1], drawn[:, -1]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Array:
-        """Draw labels given points, by inversion of their conditional law.
+        """Draw labels given points, by inversion of their conditional distribution.
 
         In main memory, whatever the device of the points.
 
@@ -263,7 +379,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         n_samples : int
             Draws at each point.
         random_state : int, generator or None
-            That of the estimator by default.
+            By default that of the estimator.
 
         Returns
         -------
@@ -281,38 +397,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         return answer(self, X, draw)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that labels are needed."""
+        """Return tags with the requirement of labels."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-    def _options(self) -> RegressionOptions:
-        """Check the parameters."""
-        expansion = self._expansion(METHODS, HIGHEST_DEGREE)
-        intercepts = check_flag("fit_intercept", self.fit_intercept)
-        if self.method != "closed_form" and intercepts:
-            raise ValueError(
-                f"method={self.method!r} is for lines that meet at the mean of x; give "
-                "fit_intercept=False, or method='closed_form' for intercepts of their own"
-            )
-        noise = None if self.noise is None else check_number("noise", self.noise, 0.0)
-        if noise == 0:
-            raise ValueError(
-                "noise is a positive number or None, got 0: without noise (x, y) has no density; "
-                "use RegressionMixture, which fits the lines themselves"
-            )
-        return RegressionOptions(
-            noise=noise,
-            fit_intercept=intercepts,
-            whiten=check_flag("whiten", self.whiten),
-            label_scale=check_number("label_scale", self.label_scale, 0.75, 10.0),
-            **expansion,
-        )
-
-
-def _has_labels(X: Any) -> bool:
-    """Say whether X is a source of labelled rows."""
-    if not isinstance(X, Source):
-        return False
-    begin = range(1)
-    return "y" in X.read(begin, RowDraws(0, begin, (Stream.ROWS,)))

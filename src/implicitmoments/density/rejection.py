@@ -1,4 +1,4 @@
-"""Rejection sampling: from proposals and a bounded ratio to an exact number of draws."""
+"""Rejection sampling of an exact number of draws."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicitmoments.arrays import Floats
+from implicitmoments.notes import InputError
 from implicitmoments.rows import RowDraws, Stream
 
 __all__ = ["Accepted", "rejection_sample"]
 
-FEWEST, MOST = 2_048, 65_536  # proposals made at a time
-PROPOSALS = (Stream.ROWS, 1)  # stream of the random numbers
+BATCH = (2_048, 65_536)  # fewest and most proposals made at a time
+PROPOSALS = (Stream.ROWS, 1)  # random stream
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Accepted:
-    """Draws, and what they cost.
+    """Draws, and the number of proposals they took.
 
     Attributes
     ----------
     points : array of shape (n_samples, width)
     n_proposals : int
-        Proposals up to the one that was accepted last.
+        Proposals up to the last accepted one.
     acceptance_rate : float
     """
 
@@ -42,24 +43,27 @@ def rejection_sample(
     *,
     seed: int,
     max_proposals: int,
+    batch: tuple[int, int] = BATCH,
 ) -> Accepted:
     r"""Draw from the density proportional to ``ratio`` times the density of proposals.
 
-    End of the proof of Theorem 4.16: x is proposed and kept with probability ratio(x) / bound.
-    Proposals are numbered and their random numbers keyed by the number, so that the draws do not
-    depend on how many are made at a time, and fewer draws are the beginning of more.
+    End of the proof of Theorem 4.16: x is proposed and accepted with probability ratio(x) / bound.
+    Random numbers are keyed by the number of the proposal, so draws do not depend on the size of
+    batches, and fewer draws are the beginning of more.
 
     Parameters
     ----------
     propose : callable
-        ``propose(rng)`` returns one row (len(rng.rows), width) a proposal.
+        ``propose(rng)`` returns one row per proposal, (len(rng.rows), width).
     ratio : callable
-        Of proposals, with values from 0 to ``bound``.
+        Ratios of proposals, from 0 to ``bound``.
     bound : float
     n_samples : int
     seed : int
     max_proposals : int
-        The most that are made before giving up.
+        An error is raised if more are needed.
+    batch : tuple of int
+        The fewest and the most proposals made at a time.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def rejection_sample(
     while True:
         rate = (accepted + 1) / (made + 1) if made else 1.0
         wanted = int(1.1 * (n_samples - accepted) / rate)
-        size = min(max(wanted, FEWEST), MOST, max_proposals - made)
+        size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
         rng = RowDraws(seed, range(made, made + size), PROPOSALS)
         points = propose(rng)
         values = _checked(ratio(points), bound)
@@ -84,17 +88,26 @@ def rejection_sample(
             return Accepted(np.concatenate(kept), made, accepted / max(made, 1))
         made += size
         if made >= max_proposals:
-            raise ValueError(
-                f"{accepted} of {n_samples} draws were accepted among max_proposals="
-                f"{max_proposals} (a rate of {accepted / made:.2g}); ask for fewer draws, raise "
-                "max_proposals, or lower the bound (clip) at the cost of a larger error"
+            raise InputError(
+                "too_few_accepted",
+                "{accepted} of {n} draws were accepted among `max_proposals={max_proposals}` (a "
+                "rate of {rate:.2g}); ask for fewer draws, increase `max_proposals`, or set a "
+                "smaller `clip` at the cost of a larger error",
+                accepted=accepted,
+                n=n_samples,
+                max_proposals=max_proposals,
+                rate=accepted / made,
             )
 
 
 def _checked(values: Floats, bound: float) -> Floats:
     if not np.all((values >= 0) & (values <= bound * (1 + ROUNDING))):
-        raise ValueError(
-            f"ratios lie between 0 and the bound {bound:.6g}, got values from "
-            f"{np.min(values):.6g} to {np.max(values):.6g}"
+        raise InputError(
+            "ratio_out_of_bounds",
+            "ratios must be between 0 and the bound {bound:.6g}, got values from {least:.6g} to "
+            "{most:.6g}",
+            bound=bound,
+            least=float(np.min(values)),
+            most=float(np.max(values)),
         )
     return values

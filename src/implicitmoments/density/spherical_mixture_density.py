@@ -1,21 +1,25 @@
-"""Density estimation for spherical mixtures whose means are not far apart (Theorem 4.16)."""
+"""Density estimation for spherical mixtures with bounded means (Theorem 4.16)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from functools import partial
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.density.base import ExpandedDensity
 from implicitmoments.density.clipped_density import ClippedDensity
-from implicitmoments.density.mixture_fit import DensityOptions, fit_density
+from implicitmoments.density.degree import mixture_tail
+from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
+from implicitmoments.density.hermite_expansion import expand
 from implicitmoments.density.summary import SphericalDensitySummary
-from implicitmoments.mixture.mean_span import SphericalSpan
-from implicitmoments.rows import Progress, RandomState
+from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.moments.spectra import second_moment_floor, span_stats
+from implicitmoments.notes import Note, Notes
+from implicitmoments.rows import Progress, RandomState, Rows
 from implicitmoments.rows.answers import answer, mean_answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows, probe_of
+from implicitmoments.rows.inputs import Checkpoint
 from implicitmoments.validation import check_variance
 
 __all__ = ["SphericalMixtureDensity"]
@@ -28,11 +32,11 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
-    :math:`\sigma\sqrt{\log k}` of their centre, also where they are too close to be told apart.
+    :math:`\sigma\sqrt{\log k}` of their centre, even if they are too close to be identified.
     Theorem 4.16: with G the Gaussian :math:`N(c, \sigma^2 I)` at the mean c of the rows, F/G is
     estimated by its Hermite expansion up to a degree, in compressed form; clipped to
-    ``[floor, clip]``, multiplied by G and normalised, it is the density. No likelihood is climbed
-    and nothing depends on a start.
+    ``[floor, clip]``, multiplied by G and normalised, it is the density. No likelihood is
+    maximised, and nothing depends on an initialisation.
 
     Parameters
     ----------
@@ -40,31 +44,30 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         The number k of components, or a bound on it.
     variance : float, optional
         The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
-        the covariance, which takes ``n_components <= n_features``.
+        the covariance, which requires ``n_components <= n_features``.
     degree : int, "cv" or "auto", default "cv"
-        Orders that are kept. ``"auto"``: as many as the tail bound of the theorem asks for at
-        ``epsilon`` and the measured radius of the means, whether or not the rows can tell them.
-        ``"cv"``: the even degree with the largest likelihood of rows left out, in three folds, by
-        the closed form, among those up to two above that and higher ones while the likelihood
-        rises by more than its standard error.
+        Highest order of the expansion. ``"auto"``: what the tail bound of the theorem requires for
+        ``epsilon`` and the measured radius of the means, whether or not there are enough rows.
+        ``"cv"``: the even degree with the highest held-out likelihood in three folds, by the
+        closed form, among those up to two above that, and higher ones while the likelihood
+        increases by more than its standard error.
     epsilon : float, default 0.05
-        The total variation distance that is aimed at: half of it for truncation. It also sets
-        what clipping may cost, 0.02 of it.
+        The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
     max_degree : int, default 12
-        The highest degree that ``"auto"`` and ``"cv"`` choose.
+        The highest degree for ``"auto"`` and ``"cv"``.
     clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
-        ``"auto"``: the least that costs no more than ``epsilon`` allows.
+        ``"auto"``: the smallest that costs no more than ``epsilon`` allows.
     floor : float, default 1e-6
-        The least ratio to G. The paper has 0, with which ``score_samples`` is −inf where the
+        The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "paper"}, default "closed_form"
         ``"paper"`` estimates every order by algorithm Implicit-Moment-Estimation and evaluates it
-        with auxiliary draws: for comparison, it takes far more rows.
+        with auxiliary draws: for comparison, it needs far more rows.
     n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` at each point.
     max_proposals : int, default 20_000_000
-        The most proposals that ``sample`` makes before it gives up.
+        The largest number of proposals of ``sample``, after which it raises an error.
     random_state : int, generator or None, default None
 
     Attributes
@@ -76,25 +79,26 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     normalizer_ : float
         The integral of the clipped ratio times G.
     acceptance_rate_ : float
-        The chance that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
+        The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : ClippedDensity
+    notes_ : Notes
+        Findings that may make the density wrong.
     stats_ : dict
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`;
         ``truncation_error``, the bound at the degree used; ``normalizer_error``, a standard error;
-        ``distance``, a lower bound on the total variation distance from the rows, up to chance;
-        ``negative_rows``, the part of the rows at which the expansion is negative; ``outliers``
-        left out; ``scores`` of degrees that were compared, and ``still_rising``, whether the
-        highest of them was clearly better than the one before, by ``last_rise``;
-        ``notes``; and after ``sample``
-        ``proposals`` and ``acceptance_rate`` of the last call.
+        ``distance``, a lower bound of the total variation distance from the rows, up to chance;
+        ``negative_rows``, the proportion of the rows at which the expansion is negative;
+        ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
+        the highest of them was clearly better than the one before, by ``last_rise``; and after
+        ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
 
     Notes
     -----
-    Rows are passed over, never held: 2 + degree/2 times, and more often to compare degrees. The
-    clip, ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
+    Rows are read in 2 + degree/2 passes and never held; comparing degrees takes more. The clip,
+    ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples
     --------
@@ -152,32 +156,88 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional
-            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
-            scaled to a mean of 1.
+            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
+            are scaled to a mean of 1.
         checkpoint : path, optional
-            Where a long fit keeps what it has done, to go on from there.
+            File in which finished passes are kept, so that an interrupted fit can be resumed.
         progress : callable, optional
             Called as ``progress(what, rows_done, rows_total)``.
+
+        Returns
+        -------
+        self
         """
-        how = self._options()
-        with open_rows(
-            self, X, None, sample_weight, fewest=2, checkpoint=checkpoint, progress=progress
-        ) as (source, seed):
-            how = replace(how, seed=seed)
-            hypothesis, stats = fit_density(source, how)
-            self.center_ = move_like(hypothesis.span.center, probe_of(source))
-        self.hypothesis_: ClippedDensity[SphericalSpan] = hypothesis
-        self.variance_ = hypothesis.span.variance
-        self._keep(hypothesis, hypothesis.expansion.degree, stats)
+        self._fit(X, None, sample_weight, checkpoint=checkpoint, progress=progress)
         return self
 
+    def _check_parameters(self) -> None:
+        self._check_expansion(METHODS, HIGHEST_DEGREE)
+        check_variance(self.variance)
+
+    def _least_rows(self, d: int) -> int:  # noqa: ARG002
+        return max(2, self.n_components)
+
+    def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
+        """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
+        k = self.n_components
+        span = find_span(rows, k, check_variance(self.variance))
+        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
+        expansion = partial(expand, rows, span, k, method=self.method if final else METHODS[0])
+        return RatioModel(
+            span, partial(mixture_tail, span.squared_radius), partial(expansion, **how)
+        )
+
+    def _store(
+        self, model: RatioModel, density: ClippedDensity[SphericalSpan], probe: Array
+    ) -> Notes:
+        span, stats = density.span, self.stats_
+        self.hypothesis_, self.variance_ = density, span.variance
+        self.center_ = move_like(span.center, probe)
+        stats["radius"] = math.sqrt(span.squared_radius)
+        stats["truncation_error"] = model.bound(self.degree_)
+        floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
+        stats |= span_stats(span.spectrum - 1, span.p, floor)
+        notes = Notes()
+        flat = smallest_variance(span, round(stats["rows_counted"]))
+        if flat is not None:
+            notes.append(Note("flat_direction", {"ratio": flat, "variance": span.variance}))
+        if not self._differs():
+            return Notes([*notes, *self._degree_notes()])
+        names = ("distance", "negative_rows", "degree", "radius")
+        usual = math.sqrt(math.log(max(self.n_components, 2)))
+        values = {name: stats[name] for name in names}
+        notes.append(Note("density_far_from_rows", {**values, "usual": usual}))
+        return notes
+
     def score_samples(self, X: Any) -> Array:
-        """Return the logarithm of the density at each row, in the library of the rows."""
+        """Return the logarithm of the density at each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            In the library of the rows.
+        """
         check_is_fitted(self)
         return answer(self, X, self.hypothesis_.log_density)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
-        """Return the mean logarithm of the density over rows, weighted where weights are given."""
+        """Return the mean logarithm of the density over rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : None
+            Ignored; for pipelines.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self)
         return mean_answer(self, X, self.hypothesis_.log_density, None, sample_weight)
 
@@ -188,7 +248,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         ----------
         n_samples : int
         random_state : int, generator or None
-            That of the estimator by default.
+            By default that of the estimator.
 
         Returns
         -------
@@ -197,8 +257,3 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         """
         check_is_fitted(self)
         return move_like(self._draw(self.hypothesis_, n_samples, random_state), self.center_)
-
-    def _options(self) -> DensityOptions:
-        """Check the parameters."""
-        expansion = self._expansion(METHODS, HIGHEST_DEGREE)
-        return DensityOptions(variance=check_variance(self.variance), **expansion)

@@ -10,16 +10,20 @@ import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.density.clipped_density import ClippedDensity
-from implicitmoments.density.regression_fit import RegressionDensity
-from implicitmoments.estimator import (
-    FOUND,
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-    notes_of,
+from implicitmoments.density.hermite_expansion import (
+    Constant,
+    Expansion,
+    JointExpansion,
+    OrderByOrder,
 )
+from implicitmoments.density.regression_contraction import ContractedExpansion, PaperExpansion
+from implicitmoments.density.regression_density import RegressionDensity
+from implicitmoments.density.regression_expansion import (
+    GradedExpansion,
+    LabelConstant,
+    LabelExpansion,
+)
+from implicitmoments.estimator import FOUND, Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note
@@ -38,6 +42,7 @@ MEASURED_ROWS = 262_144  # rows at which the distance is measured, at most
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture
 FEWEST_DRAWN = 200
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+FAR_CODES = frozenset({"density_far_from_rows", "regression_density_far_from_rows"})
 ASSUMED_NOISE = "noise assumed by the expansion"
 PARAMETERS = {
     "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
@@ -78,10 +83,9 @@ class DensitySummary(FittedEstimator):
     def _evidence(self) -> list[Fact]:
         if self.n_components == 1:  # a Gaussian, whatever the rows are
             return []
-        noted = "density_far_from_rows" in notes_of(self).codes
-        return self._distance_facts(noted=noted) + self._degree_facts(noted=noted)
+        return self._distance_facts() + self._degree_facts()
 
-    def _distance_facts(self, *, noted: bool) -> list[Fact]:
+    def _distance_facts(self) -> list[Fact]:
         stats = self.stats_
         n = min(stats.get("rows_counted", stats.get("rows_used", 1)), MEASURED_ROWS)
         distance, chance = stats["distance"], CHANCE / math.sqrt(max(n, 1))
@@ -90,15 +94,18 @@ class DensitySummary(FittedEstimator):
             return [Fact(True, Note("density_agrees", values))]
         if distance <= self.epsilon:
             return [Fact(True, Note("density_within_epsilon", values))]
-        return [] if noted else [Fact(False, Note("density_differs", values))]
+        if not FAR_CODES.isdisjoint(self._codes()):
+            return []
+        return [Fact(False, Note("density_differs", values))]
 
-    def _degree_facts(self, *, noted: bool) -> list[Fact]:
+    def _degree_facts(self) -> list[Fact]:
         bound = self.stats_.get("truncation_error", math.inf)
         values = {"degree": self.degree_, "bound": bound}
         if bound <= self.epsilon / 2:
             return [Fact(True, Note("truncation_small", values))]
         tried = self.stats_.get("scores") or {0: 0.0}
-        if self.degree_ == max(tried) == self.max_degree and not noted:
+        at_limit = self.degree_ == max(tried) == self.max_degree
+        if at_limit and (FAR_CODES | {"degree_still_rising"}).isdisjoint(self._codes()):
             return [Fact(False, Note("degree_at_limit", values))]
         return []
 
@@ -134,6 +141,7 @@ class SphericalDensitySummary(DensitySummary):
     kind = "density"
     results = ("variance_", "center_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": ClippedDensity[SphericalSpan]}
+    variants: ClassVar[Mapping[Any, Any]] = {Expansion: Constant | JointExpansion | OrderByOrder}
     points = ("center_",)
     captions: ClassVar[Mapping[str, str]] = {
         **DensitySummary.captions,
@@ -174,6 +182,10 @@ class RegressionDensitySummary(DensitySummary):
     labelled = True
     results = ("intercept_", "noise_", "slope_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": RegressionDensity}
+    variants: ClassVar[Mapping[Any, Any]] = dict.fromkeys(
+        (Expansion, LabelExpansion),
+        ContractedExpansion | GradedExpansion | LabelConstant | PaperExpansion,
+    )
     slopes = ("slope_",)
     captions: ClassVar[Mapping[str, str]] = {
         **DensitySummary.captions,

@@ -29,6 +29,8 @@ HALVES = 0.8  # on either side: the means of the halves of a Gaussian
 UNEQUAL, TAIL = (0.85, 0.15), 1.5  # weights, and where the light part is
 LIGHT, FEWEST = 0.02, 2.0  # weight of a part at an ill-explained row, and its least rows
 N_AXES, N_WORST = 3, 4
+N_NEAREST = 3  # components next to each, the midpoints to which may hide another
+N_SPARSE, SPARSE, NEIGHBOURS = 60, 0.3, 40  # seeds among this share of rows, means of so many
 POWER_STEPS = 4  # iterations for the longest axes: a start needs no digits
 
 
@@ -198,14 +200,39 @@ class SphericalFamily:
         return Mixture(weights, means, v * factors)
 
     def candidates(
-        self,
-        rows: Sample,  # noqa: ARG002
-        state: Mixture,
-        log_density: Array,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
+        self, rows: Sample, state: Mixture, log_density: Array, rng: np.random.Generator
     ) -> Mixture:
-        """Return no component: splits with a light part find what is missing."""
-        return state.take(np.zeros(0, dtype=np.int64))
+        """Return components that others may hide.
+
+        Midpoints of near components, the centre, and means of neighbours among the rows of lowest
+        density.
+        """
+        means = np.vstack([_midpoints(state), _sparse_places(rows, log_density, rng)])
+        weights = np.full(len(means), 0.5 / state.k)
+        return Mixture(weights, means, np.full(len(means), state.pooled))
+
+
+def _midpoints(state: Mixture) -> Floats:
+    """Return the centre, and midpoints of each component and the nearest others."""
+    m, n = state.means, min(N_NEAREST, state.k - 1)
+    squares = np.sum(m**2, axis=1)
+    apart = squares[:, None] + squares - 2 * m @ m.T
+    np.fill_diagonal(apart, np.inf)
+    nearest = np.argsort(apart, axis=1, kind="stable")[:, :n]
+    pairs = np.column_stack([np.repeat(np.arange(state.k), n), nearest.ravel()])
+    i, j = np.unique(np.sort(pairs, axis=1), axis=0).T
+    return np.vstack([(state.weights @ m)[None, :], (m[i] + m[j]) / 2])
+
+
+def _sparse_places(rows: Sample, log_density: Array, rng: np.random.Generator) -> Floats:
+    """Return means of neighbours among the rows of lowest density."""
+    low = np.argsort(to_numpy(log_density), kind="stable")[: max(1, int(SPARSE * rows.n))]
+    points = rows.points[low].astype(np.float64)
+    seeds = rng.choice(len(low), min(N_SPARSE, len(low)), replace=False)
+    apart = np.sum(points**2, axis=1) - 2 * points[seeds] @ points.T
+    n = min(NEIGHBOURS, len(low))
+    nearest = np.argpartition(apart, n - 1, axis=1)[:, :n]
+    return np.asarray(points[nearest].mean(axis=1))
 
 
 def _means(sums: Sums, before: Mixture) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""What a fitted spherical mixture answers: labels, densities, samples, criteria."""
+"""Labels, densities, samples and criteria of a fitted spherical mixture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import (
     Array,
     Floats,
-    check_positive,
     index_like,
     move_like,
     namespace_of,
@@ -28,33 +27,82 @@ from implicitmoments.rows import Block, RandomState, Rows, Sums, as_seed
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.budget import DEFAULT_BUDGET
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.validation import check_whole
 
 __all__ = ["SphericalAnswers"]
 
-# rows and a mixture, both seen from one centre in one unit -> one entry or one row a row
+# rows and a mixture, both about one centre in one unit -> one entry or one row per row
 Asked = Callable[[Array, Mixture], Array]
 
 
 class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
-    """Methods that read ``weights_``, ``means_`` and ``variance_`` of a fitted mixture.
+    """Methods that use ``weights_``, ``means_`` and ``variance_`` of a fitted mixture.
 
-    Answers are arrays of the library of the rows that are asked about, on their device.
+    They return arrays in the library of the rows that are given, on their device.
     """
 
     def predict(self, X: Any) -> Array:
-        """Return the likeliest component of every row, (n_samples,)."""
+        """Return the most probable component of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+            Component numbers.
+        """
         return self._answer(X, _likeliest)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of every component given each row, (n_samples, k)."""
+        """Return the probability of every component given each row, (n_samples, k).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Responsibilities; rows sum to 1.
+        """
         return self._answer(X, _shares)
 
     def score_samples(self, X: Any) -> Array:
-        """Return the log density of every row, (n_samples,)."""
+        """Return the log density of every row, (n_samples,).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Log densities.
+        """
         return self._answer(X, log_densities, density=True)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
-        """Return the mean log density of the rows, weighted where weights are given."""
+        """Return the mean log density of the rows, weighted where weights are given.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+        y : None
+            Ignored.
+        sample_weight : array of shape (n_samples,), optional
+            Multiplicity of each row.
+
+        Returns
+        -------
+        float
+            The mean over rows.
+        """
         found = self._total(X, sample_weight)
         return float(found["log_likelihood"]) / float(found["mass"])
 
@@ -74,7 +122,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
             The component each row was drawn from. Rows come in their order.
         """
         check_is_fitted(self)
-        check_positive("n_samples", n_samples)
+        check_whole("n_samples", n_samples, 1)
         chosen = self.random_state if random_state is None else random_state
         rng = np.random.default_rng(as_seed(chosen))
         mixture = self._mixture()
@@ -87,13 +135,35 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
         return move_like(X, self.means_), index_like(labels, self.means_)
 
     def bic(self, X: Any) -> float:
-        """Return the Bayesian information criterion; lower is better."""
+        """Return the Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        float
+            The criterion of the rows.
+        """
         found = self._total(X)
         penalty = self._n_parameters() * math.log(float(found["rows"]))
         return -2 * float(found["log_likelihood"]) + penalty
 
     def aic(self, X: Any) -> float:
-        """Return Akaike's information criterion; lower is better."""
+        """Return Akaike's information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, Source or path
+            The rows.
+
+        Returns
+        -------
+        float
+            The criterion of the rows.
+        """
         return -2 * float(self._total(X)["log_likelihood"]) + 2 * self._n_parameters()
 
     def _n_parameters(self) -> int:
@@ -113,19 +183,19 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
 
     def _answer(self, X: Any, asked: Asked, *, density: bool = False) -> Array:
         check_is_fitted(self)
-        told = _Told(self._mixture(), asked, density)
-        k, d = told.mixture.means.shape
+        evaluate = _Evaluated(self._mixture(), asked, density)
+        k, d = evaluate.mixture.means.shape
         foreign = hasattr(X, "shape") and not on_host(X)
         size = DEFAULT_BUDGET.rows_per_block(max(k, d), X) if foreign else None
-        return answer(self, X, told, block_rows=size)
+        return answer(self, X, evaluate, rows_per_block=size)
 
     def _total(self, X: Any, sample_weight: Any = None) -> Sums:
         """Add up log densities, weights and rows."""
         check_is_fitted(self)
-        told = _Told(self._mixture(), log_densities, True)
+        evaluate = _Evaluated(self._mixture(), log_densities, True)
         with open_rows(self, X, None, sample_weight, reset=False) as (given, _):
             rows = Rows.of(given)
-            found = rows.fold(_Total(told), width=told.mixture.k, what="log-likelihood")
+            found = rows.fold(_Total(evaluate), width=evaluate.mixture.k, what="log-likelihood")
             return {**found, "rows": rows.n}
 
 
@@ -138,12 +208,12 @@ def _shares(x: Array, mixture: Mixture) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
-    """Looks at rows from the centre of a mixture in its own unit, and answers."""
+class _Evaluated:
+    """Evaluates a function of rows about the centre of a mixture, in its own unit."""
 
     mixture: Mixture
     asked: Asked
-    density: bool  # whether it is logarithms of a density, which knows the unit
+    density: bool  # whether the values are log densities, which depend on the unit
 
     def __call__(self, x: Array) -> Array:
         if isinstance(x, np.ndarray):
@@ -159,13 +229,13 @@ class _Told:
 
 @dataclass(frozen=True, eq=False)
 class _Total:
-    """Sums of what is told of a block."""
+    """Sums of log densities of a block."""
 
-    told: _Told
+    evaluated: _Evaluated
 
     def __call__(self, block: Block) -> Sums:
-        logs, counts = self.told(block["x"]), block.get("counts")
+        logs, counts = self.evaluated(block["x"]), block.get("counts")
         xp, mass = namespace_of(logs), float(logs.shape[0])
         if counts is not None:
-            logs, mass = logs * counts, xp.sum(counts, dtype=xp.float64)
+            logs, mass = logs * counts, float(xp.sum(counts, dtype=xp.float64))
         return {"log_likelihood": xp.sum(logs, dtype=xp.float64), "mass": mass}

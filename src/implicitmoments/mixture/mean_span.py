@@ -7,36 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    check_squares,
-    move_like,
-    namespace_of,
-    quiet_overflow,
-    to_numpy,
-)
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.notes import InputError
-from implicitmoments.rows import (
-    Block,
-    MappedSource,
-    RowDraws,
-    Source,
-    Stream,
-    Sums,
-    as_source,
-)
+from implicitmoments.rows import Block, RowDraws, Rows, mean_and_covariance
 
-__all__ = ["SphericalSpan", "find_span", "flat_directions", "span_source"]
+__all__ = ["SphericalSpan", "find_span", "smallest_variance"]
 
-BLOCK_ROWS = 16_384
-SMALLEST_VARIANCE = 1e-12  # of the largest, before rows are said to lie in a subspace
+SMALLEST_VARIANCE = 1e-12  # of the largest: below it rows lie in a subspace
 SHRUNK = 0.8  # a variance below this part of the noise is not noise
 
 
 @dataclass(frozen=True, eq=False)
 class SphericalSpan:
-    r"""Coordinates in which a spherical mixture has unit noise and its means nothing else.
+    r"""Coordinates on the span of the means of a spherical mixture, in units of its noise.
 
     Attributes
     ----------
@@ -48,7 +31,7 @@ class SphericalSpan:
         The top p = min(k − 1, d) eigenvectors of the covariance: the means of k components lie
         in a translate of a (k − 1)-dimensional subspace.
     spectrum : array of shape (d,)
-        Eigenvalues of the covariance over the variance, from the largest down. The covariance of
+        Eigenvalues of the covariance over the variance, in decreasing order. The covariance of
         the coordinates is the diagonal matrix of the first p.
     """
 
@@ -66,6 +49,11 @@ class SphericalSpan:
     def sigma(self) -> float:
         """Standard deviation of the noise."""
         return math.sqrt(self.variance)
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of the rows along the coordinates, (p,)."""
+        return self.spectrum[: self.p]
 
     @property
     def squared_radius(self) -> float:
@@ -100,70 +88,36 @@ class SphericalSpan:
         return rows
 
 
-def find_span(
-    rows: Array | Source, k: int, variance: float | None, about: Floats | None = None
-) -> SphericalSpan:
+def find_span(rows: Rows, k: int, variance: float | None) -> SphericalSpan:
     """Reduce to the span of the means (first step of the proof of Theorem 4.19), in one pass.
 
     Parameters
     ----------
-    rows : array of shape (n, d), or Source
+    rows : Rows
     k : int
         Number of components.
     variance : float or None
         The common variance; None to take the mean of the d − k + 1 smallest eigenvalues of the
         covariance, off the span.
-    about : array of shape (d,), optional
-        A point among the rows that sums are taken about, so that rows far from the origin lose no
-        digits; the first row by default.
+
+    Returns
+    -------
+    SphericalSpan
     """
-    source = as_source(rows)
-    n, d = source.n_rows or 0, source.n_features
-    if about is None:
-        begin = range(1)
-        first = source.read(begin, RowDraws(0, begin, (Stream.ROWS,)))["x"]
-        about = np.asarray(to_numpy(first)[0], dtype=np.float64)
-    sums = source.fold(_Second(about), range(n), BLOCK_ROWS, what="mean and covariance")
-    check_squares("X", sums["square"])
-    mass, there = float(sums["mass"]), int(sums["there"])
-    mean = to_numpy(sums["total"]) / mass
-    covariance = to_numpy(sums["square"]) / mass - np.outer(mean, mean)
-    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(covariance))
-    p = min(k - 1, d)
+    moments = mean_and_covariance(rows)
+    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(moments.covariance))
+    p = min(k - 1, rows.n_features)
     if variance is None:
-        variance = _noise_variance(values, p, k, there)
+        variance = _noise_variance(values, p, k, moments.n)
     basis = np.ascontiguousarray(vectors[:, :p].T)
-    return SphericalSpan(mean + about, variance, basis, values / variance)
-
-
-@dataclass(frozen=True, eq=False)
-class _Second:
-    """Sums of rows and of their products about a point, in float64."""
-
-    about: Floats
-
-    @quiet_overflow
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
-        xp, counts = namespace_of(block["x"]), block.get("counts")
-        x = xp.astype(block["x"], xp.float64, copy=False)
-        x = x - move_like(self.about, x)[None, :]
-        weighted, mass, there = x, float(x.shape[0]), int(x.shape[0])
-        if counts is not None:
-            weighted = x * xp.astype(counts, xp.float64, copy=False)[:, None]
-            mass, there = float(xp.sum(counts, dtype=xp.float64)), int(xp.count_nonzero(counts))
-        return {
-            "mass": mass,
-            "there": there,
-            "total": xp.sum(weighted, axis=0),
-            "square": xp.matrix_transpose(weighted) @ x,
-        }
+    return SphericalSpan(moments.mean, variance, basis, values / variance)
 
 
 def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
     """Average the eigenvalues off the span.
 
-    Without those of constant and dependent columns, which are 0; where there are fewer rows than
-    features others are 0 too, and count.
+    Zeros of constant and dependent columns are left out; with fewer rows than features other
+    eigenvalues are 0 too, and count.
     """
     d = len(values)
     if p == d:
@@ -190,24 +144,9 @@ def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
     return estimate
 
 
-def flat_directions(span: SphericalSpan, n: int) -> float | None:
+def smallest_variance(span: SphericalSpan, n: int) -> float | None:
     """Return the smallest variance over that of the noise, where it is too small to be noise."""
     smallest = max(0.0, float(span.spectrum[-1]))
     # the least eigenvalue of the covariance of n standard normal rows is about (1 − √(d/n))²
     usual = max(0.0, 1.0 - math.sqrt(len(span.spectrum) / n)) ** 2
     return smallest if smallest < SHRUNK * usual else None
-
-
-def span_source(rows: Array | Source, span: SphericalSpan) -> MappedSource:
-    """Return the coordinates of rows as a source."""
-    return MappedSource(as_source(rows), _Coordinates(span), span.p)
-
-
-@dataclass(frozen=True, eq=False)
-class _Coordinates:
-    """Maps the points of a block to coordinates."""
-
-    span: SphericalSpan
-
-    def __call__(self, block: Block) -> Block:
-        return {**block, "x": self.span.coordinates(block["x"])}

@@ -51,10 +51,12 @@ def standardise(rows: Rows) -> Rows:
     # a centre that the precision of the rows can represent
     center = to_numpy(move_like(np.median(probe, axis=0), rows.like)).astype(np.float64)
     size, spread = float(np.abs(center).max()), probe - center
-    unit = float(np.abs(spread).max())
+    lengths = np.abs(spread).max(axis=1)
+    unit = float(np.median(lengths)) or float(lengths.max())
     scale = max(size, 1.0)
     if unit > max(RESOLUTION * size, np.finfo(np.float64).tiny):
-        squares = np.mean((spread / unit) ** 2, axis=1)  # no overflow, whatever the unit
+        with np.errstate(over="ignore"):  # outliers do not move the median
+            squares = np.mean((spread / unit) ** 2, axis=1)
         scale = unit * float(np.sqrt(float(np.median(squares)) or float(np.mean(squares))))
     return rows.as_given().mapped(center, 1 / scale)
 

@@ -15,7 +15,7 @@ from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.decode import Components, find_components
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
@@ -189,7 +189,7 @@ def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed:
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
-            view = whole_view(problem, block_rows=kept.rows_per_block)
+            view = all_rows(problem, rows_per_block=kept.rows_per_block)
             found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
         unusable = Note("moments_unusable", {"reason": str(error)})

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, to_numpy
-from implicitmoments.estimator import (
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    bic_facts,
-    column_names,
-    notes_of,
-)
+from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.mixture.incremental import Stream
+from implicitmoments.moments.decode import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
@@ -26,6 +20,17 @@ __all__ = ["DENSITY_AXIS", "MeansSummary", "SphericalMixtureSummary", "numbered_
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 SPHERICAL = 1.3  # times the noise variance, up to which a component is spherical
 FEW_MISCLASSIFIED = 0.1  # expected misclassification rate that supports a fit
+# codes of notes that say the same, or explain it
+AT_NOISE_FLOOR = {
+    "directions_at_noise_floor",
+    "directions_near_noise_floor",
+    "components_unresolved",
+}
+MORE_EIGENVALUES = {
+    "more_components_likely",
+    "columns_differ_in_spread",
+    "component_not_spherical",
+}
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 DENSITY_AXIS = "log density under the model (nats)"
 OVERLAP = " Components that overlap here may be separated along other directions."
@@ -40,6 +45,8 @@ class MeansSummary(FittedEstimator):
         "weights_": Floats,
         "means_": Floats,
         "variance_": float | Floats,
+        "components_read_": NotRequired[Components | None],
+        "_stream": NotRequired[Stream | None],
     }
     points = ("means_",)
 
@@ -101,7 +108,7 @@ class SphericalMixtureSummary(MeansSummary):
 
     def _evidence(self) -> list[Fact]:
         stats, k, facts = self.stats_, self._k(), []
-        codes = notes_of(self).codes
+        codes = self._codes()
         if k > 1 and stats.get("start") == "moments":
             # where BIC chose k, the moments may have resolved another number
             if stats.get("spectra") and stats.get("ranks") == [k]:
@@ -113,7 +120,7 @@ class SphericalMixtureSummary(MeansSummary):
             facts.append(Fact(True, Note("components_spherical", {"ratio": max(widths)})))
         if k > 1 and stats.get("doubt", 1.0) <= FEW_MISCLASSIFIED:
             facts.append(Fact(True, Note("few_misclassified", {"rate": stats["doubt"]})))
-        facts += bic_facts(stats.get("sample_bic", {}), k, self.max_components)
+        facts += self._bic_facts(stats.get("sample_bic", {}), self.max_components)
         if stats.get("groups", 1) > 1:
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
         return facts
@@ -129,16 +136,18 @@ class SphericalMixtureSummary(MeansSummary):
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
 
 
-def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: list[str]) -> list[Fact]:
+def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fact]:
     """Compare the k-th eigenvalue of the moment, and the next one, with the noise."""
     values, floor = stats["spectra"][0], float(stats["noise_floor"][0])
     weakest, following = float(values[k - 1]), float(values[k]) if len(values) > k else 0.0
     if weakest <= CLEAR * floor:
+        if not AT_NOISE_FLOOR.isdisjoint(codes):
+            return []
         ratio = max(weakest, 0.0) / floor if floor > 0 else 0.0
         return [Fact(False, Note("moments_do_not_resolve", {"k": k, "ratio": ratio}))]
     if following > CLEAR * floor > 0:
-        if "columns_differ_in_spread" in codes or "component_not_spherical" in codes:
-            return []  # they raise eigenvalues too
+        if not MORE_EIGENVALUES.isdisjoint(codes):
+            return []
         return [Fact(False, Note("moments_show_more", {"k": k, "ratio": following / floor}))]
     if stats.get("resolved", k) < k:
         return []

@@ -1,17 +1,16 @@
-"""4 · Moments: problems, averages over rows, the recursions, and what they return."""
+"""4 · Moments: problems, averages over rows, the recursions and their results."""
 
+from implicitmoments.moments.decode import Components
 from implicitmoments.moments.estimate import implicit_moments
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments, Run
-from implicitmoments.moments.step_report import StepReport
+from implicitmoments.moments.spectra import StepReport
 
 __all__ = [
     "ClosedFormMoments",
+    "Components",
     "HermiteProblem",
-    "ImplicitMoments",
     "MomentProblem",
     "PaperMoments",
-    "Run",
-    "StepReport",
     "implicit_moments",
 ]

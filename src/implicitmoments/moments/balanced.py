@@ -1,28 +1,30 @@
 r"""Moments of every order up to m in balanced form: :math:`M_{a+b}` as a (U_a × U_b) matrix.
 
-:math:`M_{2r} \in U_r \otimes U_r` and :math:`M_{2r+1} \in U_r \otimes U_{r+1}`: an answer of
-degree n needs subspaces of order n/2 and moments of order n, not n and 2n.
+:math:`M_{2r} \in U_r \otimes U_r` and :math:`M_{2r+1} \in U_r \otimes U_{r+1}`: degree n
+requires subspaces of order n/2 and moments of order n, not n and 2n.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.chain import SymmetricChain, drop, lift, mixed_coefficients
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import Estimate, Lower, Sums, View, Weights, average
+from implicitmoments.moments.framed_rows import Frame, FramedRows, Lower, Weights
+from implicitmoments.moments.split_means import SplitMean, average
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
+from implicitmoments.rows import Sums
 
 __all__ = [
     "BalancedMoments",
     "assemble_form",
     "contracted_forms",
-    "measure_moments",
+    "mean_moments",
     "split_order",
 ]
 
@@ -71,7 +73,7 @@ class BalancedMoments:
     def hermite(self, coordinates: Array, orders: Iterable[int]) -> dict[int, Array]:
         r"""Return :math:`\langle H_n(x), M_n \rangle` for rows given in the frame, by order.
 
-        With no randomness, in O(n · k² p) a row: the images of the row along the chain once,
+        Deterministic, in O(n · k² p) operations per row: the images of the row along the chain,
         and a bilinear form in them for each number of contractions.
         """
         wanted = list(orders)
@@ -102,10 +104,11 @@ class BalancedMoments:
         if a == 0:
             images = evaluate(circuit, inputs, right)
             return images @ move_like(form[0, :], images)
-        total: Array = 0.0
+        total: Any = 0.0
         for head, tail in evaluate_split(circuit, inputs, left, right):
             total = total + namespace_of(head).sum((head @ move_like(form, head)) * tail, axis=1)
-        return total
+        found: Array = total
+        return found
 
     @cached_property
     def projection(self) -> RecursiveProjection:
@@ -123,7 +126,7 @@ class BalancedMoments:
 def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
     r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
 
-    They are what a query needs: for a symmetric tensor T of order a + b with this form,
+    For a symmetric tensor T of order a + b with this form,
     :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
     """
     forms = [form]
@@ -152,14 +155,14 @@ def assemble_form(chain: SymmetricChain, means: Sequence[Array], a: int, b: int)
     return total
 
 
-def measure_moments(
-    view: View, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], Estimate]:
+def mean_moments(
+    view: FramedRows, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], SplitMean]:
     """Average the moments of the given splits along a chain, in one pass.
 
     Parameters
     ----------
-    view : View
+    view : FramedRows
     chain : SymmetricChain
     splits : sequence of (int, int)
         Pairs (a, b) with a ≤ b, for M_{a+b} on U_a × U_b.
@@ -177,7 +180,7 @@ def measure_moments(
                 sums[f"{a},{b},{n}"] = xp.matrix_transpose(left) @ images[b - n]
         return sums
 
-    def assembled(a: int, b: int) -> Array:
+    def assembled(a: int, b: int) -> Callable[[Sums], Array]:
         def build(means: Sums) -> Array:
             return assemble_form(chain, [means[f"{a},{b},{n}"] for n in range(a + 1)], a, b)
 

@@ -1,9 +1,10 @@
-r"""Nested symmetric subspaces, and Hermite tensors seen through them without auxiliary noise.
+r"""Nested symmetric subspaces, and Hermite tensors projected to them without auxiliary noise.
 
 Let :math:`K_0 = 1`, :math:`K_1 = x` and :math:`K_n = K_{n-1} \otimes x - (n-1) K_{n-2} \otimes J`,
 with the noise covariance J in the last two slots. Then :math:`\mathrm{Sym}\, K_n = He_n`, so
-against symmetric tensors the two agree; and :math:`K_n` passes through a recursive projection by
-a three-term recursion. Everything here rests on subspaces of *symmetric* tensors.
+both have the same inner products with symmetric tensors; and :math:`K_n` passes through a
+recursive projection by a three-term recursion. All formulas assume subspaces of *symmetric*
+tensors.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class SymmetricChain:
         return int(self.noise.shape[0])
 
     def dim(self, n: int) -> int:
-        """Numbers carried after n steps."""
+        """Return the dimension after n steps."""
         return int(self.steps[n - 1].shape[0]) if n else 1
 
     def extend(self, step: Array) -> SymmetricChain:
@@ -67,7 +68,7 @@ class SymmetricChain:
         return tuple(contract(a, b, self.noise) for a, b in pairwise(self.steps))
 
     def images(self, points: Array) -> list[Array]:
-        r"""Carry the rows through: :math:`p_n = \phi_n(p_{n-1} \otimes x) - (n-1)\, C_n p_{n-2}`.
+        r"""Return the images :math:`p_n = \phi_n(p_{n-1} \otimes x) - (n-1)\, C_n p_{n-2}`.
 
         Parameters
         ----------
@@ -99,8 +100,8 @@ class SymmetricChain:
     def symmetriser(self) -> Array:
         r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).
 
-        The swap exchanges the last two slots; in a subspace of symmetric tensors it is enough,
-        since the others are exchanged already. ``swap[(a,j), (a',j')] = Σ_b φ[a,b,j'] φ[a',b,j]``.
+        The swap exchanges the last two slots; it is sufficient, since the tensors are symmetric in
+        the others. ``swap[(a,j), (a',j')] = Σ_b φ[a,b,j'] φ[a',b,j]``.
         Symmetric tensors in the window are its eigenvectors of eigenvalue 1.
         """
         r = self.order

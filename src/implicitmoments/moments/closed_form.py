@@ -5,56 +5,48 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from operator import itemgetter
 from time import perf_counter
 
 import numpy as np
 
 from implicitmoments.arrays import Array, descending_eigh, eye_like, namespace_of, to_numpy
-from implicitmoments.moments.balanced import BalancedMoments, measure_moments, split_order
+from implicitmoments.moments.balanced import BalancedMoments, mean_moments, split_order
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.frames import Frame
-from implicitmoments.moments.passes import (
-    Estimate,
-    Lower,
-    Sums,
-    View,
-    Weights,
-    average,
-    by_sign,
-    signed_gram,
-)
+from implicitmoments.moments.framed_rows import Frame, FramedRows, Lower, Weights
 from implicitmoments.moments.problem import HermiteProblem
-from implicitmoments.moments.step_report import StepReport
+from implicitmoments.moments.spectra import StepReport
+from implicitmoments.moments.split_means import SplitMean, average, by_sign, signed_gram
 from implicitmoments.moments.windows import Window, even_moment, open_window
 from implicitmoments.notes import InputError
+from implicitmoments.rows import Sums
 
-__all__ = ["ClosedForm", "Fold", "estimate_closed_form", "even_estimate", "noise_floor"]
+__all__ = ["ClosedForm", "Fold", "estimate_closed_form", "even_mean", "noise_floor"]
 
 LARGEST_EXPONENT = 300  # of ten, in a double
-MARGIN = 1.25  # the largest of many noise eigenvalues may pass the floor a little
-OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: what they lose cannot be regained
+MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
+OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """How the closed form is to be run.
+    """Options of the closed form.
 
     Attributes
     ----------
     k : int
         Number of components.
     m : int
-        Highest order answered.
+        Highest order.
     drop_noise : bool
-        Leave directions below the noise floor out of the answers.
+        Exclude directions below the noise floor from the moments.
     balanced : bool
         Moments as (U_{n/2} × U_{n/2}) matrices; else as vectors of U_n, as in the paper.
     reduce_weights : bool
-        Let the problem remove lower orders from its weights, where it can.
+        Let the problem remove lower orders from its weights, if it can.
     wide : bool
-        Keep as many directions at the last step as at those before it, for answers that are to
-        be fitted rather than read off.
+        Keep as many directions at the last step as at the previous ones, for coefficients that
+        are fitted by least squares afterwards.
     """
 
     k: int
@@ -66,7 +58,7 @@ class ClosedForm:
 
     @property
     def levels(self) -> int:
-        """Subspaces to be found."""
+        """Number of subspaces to estimate."""
         return max(1, split_order(self.m, balanced=self.balanced)[1])
 
     def splits(self, problem: HermiteProblem) -> list[tuple[int, int]]:
@@ -75,12 +67,12 @@ class ClosedForm:
         return [split_order(n, balanced=self.balanced) for n in orders]
 
     def width(self, n: int) -> int:
-        """Directions kept at step n; the first spans R^p and the last is not built upon."""
+        """Directions kept at step n; the first spans R^p, and no step follows the last."""
         narrow = n == 1 or (n == self.levels and not self.wide)
         return self.k if narrow else OVERSAMPLING * self.k
 
     def rank(self, spectrum: Array, floor: float) -> int:
-        """Directions that enter the answers."""
+        """Return the number of directions used in the moments."""
         kept = min(self.k, int(spectrum.shape[0]))
         if not self.drop_noise:
             return kept
@@ -89,7 +81,7 @@ class ClosedForm:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Moments whose subspaces came from some rows and whose forms came from others.
+    """Moments with subspaces estimated from some rows and forms from the same or other rows.
 
     Attributes
     ----------
@@ -105,34 +97,34 @@ class Fold:
 
 
 def estimate_closed_form(
-    how: ClosedForm, view_of: Callable[[int], View], view_of_forms: View
+    how: ClosedForm, view_of: Callable[[int], FramedRows], view_of_forms: FramedRows
 ) -> Fold:
-    """Find the subspaces U_1, …, U_{m/2} and the moments of orders 0, …, m on them.
+    """Estimate the subspaces U_1, …, U_{m/2} and the moments of orders 0, …, m on them.
 
     Parameters
     ----------
     how : ClosedForm
     view_of : callable
-        ``view_of(n)`` gives the rows, in an identity frame, from which U_n is found.
-    view_of_forms : View
+        ``view_of(n)`` returns the rows, in an identity frame, from which U_n is estimated.
+    view_of_forms : FramedRows
         The rows from which the moments on the subspaces are averaged.
     """
     frame, problem = view_of_forms.frame, view_of_forms.problem
     chain = SymmetricChain((), frame.noise)
-    known = BalancedMoments(frame, chain, {})  # on the rows that find the subspaces
+    known = BalancedMoments(frame, chain, {})  # on the rows that estimate the subspaces
     reducing = how.reduce_weights and problem.reduces
     lower = _mean_and_slope(view_of(1)) if reducing else None
     reports, ranks = [], [1]
     for n in range(1, how.levels + 1):
         clock = perf_counter()
-        view = view_of(n).seen(frame).knowing(lower)
-        # M_2n on the window over U_{n−1}, and its own noise from split halves.
+        view = view_of(n).in_frame(frame).with_lower(lower)
+        # M_2n on the window over U_{n−1}, and its noise from split halves.
         window = open_window(chain, OVERSAMPLING * how.k)
-        moment = even_estimate(view, chain, window)
+        moment = even_mean(view, chain, window)
         # Erratum 8: the largest eigenvalues; the paper's singular values would take noise.
         spectrum, vectors = descending_eigh(moment.value)
         floor = noise_floor(moment, spectrum, vectors, how.k, exact=window.exact)
-        # Directions above the noise enter the answers; the next step starts from more.
+        # Directions above the noise enter the moments; the next step starts from more.
         ranks.append(how.rank(spectrum, floor))
         width = min(how.width(n), window.dim)
         basis = namespace_of(vectors).matrix_transpose(vectors[:, :width])
@@ -143,7 +135,7 @@ def estimate_closed_form(
             chain = chain.extend(window.step(basis))
         if reducing:
             splits = [s for s in how.splits(problem) if s[1] <= n and s not in known.forms]
-            means = measure_moments(view.seen(frame), chain, splits)
+            means = mean_moments(view.in_frame(frame), chain, splits)
             known = BalancedMoments(frame, chain, {**known.forms, **_forms(means, ranks)[0]})
             lower = known.evaluator()
         values = np.asarray(to_numpy(spectrum), dtype=np.float64) * unit
@@ -151,26 +143,28 @@ def estimate_closed_form(
         reports.append(
             StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken)
         )
-    # The moments themselves, on rows of their own where sampling asks for it.
-    seen = view_of_forms.seen(frame).knowing(lower)
-    forms, errors = _forms(measure_moments(seen, chain, how.splits(problem)), ranks)
+    # The moments themselves, on separate rows if sampling requires it.
+    seen = view_of_forms.in_frame(frame).with_lower(lower)
+    forms, errors = _forms(mean_moments(seen, chain, how.splits(problem)), ranks)
     return Fold(BalancedMoments(frame, chain, forms), tuple(reports), errors)
 
 
-def even_estimate(view: View, chain: SymmetricChain, window: Window) -> Estimate:
+def even_mean(view: FramedRows, chain: SymmetricChain, window: Window) -> SplitMean:
     """Average M_2n on the window over a chain of order n − 1, with weights c_2n."""
-    return even_estimates(view, chain, window)["moment"]
+    return even_means(view, chain, window)["moment"]
 
 
-def even_estimates(view: View, chain: SymmetricChain, window: Window) -> dict[str, Estimate]:
-    """Average M_2n, and the sums ``gram0``, …, ``gram{n}`` that it is made of."""
+def even_means(view: FramedRows, chain: SymmetricChain, window: Window) -> dict[str, SplitMean]:
+    """Average M_2n, and the terms ``gram0``, …, ``gram{n}`` of which it is composed."""
     n = chain.order + 1
 
     def measure(points: Array, weights: Weights) -> Sums:
         sums: Sums = {}
         for sign, x, root in by_sign(points, weights[2 * n]):
             images = chain.images(x)
-            if root is not None:  # everything is linear in the images, so they carry the weight
+            if (
+                root is not None
+            ):  # all terms are linear in the images, which absorb the root of the weight
                 images = [image * root for image in images]
             for j, rows in enumerate([*images, window.features(images, x, root)]):
                 gram = signed_gram(rows, sign)
@@ -181,27 +175,23 @@ def even_estimates(view: View, chain: SymmetricChain, window: Window) -> dict[st
         return even_moment([means[str(j)] for j in range(n + 1)], chain, window)
 
     builders: dict[str, Callable[[Sums], Array]] = {
-        f"gram{j}": partial(_named, str(j)) for j in range(n + 1)
+        f"gram{j}": itemgetter(str(j)) for j in range(n + 1)
     }
     builders["moment"] = assemble
     width = max(window.dim, chain.dim(n - 1) * chain.p)
     return average(view, [2 * n], measure, builders, f"order {2 * n}", width)
 
 
-def _named(name: str, means: Sums) -> Array:
-    return means[name]
-
-
 def noise_floor(
-    moment: Estimate, spectrum: Array, vectors: Array, k: int, *, exact: bool
+    moment: SplitMean, spectrum: Array, vectors: Array, k: int, *, exact: bool
 ) -> float:
-    """Measure the noise of a moment where there is no signal.
+    """Estimate the noise level of a moment off its signal.
 
-    The larger of two witnesses. The spectral norm of half the difference of two halves, off
-    the space of the top k directions: inside it the difference also holds the sampling noise of
-    the signal. And the most negative eigenvalue, since the moment itself has none: it does not
-    suffer when k is so large that little is left outside. It is no witness where the window
-    holds more than symmetric tensors, on which alone the closed form is the moment.
+    The larger of two estimates. The first is the spectral norm of half the difference of two
+    halves, projected off the top k directions: inside them the difference also contains the
+    sampling noise of the signal. The second is the most negative eigenvalue, since the moment
+    itself has none; it remains valid when k is so large that few directions are left. It is not
+    used if the window is not exact, since the closed form is the moment on symmetric tensors only.
     """
     xp = namespace_of(vectors)
     below = max(0.0, -float(spectrum[-1])) if exact else 0.0
@@ -213,11 +203,11 @@ def noise_floor(
     return max(below, float(xp.max(sizes)))
 
 
-def _mean_and_slope(view: View) -> Lower | None:
+def _mean_and_slope(view: FramedRows) -> Lower | None:
     """Estimate orders 0 and 1 before any subspace is known: most of a label is its mean."""
     chain = SymmetricChain((eye_like(view.frame.p, view.frame.basis),), view.frame.noise)
     splits = [(0, n) for n in (0, 1) if view.problem.has_order(n)]
-    means = measure_moments(view, chain, splits)
+    means = mean_moments(view, chain, splits)
     forms = {split: estimate.value for split, estimate in means.items()}
     return BalancedMoments(view.frame, chain, forms).evaluator()
 
@@ -225,26 +215,25 @@ def _mean_and_slope(view: View) -> Lower | None:
 def _reframe(
     frame: Frame, basis: Array, moment: Array, order: int
 ) -> tuple[Frame, SymmetricChain]:
-    """Look at the span of the first basis, in units of the length of the hidden vectors."""
+    """Return the frame of the span of a basis, scaled by the length of the hidden vectors."""
     xp = namespace_of(basis)
     length = float(xp.linalg.trace(basis @ moment @ xp.matrix_transpose(basis)))
     scale = math.sqrt(length) if length > 0 else 1.0
     if abs(math.log10(scale)) * 2 * order > LARGEST_EXPONENT:
         raise InputError(
             "lengths_out_of_range",
-            "the hidden vectors are of length {scale:.2g}, too large or too small for moments of "
+            "the hidden vectors have length {scale:.2g}, too large or too small for moments of "
             "order {order}; rescale the data to lengths near 1",
-            scale=scale,
-            order=order,
+            **{"scale": scale, "order": order},
         )
     reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
     return reduced, SymmetricChain((eye_like(basis.shape[0], basis),), reduced.noise)
 
 
 def _forms(
-    measured: dict[tuple[int, int], Estimate], ranks: list[int]
+    measured: dict[tuple[int, int], SplitMean], ranks: list[int]
 ) -> tuple[dict[tuple[int, int], Array], dict[tuple[int, int], float]]:
-    """Keep the directions above the noise of each moment, and say how noisy what is kept is."""
+    """Keep the directions above the noise of each moment; return forms and relative errors."""
     forms, errors = {}, {}
     for (a, b), estimate in measured.items():
         forms[a, b] = _leading(estimate.value, ranks[a], ranks[b])
@@ -255,7 +244,7 @@ def _forms(
 
 
 def _leading(form: Array, rows: int, columns: int) -> Array:
-    """Set to zero what lies outside the leading ``rows × columns`` block."""
+    """Set entries outside the leading ``rows × columns`` block to zero."""
     kept = namespace_of(form).zeros_like(form)
     kept[:rows, :columns] = form[:rows, :columns]
     return kept

@@ -1,30 +1,28 @@
-"""The front door: check what was asked, share out the rows, run, and report."""
+"""Entry point: validate the arguments, divide the rows, run the method, collect statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
-from implicitmoments.arrays import check_positive
-from implicitmoments.moments.accumulate import Averager, Progress
+from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
+from implicitmoments.moments.framed_rows import FramedRows, all_rows
 from implicitmoments.moments.implicit import estimate
-from implicitmoments.moments.passes import View, whole_view
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.rows import RandomState, Truth, as_seed
+from implicitmoments.rows import Progress, RandomState, Truth, as_seed
+from implicitmoments.validation import check_method, check_option, check_whole
 
 __all__ = ["implicit_moments"]
 
-HIGHEST_ORDER = 80  # factorials of twice that still fit a double
-SAMPLING = ("reuse", "cross_fit", "fresh")
+HIGHEST_ORDER = 80  # the factorial of twice that is still a finite double
 
 
 class _Options(TypedDict, total=False):
-    """Keywords of :func:`implicit_moments` that do not decide what it returns."""
+    """Keywords of :func:`implicit_moments` that do not affect its return type."""
 
     n_components: Required[int]
     order: Required[int]
@@ -36,7 +34,7 @@ class _Options(TypedDict, total=False):
     n_repeats: int
     truth: Truth | None
     random_state: RandomState
-    block_rows: int | None
+    rows_per_block: int | None
     progress: Progress | None
 
 
@@ -75,7 +73,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     n_repeats: int = 1,
     truth: Truth | None = None,
     random_state: RandomState = None,
-    block_rows: int | None = None,
+    rows_per_block: int | None = None,
     progress: Progress | None = None,
 ) -> ClosedFormMoments | PaperMoments:
     r"""Estimate the moment tensor :math:`M_m = \sum_i w_i v_i^{\otimes m}` in compressed form.
@@ -89,41 +87,40 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     order : int
         The order m of the moment.
     method : {"closed_form", "paper"}, optional
-        ``"closed_form"``, the default for a :class:`HermiteProblem`, gives all orders up to m
-        with no auxiliary noise, from moments up to order m, or m + 1 for odd m. ``"paper"``, the
-        default for
-        others, is algorithm Implicit-Moment-Estimation (section 3.3): fresh rows in each of its
-        m + 1 averages, moments up to order 2m.
+        ``"closed_form"``, the default for a :class:`HermiteProblem`, estimates all orders up to
+        m without auxiliary noise, from moments up to order m, or m + 1 for odd m. ``"paper"``,
+        the default for other problems, is algorithm Implicit-Moment-Estimation (section 3.3):
+        fresh rows in each of its m + 1 averages, moments up to order 2m.
     n_samples : int, optional
-        ``"paper"``: rows N of each average; by default as many as the problem has, shared
-        equally. ``"closed_form"``: rows in all; by default all.
+        ``"paper"``: number N of rows per average; by default the rows are divided equally.
+        ``"closed_form"``: total number of rows; all by default.
     sampling : {"reuse", "cross_fit", "fresh"}, optional
-        Closed form only. ``"reuse"``, the default, takes all rows in every pass;
-        ``"cross_fit"`` finds subspaces on either half of the rows and moments on the other;
-        ``"fresh"`` takes other rows in every pass, as the paper does.
-    drop_noise : bool
-        Closed form only: leave directions below the noise floor out of the answers.
-    balanced : bool
-        Closed form only: moments as :math:`U_{m/2} \times U_{m/2}` matrices. If False, as vectors
-        of :math:`U_m`, which takes moments up to order 2m.
-    reduce_weights : bool
-        Closed form only: let the problem take lower orders out of its weights, if it can.
-    n_repeats : int
-        ``"paper"`` only: independent runs, on rows of their own. Answers are medians over them,
-        and the dependence on the failure probability becomes logarithmic.
+        Closed form only. ``"reuse"``, the default, uses all rows in every pass;
+        ``"cross_fit"`` estimates subspaces from each half of the rows and moments from the
+        other; ``"fresh"`` uses different rows in every pass, as the paper does.
+    drop_noise : bool, default True
+        Closed form only: exclude directions below the noise floor.
+    balanced : bool, default True
+        Closed form only: represent moments as :math:`U_{m/2} \times U_{m/2}` matrices. If False,
+        as vectors in :math:`U_m`, which requires moments up to order 2m.
+    reduce_weights : bool, default True
+        Closed form only: let the problem remove lower orders from its weights, if it can.
+    n_repeats : int, default 1
+        ``"paper"`` only: number of independent runs, on disjoint rows. Answers are medians over
+        runs, and the dependence on the failure probability becomes logarithmic.
     truth : Truth, optional
-        ``"paper"`` only, for synthetic data: the distances eta and delta of the analysis are
-        then measured.
-    random_state : int, generator or None
-        Of the auxiliary draws, and of a problem that makes its rows.
-    block_rows : int, optional
-        Rows held at a time; the answer depends on it by rounding alone.
+        ``"paper"`` only, for synthetic data: measure the distances eta and delta of the analysis.
+    random_state : int, generator or None, default None
+        Seed of the auxiliary draws, and of a problem that generates its rows.
+    rows_per_block : int, optional
+        Block size; it affects the result only through rounding.
     progress : callable, optional
         Called as ``progress(what, rows_done, rows_total)`` after each block.
 
     Returns
     -------
     ClosedFormMoments or PaperMoments
+        The moments in compressed form, by method.
 
     Examples
     --------
@@ -135,34 +132,32 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     (4,)
     """
     _check_problem(problem, truth)
-    whole = {"n_components": n_components, "order": order, "n_repeats": n_repeats}
-    for name, value in whole.items():
-        check_positive(name, value)
-    if order > HIGHEST_ORDER:
-        raise InputError(
-            "order_too_high",
-            "order is at most {highest_order}, got {order}",
-            highest_order=HIGHEST_ORDER,
-            order=order,
-        )
-    for name, given in (("n_samples", n_samples), ("block_rows", block_rows)):
+    check_whole("n_components", n_components, 1)
+    check_whole("order", order, 1, HIGHEST_ORDER)
+    check_whole("n_repeats", n_repeats, 1)
+    for name, given in (("n_samples", n_samples), ("rows_per_block", rows_per_block)):
         if given is not None:
-            check_positive(name, given)
+            check_whole(name, given, 1)
     seed = as_seed(random_state)
     if method is None:
         method = "closed_form" if isinstance(problem, HermiteProblem) else "paper"
-    if method == "paper":
+    if check_method(method) == "paper":
         _check_paper(sampling, drop_noise, balanced, reduce_weights)
-        average = Averager(problem, seed, block_rows, progress)
+        average = CircuitMeans(problem, seed, rows_per_block, progress)
         return _paper(average, n_components, order, n_samples, n_repeats, truth)
     how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights)
-    checked = _check_closed_form(method, problem, order, n_repeats, truth)
-    view = whole_view(checked, n_samples, block_rows, seed, progress)
+    checked = _check_closed_form(problem, order, n_repeats, truth)
+    view = all_rows(checked, n_samples, rows_per_block, seed, progress)
     return _closed(how, view, sampling or "reuse")
 
 
 def _paper(
-    average: Averager, k: int, m: int, n_samples: int | None, n_repeats: int, truth: Truth | None
+    average: CircuitMeans,
+    k: int,
+    m: int,
+    n_samples: int | None,
+    n_repeats: int,
+    truth: Truth | None,
 ) -> PaperMoments:
     clock = perf_counter()
     problem = average.problem
@@ -178,39 +173,29 @@ def _paper(
     }
     view = None
     if isinstance(problem, HermiteProblem):
-        view = whole_view(
-            problem, stats["rows_used"], average.block_rows, average.seed, average.progress
+        view = all_rows(
+            problem, stats["rows_used"], average.rows_per_block, average.seed, average.progress
         )
     return PaperMoments(problem, k, m, stats, view, runs)
 
 
-def _closed(how: ClosedForm, view: View, sampling: str) -> ClosedFormMoments:
+def _closed(how: ClosedForm, view: FramedRows, sampling: str) -> ClosedFormMoments:
     clock = perf_counter()
-    if sampling not in SAMPLING:
-        raise InputError(
-            "unknown_option",
-            "`sampling` is one of {options}, got {given!r}",
-            options=", ".join(map(repr, SAMPLING)),
-            given=sampling,
-        )
-    parts = {"reuse": 1, "cross_fit": 2, "fresh": how.levels + 1}[sampling]
-    needed = 2 * parts  # every part is halved once more, to measure its noise
+    all_parts = {"reuse": 1, "cross_fit": 2, "fresh": how.levels + 1}
+    parts = all_parts[check_option("sampling", sampling, tuple(all_parts))]
+    needed = 2 * parts  # every part is halved once more, to estimate its noise
     if view.n_rows < needed:
         raise InputError(
             "too_few_rows",
-            "too few rows: {n_rows} are there and `sampling={sampling!r}` at order {m} takes at "
-            "least {needed}; use more rows",
-            n_rows=view.n_rows,
-            sampling=sampling,
-            m=how.m,
-            needed=needed,
+            "`sampling={sampling!r}` at order {m} needs at least {needed} rows, got {n_rows}",
+            **{"n_rows": view.n_rows, "sampling": sampling, "m": how.m, "needed": needed},
         )
     if view.n_rows < how.k:
         raise InputError(
             "too_few_rows",
-            "`n_components={k}` is more than the {n_rows} rows; use more rows or fewer components",
-            k=how.k,
-            n_rows=view.n_rows,
+            "`n_components={k}` exceeds the number of rows, {n_rows}; use more rows or fewer "
+            "components",
+            **{"k": how.k, "n_rows": view.n_rows},
         )
     folds = tuple(_folds(how, view, sampling, parts))
     stats = {
@@ -225,24 +210,20 @@ def _closed(how: ClosedForm, view: View, sampling: str) -> ClosedFormMoments:
     return ClosedFormMoments(view.problem, how.k, how.m, stats, view, folds)
 
 
-def _folds(how: ClosedForm, view: View, sampling: str, parts: int) -> Iterator[Fold]:
-    """Share the rows out: which find each subspace, and which average the moments on them."""
+def _folds(how: ClosedForm, view: FramedRows, sampling: str, parts: int) -> Iterator[Fold]:
+    """Divide the rows between the passes that estimate subspaces and moments."""
+    split = [view.take_part(i, parts) for i in range(parts)]
     if sampling == "fresh":
-        yield estimate_closed_form(
-            how, lambda n: view.taking(n - 1, parts), view.taking(parts - 1, parts)
-        )
+        yield estimate_closed_form(how, lambda n: split[n - 1], split[-1])
+    elif sampling == "reuse":
+        yield estimate_closed_form(how, lambda _: view, view)
     else:
-        for i in range(parts):
-            finding, averaging = view.taking(i, parts), view.taking((i + 1) % parts, parts)
-            yield estimate_closed_form(how, partial(_always, finding), averaging)
-
-
-def _always(view: View, _: int) -> View:
-    return view
+        yield estimate_closed_form(how, lambda _: split[0], split[1])
+        yield estimate_closed_form(how, lambda _: split[1], split[0])
 
 
 def _consecutive(n: int) -> Iterator[range]:
-    """Step 1 of the box: disjoint ranges of N rows, without end."""
+    """Step 1 of the box: consecutive ranges of N rows, without end."""
     start = 0
     while True:
         yield range(start, start + n)
@@ -252,36 +233,28 @@ def _consecutive(n: int) -> Iterator[range]:
 def _rows_per_step(
     problem: MomentProblem, k: int, m: int, n_samples: int | None, n_repeats: int
 ) -> int:
-    """Choose N, or say why there are too few rows for it."""
+    """Return N, after checking that there are enough rows."""
     averages = (m + 1) * n_repeats
     if n_samples is None:
         if problem.n_rows is None:
             raise InputError(
-                "n_samples_missing",
-                "the problem makes its rows, as many as asked for: give n_samples",
+                "n_samples_missing", "the problem generates its rows; pass n_samples, their number"
             )
         n_samples = problem.n_rows // averages
-    shared = f"order {m} takes {m + 1} averages over fresh rows" + (
-        f", {n_repeats} times" if n_repeats > 1 else ""
-    )
+    values = {"k": k, "m": m, "n_averages": averages, "n_samples": n_samples}
     if problem.n_rows is not None and (n_samples < 1 or n_samples * averages > problem.n_rows):
         raise InputError(
             "too_few_rows",
-            "too few rows: {shared}, {averages} × {per_average} rows are needed and {n_rows} are "
-            "there; use more rows, a smaller n_samples or a lower order",
-            shared=shared,
-            averages=averages,
-            per_average=max(n_samples, 1),
-            n_rows=problem.n_rows,
+            "order {m} needs {n_averages} averages over fresh rows, {n_averages} × {per_average} "
+            "rows in all, got {n_rows}; use more rows, a smaller n_samples or a lower order",
+            **{**values, "per_average": max(n_samples, 1), "n_rows": problem.n_rows},
         )
     if n_samples < k:
         raise InputError(
             "too_few_rows",
-            "`n_components={k}` is more than the {n_samples} rows of each average ({shared}); use "
-            "more rows or fewer components",
-            k=k,
-            n_samples=n_samples,
-            shared=shared,
+            "`n_components={k}` exceeds the {n_samples} rows per average (order {m} takes "
+            "{n_averages} averages over fresh rows); use more rows or fewer components",
+            **values,
         )
     return n_samples
 
@@ -290,21 +263,20 @@ def _check_problem(problem: MomentProblem, truth: Truth | None) -> None:
     if not isinstance(problem, MomentProblem):
         raise InputTypeError(
             "not_a_problem",
-            "problem is a MomentProblem such as HermiteProblem(X), got {kind}",
+            "problem must be a MomentProblem such as HermiteProblem(X), got {kind}",
             kind=type(problem).__name__,
         )
     if not (truth is None or isinstance(truth, Truth)):
         raise InputTypeError(
             "not_a_truth",
-            "truth is a Truth(weights, vectors), got {kind}",
+            "truth must be a Truth(weights, vectors), got {kind}",
             kind=type(truth).__name__,
         )
     if truth is not None and truth.vectors.shape[1] != problem.n_features:
         raise InputError(
             "n_features_differ",
             "truth has vectors of {n_features} features, the problem has {expected}",
-            n_features=truth.vectors.shape[1],
-            expected=problem.n_features,
+            **{"n_features": truth.vectors.shape[1], "expected": problem.n_features},
         )
 
 
@@ -314,7 +286,7 @@ def _check_paper(
     if sampling not in (None, "fresh"):
         raise InputError(
             "option_of_other_method",
-            "`method='paper'` takes fresh rows in every average, got `sampling={sampling!r}`",
+            "`method='paper'` uses fresh rows in every average, got `sampling={sampling!r}`",
             sampling=sampling,
         )
     if not (drop_noise and balanced and reduce_weights):
@@ -325,30 +297,23 @@ def _check_paper(
 
 
 def _check_closed_form(
-    method: str, problem: MomentProblem, order: int, n_repeats: int, truth: Truth | None
+    problem: MomentProblem, order: int, n_repeats: int, truth: Truth | None
 ) -> HermiteProblem:
-    if method != "closed_form":
-        raise InputError(
-            "unknown_option",
-            "method is 'closed_form' or 'paper', got {method!r}",
-            method=method,
-        )
     if not isinstance(problem, HermiteProblem):
         raise InputTypeError(
             "not_a_hermite_problem",
-            "the closed form is for a HermiteProblem, got {kind}; `method='paper'` takes any "
-            "problem",
+            "`method='closed_form'` needs a HermiteProblem, got {kind}; `method='paper'` accepts "
+            "any problem",
             kind=type(problem).__name__,
         )
     if n_repeats != 1 or truth is not None:
         raise InputError(
-            "option_of_other_method",
-            "n_repeats and truth go with `method='paper'`",
+            "option_of_other_method", "n_repeats and truth are options of `method='paper'`"
         )
     if not problem.has_order(order):
         raise InputError(
             "order_without_data",
-            "the data say nothing about the moment of order {order}; ask for another order",
+            "the data carry no information about the moment of order {order}; use another order",
             order=order,
         )
     return problem

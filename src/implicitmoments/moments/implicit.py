@@ -8,9 +8,9 @@ from time import perf_counter
 import numpy as np
 
 from implicitmoments.arrays import Array, to_numpy
-from implicitmoments.moments.accumulate import Averager
+from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.result import Run
-from implicitmoments.moments.step_report import StepReport
+from implicitmoments.moments.spectra import StepReport
 from implicitmoments.moments.subspace import distances_to_truth, projected_moment, top_subspace
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Truth
@@ -19,13 +19,13 @@ __all__ = ["estimate"]
 
 
 def estimate(
-    average: Averager, k: int, m: int, fresh: Iterator[range], truth: Truth | None = None
+    average: CircuitMeans, k: int, m: int, fresh: Iterator[range], truth: Truth | None = None
 ) -> Run:
     """Run algorithm Implicit-Moment-Estimation once, up to its step 6.
 
     Parameters
     ----------
-    average : Averager
+    average : CircuitMeans
         Draws from D_t and averages S_t.
     k : int
         Number of components.
@@ -33,14 +33,14 @@ def estimate(
         Order of the moment.
     fresh : iterator of range
         Step 1: N rows for each of the m + 1 averages, no row twice. The samples that choose
-        Phi_r are not independent of it and cannot estimate what lies in it.
+        Phi_r are not independent of it and cannot be reused to estimate moments in it.
     truth : Truth, optional
-        Known for synthetic data: eta and delta are then measured.
+        For synthetic data: eta and delta are then measured.
 
     Returns
     -------
     Run
-        Phi_m, A, and what was seen on the way. Step 7 and the inner product are left to
+        Phi_m, A, and measurements of each step. Step 7 and the inner product are left to
         :meth:`PaperMoments.inner`, for any number of queries.
     """
     d = average.problem.n_features

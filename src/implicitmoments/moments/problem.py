@@ -1,4 +1,4 @@
-"""What is to be estimated: circuits whose mean is the moment, and rows to average them over."""
+"""Moment problems: circuits whose mean is the moment, and rows to average them over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from implicitmoments.arrays import (
     Array,
@@ -34,22 +35,22 @@ __all__ = ["HermiteProblem", "MomentProblem"]
 
 
 class MomentProblem(ABC):
-    r"""A family of estimators of :math:`M_t = \sum_i w_i v_i^{\otimes t}`, one for each order.
+    r"""Estimators of :math:`M_t = \sum_i w_i v_i^{\otimes t}`, one for each order.
 
-    The hypothesis of Proposition 3.2: for every order t that is asked for, a circuit
-    :math:`\mathcal{S}_t` and a distribution :math:`\mathcal{D}_t` of its inputs such that the
-    mean of the output is :math:`M_t`. Subclass it with two methods and two attributes.
+    The hypothesis of Proposition 3.2: for every order t, a circuit :math:`\mathcal{S}_t` and a
+    distribution :math:`\mathcal{D}_t` of its inputs such that the mean of the output is
+    :math:`M_t`. A subclass defines two methods and two attributes.
 
     Attributes
     ----------
     n_features : int
         Length d of the vectors.
     n_rows : int or None
-        How many independent rows there are; None when more can always be drawn.
+        Number of independent rows; None if rows can be drawn without limit.
 
     Examples
     --------
-    Moments of vectors that are seen directly, with no noise to remove:
+    Moments of vectors that are observed without noise:
 
     >>> import numpy as np
     >>> from implicitmoments.circuits import power, vector
@@ -69,14 +70,39 @@ class MomentProblem(ABC):
 
     @abstractmethod
     def circuit(self, order: int) -> Circuit:
-        """Return the circuit S_t, of order ``order``."""
+        """Return the circuit S_t.
+
+        Parameters
+        ----------
+        order : int
+            The order t.
+
+        Returns
+        -------
+        Circuit
+            Of order ``order``.
+        """
 
     @abstractmethod
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return the inputs of ``circuit(order)`` for the given rows: one block of D_t.
 
-        Take randomness from ``rng`` alone, so that the numbers of a row do not depend on the
-        block it comes in. Different rows are independent draws.
+        Different rows are independent draws.
+
+        Parameters
+        ----------
+        order : int
+            The order t.
+        rows : range
+            Row numbers.
+        rng : RowDraws
+            The only source of randomness, so that the values of a row do not depend on the block
+            that contains it.
+
+        Returns
+        -------
+        mapping of str to array
+            Inputs by name, one entry per row.
         """
 
     def fold(
@@ -84,50 +110,80 @@ class MomentProblem(ABC):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
     ) -> Sums:
-        """Sum over rows what ``measure`` gives of the inputs of ``circuit(order)``."""
+        """Sum ``measure`` of the inputs of ``circuit(order)`` over rows.
+
+        Parameters
+        ----------
+        order : int
+            The order t.
+        measure : callable
+            ``measure(inputs, rows)`` returns named sums over a block.
+        rows : range
+            Row numbers.
+        rows_per_block : int
+            Block size.
+        seed : int, default 0
+            Seed of the draws.
+        after : callable, optional
+            Called as ``after(sums, rows_done)`` after each block.
+
+        Returns
+        -------
+        dict of str to array
+            The sums.
+        """
 
         def read(piece: range) -> Block:
             inputs = self.draw(order, piece, RowDraws(seed, piece, (Stream.AUXILIARY, order)))
+            array: Any
             for name, array in inputs.items():
                 given = array.shape[0] if hasattr(array, "shape") else len(array)
                 if given != len(piece):
                     raise InputError(
                         "lengths_differ",
-                        "{kind}.draw gave {given} rows of {name!r} and was asked for {n_piece}",
-                        kind=type(self).__name__,
-                        given=given,
-                        name=name,
-                        n_piece=len(piece),
+                        "{kind}.draw returned {given} rows of {name!r}, expected {n}",
+                        **{"kind": type(self).__name__, "given": given, "name": name},
+                        n=len(piece),
                     )
             return inputs
 
-        return fold_blocks(read, measure, blocks(rows, block_rows), None, after)
+        return fold_blocks(read, measure, blocks(rows, rows_per_block), None, after)
 
 
 class HermiteProblem(MomentProblem):
     r"""Moments of the form :math:`M_t = E[c_t \, He_t(x)]`, with :math:`He_t = \sqrt{t!} H_t`.
 
-    All four problems of the paper are of this form. Its circuit is
+    All four problems of the paper have this form. The circuit is
     :math:`c \sqrt{t!}\, H_t(x, y)` with an auxiliary :math:`y \sim N(0, I)`.
 
     Parameters
     ----------
     points : array of shape (n_samples, n_features), Rows, Source, or callable
+        The points x.
     weight : callable, optional
         ``weight(order)`` returns :math:`c_t` for all rows, ``(n_samples,)``, or None for all
         ones. Models whose rows do not fit in memory override :meth:`weigh` instead.
     sample_weight : array of shape (n_samples,), optional
-        How often each row counts in every mean: a weight of 2 is a row that is there twice, a
-        weight of 0 one that is not. In moments only ratios matter.
+        Multiplicity of each row in every mean: a weight of 2 is equivalent to repeating the row,
+        a weight of 0 to omitting it. Moments depend only on the ratios.
+
+    Attributes
+    ----------
+    rows : Rows
+        The points, with columns and multiplicities.
+    uniform : bool
+        Whether all orders have the same weights.
+    reduces : bool
+        Whether :meth:`reduce` removes lower orders from the weights.
 
     Examples
     --------
-    The means of a mixture have the weight 1, which is the default:
+    The means of a mixture have weight 1, the default:
 
     >>> from implicitmoments import HermiteProblem, implicit_moments
     >>> from implicitmoments.datasets import make_spherical_mixture
@@ -148,59 +204,72 @@ class HermiteProblem(MomentProblem):
         if not (weight is None or callable(weight)):
             raise InputTypeError(
                 "weight_not_callable",
-                "weight is a function of the order that returns one weight a row, got {kind}; try "
-                "weight=lambda order: w",
+                "weight must be a function of the order that returns one weight per row, got "
+                "{kind}; try weight=lambda order: w",
                 kind=type(weight).__name__,
             )
         self.rows = Rows.of(points)
         self.n_features, self.n_rows = self.rows.n_features, self.rows.source.n_rows
         if sample_weight is not None:
             self.rows = self.rows.weighted(self._counted(sample_weight))
-        # all orders have the same weights, so that they can be mixed
+        # orders with the same weights can be combined
         self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
         self._weight = weight
         self._asked: dict[int, Array | None] = {}
 
     def weigh(self, order: int, block: Block, rows: range) -> Array | None:
-        """Return :math:`c_t` for one block of rows, or None for all ones."""
+        """Return the weights :math:`c_t` of one block of rows.
+
+        Parameters
+        ----------
+        order : int
+            The order t.
+        block : mapping of str to array
+            Columns of the block; ``"x"`` holds the points.
+        rows : range
+            Row numbers of the block.
+
+        Returns
+        -------
+        array of shape (n,), or None
+            None for all ones.
+        """
         weights = self._all_weights(order)
         return None if weights is None else move_like(weights[rows.start : rows.stop], block["x"])
 
     @property
     def mass(self) -> float:
-        """The number of rows, with their multiplicity; 0 for a problem that makes its rows."""
+        """Number of rows, with their multiplicity; 0 for a problem that generates its rows."""
         return self.rows.total
 
     def prepare(self, orders: Sequence[int]) -> None:
-        """Compute what weights of these orders need of all rows, before a pass weighs any."""
+        """Compute what weights depend on beyond their own row, before a pass.
+
+        Parameters
+        ----------
+        orders : sequence of int
+            Orders whose weights the pass needs.
+        """
 
     def _counted(self, sample_weight: Array) -> Array:
         if self.n_rows is None:
             raise InputError(
-                "weights_of_drawn_rows",
-                "sample_weight is for rows that are there, and this problem makes its",
+                "weights_of_drawn_rows", "this problem generates its rows; omit sample_weight"
             )
         counts = self._checked(sample_weight, "sample_weight")
         xp = namespace_of(counts)
         if bool(xp.any(counts < 0)):
-            raise InputError(
-                "negative_weight",
-                "sample_weight has negative entries; weights are 0 or more",
-            )
+            raise InputError("negative_weight", "sample_weight must not have negative entries")
         if float(xp.sum(counts)) == 0:
-            raise InputError(
-                "weights_all_zero",
-                "sample_weight is zero for every row; give some row a weight",
-            )
+            raise InputError("weights_all_zero", "sample_weight is zero for every row")
         return counts
 
     def _all_weights(self, order: int) -> Array | None:
-        """Ask the user's function once for each order, and check what it gives."""
+        """Call the user's function once per order, and check its result."""
         if order not in self._asked:
             given = None if self._weight is None else self._weight(order)
-            self._asked[order] = (
-                None if given is None else self._checked(given, f"weight({order})")
-            )
+            checked = None if given is None else self._checked(given, f"weight({order})")
+            self._asked[order] = checked
         return self._asked[order]
 
     def _checked(self, given: Array, name: str) -> Array:
@@ -208,36 +277,63 @@ class HermiteProblem(MomentProblem):
         if self.n_rows is not None and weights.shape[0] != self.n_rows:
             raise InputError(
                 "lengths_differ",
-                "{name} has {n_rows} rows, expected {expected}: one weight a point",
-                name=name,
-                n_rows=weights.shape[0],
-                expected=self.n_rows,
+                "{name} has {n_rows} rows, expected one weight per point: {expected}",
+                **{"name": name, "n_rows": weights.shape[0], "expected": self.n_rows},
             )
         check_finite(weights, name)
         return weights
 
     def has_order(self, order: int) -> bool:  # noqa: ARG002 (models override it)
-        """Say whether the rows tell anything about the moment of this order."""
-        return True
-
-    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:  # noqa: ARG002
-        r"""Remove from the weights what lower orders explain of them.
-
-        Under Gaussian points :math:`He_t(x)` is orthogonal to polynomials of lower degree, so
-        what these explain of a weight is noise. Models that know how set :attr:`reduces` and
-        override this.
+        """Return whether the rows carry information about the moment of an order.
 
         Parameters
         ----------
         order : int
+            The order of the moment.
+
+        Returns
+        -------
+        bool
+            False if the moment cannot be estimated.
+        """
+        return True
+
+    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:  # noqa: ARG002
+        r"""Remove the part of the weights explained by lower orders.
+
+        Under Gaussian points :math:`He_t(x)` is orthogonal to polynomials of lower degree, so
+        the part of a weight that they explain is noise. Problems that support it set
+        :attr:`reduces` and override this method.
+
+        Parameters
+        ----------
+        order : int
+            The order t of the weights.
         weights : array of shape (n,)
+            The weights of a block of rows.
         lower : mapping of int to array of shape (n,)
-            :math:`\langle H_m(x), M_m \rangle` for the orders m that are known.
+            :math:`\langle H_m(x), M_m \rangle` for the known orders m.
+
+        Returns
+        -------
+        array of shape (n,)
+            Weights of smaller variance and the same moments.
         """
         return weights
 
     def original_vectors(self, vectors: Floats) -> Floats:
-        """Map hidden vectors (k, n_features) to the user's own coordinates."""
+        """Map hidden vectors to the user's coordinates.
+
+        Parameters
+        ----------
+        vectors : array of shape (k, n_features)
+            Hidden vectors in the coordinates of the problem.
+
+        Returns
+        -------
+        array of shape (k, n_features)
+            In the user's coordinates.
+        """
         return vectors
 
     def circuit(self, order: int) -> Circuit:
@@ -255,7 +351,7 @@ class HermiteProblem(MomentProblem):
         order: int,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         seed: int = 0,
         after: After | None = None,
@@ -268,7 +364,7 @@ class HermiteProblem(MomentProblem):
             rng = RowDraws(seed, rows, (Stream.AUXILIARY, order))
             return measure(self._inputs(order, block, rows, rng, mean_count), rows)
 
-        sized = replace(self.rows, rows_per_block=block_rows)
+        sized = replace(self.rows, rows_per_block=rows_per_block)
         return sized.fold_numbered(dressed, rows, what=f"order {order}", seed=seed, after=after)
 
     @property

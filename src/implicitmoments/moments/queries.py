@@ -1,33 +1,34 @@
-"""Query circuits with auxiliary inputs: match names, draw, and average over draws."""
+"""Query circuits with auxiliary inputs: matching of names, draws, averages over draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import RowDraws, Stream, blocks
+from implicitmoments.validation import check_whole
 
 __all__ = ["Auxiliary", "Query"]
 
 Sampler: TypeAlias = Callable[[RowDraws], Array]
 Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
 
-QUERY_NUMBERS = 2**20
+QUERY_NUMBERS = 2**20  # held at a time by the wires of a circuit
 
 
 @dataclass(frozen=True)
 class Query:
-    r"""A circuit :math:`\mathcal{F}_m(\mathcal{X}, \mathcal{Y})`, its given and its drawn inputs.
+    r"""A circuit :math:`\mathcal{F}_m(\mathcal{X}, \mathcal{Y})` with given and drawn inputs.
 
     Attributes
     ----------
     circuit : Circuit
     given : mapping of str to array
-        One row a query.
+        One row per query.
     samplers : mapping of str to callable
         ``sampler(rng)`` draws an auxiliary input for a range of queries.
     n_draws : int
@@ -50,31 +51,26 @@ class Query:
         seed: int,
         n_features: int,
     ) -> Query:
-        """Check what the user gave against what the circuit reads."""
+        """Validate the arguments of a query against the inputs of the circuit."""
         if not isinstance(circuit, Circuit):
             raise InputTypeError(
                 "not_a_circuit",
-                "a query is a circuit such as power(vector('x'), 3), got {circuit!r}",
+                "a query must be a circuit such as power(vector('x'), 3), got {circuit!r}",
                 circuit=circuit,
             )
         if not isinstance(inputs, Mapping):
             raise InputTypeError(
                 "inputs_not_a_mapping",
-                "inputs map names to arrays, got {kind}",
+                "inputs must map names to arrays, got {kind}",
                 kind=type(inputs).__name__,
             )
         if isinstance(auxiliary, str):
             raise InputTypeError(
                 "auxiliary_not_a_tuple",
-                "auxiliary is a tuple of names, try auxiliary=({auxiliary!r},)",
+                "auxiliary must be a tuple of names; try auxiliary=({auxiliary!r},)",
                 auxiliary=auxiliary,
             )
-        if n_draws < 1:
-            raise InputError(
-                "not_positive",
-                "n_draws is at least 1, got {n_draws}",
-                n_draws=n_draws,
-            )
+        check_whole("n_draws", n_draws, 1)
         samplers = _samplers(circuit, inputs, auxiliary, n_features)
         given = {
             name: as_real_array(inputs[name], f"input {name!r}", order + 1)
@@ -86,9 +82,7 @@ class Query:
         rows = {name: int(array.shape[0]) for name, array in given.items()}
         if len(set(rows.values())) > 1:
             raise InputError(
-                "lengths_differ",
-                "inputs have different numbers of rows: {rows}",
-                rows=rows,
+                "lengths_differ", "inputs have different numbers of rows: {rows}", rows=rows
             )
         return cls(circuit, given, samplers, n_draws if samplers else 1, seed)
 
@@ -98,15 +92,15 @@ class Query:
         Parameters
         ----------
         inner : callable
-            Linear in the circuit's output: maps inputs to one number a row.
+            Linear in the circuit's output: maps inputs to one number per row.
         width : int
-            Numbers a wire carries for one row.
+            Numbers carried by a wire per row.
         """
         n = int(next(iter(self.given.values())).shape[0]) if self.given else 1
         size = max(1, QUERY_NUMBERS // (width * max(1, self.circuit.order)))
         parts = []
         for rows in blocks(range(n), size):
-            total: Array = 0.0
+            total: Any = 0.0
             for inputs in self._draws(rows):
                 total = total + inner(inputs)
             parts.append(total / self.n_draws)
@@ -126,27 +120,27 @@ class Query:
 def _samplers(
     circuit: Circuit, inputs: Mapping[str, Array], auxiliary: Auxiliary, n_features: int
 ) -> dict[str, Sampler]:
-    """Match the auxiliary names with the circuit, in the user's words where they do not fit."""
+    """Match the auxiliary names with the inputs of the circuit."""
     named = dict(auxiliary) if isinstance(auxiliary, Mapping) else dict.fromkeys(auxiliary)
     samplers: dict[str, Sampler] = {}
     for name, sampler in named.items():
         if name not in circuit.inputs:
             raise InputError(
                 "auxiliary_unknown",
-                "auxiliary names {name!r}, which the circuit does not read (it reads: {names})",
+                "auxiliary names {name!r}, which is not an input of the circuit (inputs: {names})",
                 name=name,
                 names=", ".join(map(repr, circuit.inputs)) or "nothing",
             )
         if name in inputs:
             raise InputError(
                 "auxiliary_twice",
-                "{name!r} is both in inputs and in auxiliary; give it in one of them",
+                "{name!r} is in both inputs and auxiliary; pass it in one of them",
                 name=name,
             )
         if sampler is None and circuit.inputs[name] == 0:
             raise InputError(
                 "auxiliary_scalar",
-                "auxiliary {name!r} is a scalar: say how to draw it, `auxiliary={{{name!r}`: "
+                "auxiliary {name!r} is a scalar and needs a sampler: auxiliary={{{name!r}: "
                 "lambda rng: rng.normal()}}",
                 name=name,
             )
@@ -155,9 +149,8 @@ def _samplers(
     if missing:
         raise InputError(
             "input_missing",
-            "the circuit reads {missing}, which the inputs do not hold (given: {given}); pass it "
-            "in inputs, or name it in auxiliary=({example!r},) to have it drawn from N(0, I) and "
-            "averaged over",
+            "the circuit needs {missing}, missing from inputs (given: {given}); pass it in "
+            "inputs, or name it in auxiliary=({example!r},) to average over draws from N(0, I)",
             missing=", ".join(map(repr, missing)),
             given=", ".join(map(repr, inputs)) or "nothing",
             example=missing[0],

@@ -1,4 +1,4 @@
-"""What an estimation returns: the compressed moment, to be queried, and its statistics."""
+"""Results of an estimation: compressed moments that answer queries, and their statistics."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from implicitmoments.arrays import (
     Floats,
     as_real_array,
     check_finite,
-    check_positive,
     move_like,
     namespace_of,
 )
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
 from implicitmoments.moments.decode import Components, find_components
-from implicitmoments.moments.passes import View
+from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.queries import Auxiliary, Query
-from implicitmoments.moments.step_report import StepReport
+from implicitmoments.moments.spectra import StepReport
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate
 from implicitmoments.rows import RandomState, as_seed, blocks
+from implicitmoments.validation import check_whole
 
 __all__ = ["ClosedFormMoments", "ImplicitMoments", "PaperMoments", "Run"]
 
 
-HERMITE_NUMBERS = 2**22
+HERMITE_NUMBERS = 2**22  # held at a time by Hermite queries
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,10 +43,10 @@ class ImplicitMoments(ABC):
     ----------
     problem : MomentProblem
     n_components, order : int
-        As asked for.
+        As requested.
     stats : mapping
-        Method, rows, seconds, orthonormality defect and whatever else was measured.
-    view : View or None
+        Method, rows, seconds, orthonormality defect and other measurements.
+    view : FramedRows or None
         The rows, for a :class:`HermiteProblem`.
 
     Examples
@@ -61,44 +61,44 @@ class ImplicitMoments(ABC):
     >>> moments.hermite(X[:5]).shape, len(moments.spectra)
     ((5,), 2)
     >>> moments.components()
-    <3 of 3 components told apart at order 2>
+    <3 of 3 components resolved at order 2>
     """
 
     problem: MomentProblem
     n_components: int
     order: int
     stats: Mapping[str, Any]
-    view: View | None
+    view: FramedRows | None
 
     def __repr__(self) -> str:
         d = self.problem.n_features
-        told = [f"<moments of order {self.order} in {d} feature{'s' * (d != 1)}"]
+        shown = [f"<moments of order {self.order} in {d} feature{'s' * (d != 1)}"]
         if self.steps:
             last = self.steps[-1]
-            told.append(f"{last.rank} of {last.asked} directions kept")
-            told.append(f"noise floor {last.floor:.2g}")
+            shown.append(f"{last.rank} of {last.asked} directions kept")
+            shown.append(f"noise floor {last.floor:.2g}")
         if "rows_used" in self.stats:
-            told.append(f"{self.stats['rows_used']:,} rows")
-        return ", ".join(told) + ">"
+            shown.append(f"{self.stats['rows_used']:,} rows")
+        return ", ".join(shown) + ">"
 
     @property
     @abstractmethod
     def steps(self) -> tuple[StepReport, ...]:
-        """What each step of the recursion saw; of the first run or fold."""
+        """Measurements of each step of the recursion, of the first run or fold."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Most numbers that a wire of a query carries."""
+        """Largest number of values carried by a wire of a query."""
 
     @property
     def spectra(self) -> tuple[Floats, ...]:
-        """Eigenvalues of every step, from the largest down."""
+        """Eigenvalues of every step, in descending order."""
         return tuple(step.spectrum for step in self.steps)
 
     @property
     def noise_floor(self) -> Floats:
-        """Size of the noise of every step."""
+        """Noise floor of every step."""
         return np.array([step.floor for step in self.steps])
 
     def inner(
@@ -117,13 +117,14 @@ class ImplicitMoments(ABC):
         circuit : Circuit of order n
             The paper's :math:`\mathcal{F}_n`.
         inputs : mapping of str to array
-            Its given inputs, one row a query.
+            Its given inputs, one row per query.
         auxiliary : tuple of str, or mapping of str to callable
             Its other inputs, to be drawn and averaged over: names stand for vectors from
-            N(0, I), a callable ``f(rng)`` draws one row of numbers a query.
-        n_draws : int
-            Draws to average over, when there are auxiliary inputs.
-        random_state : int, generator or None
+            N(0, I), a callable ``f(rng)`` draws one row per query.
+        n_draws : int, default 100
+            Number of draws to average over, if there are auxiliary inputs.
+        random_state : int, generator or None, default 0
+            Seed of the draws.
 
         Returns
         -------
@@ -138,7 +139,20 @@ class ImplicitMoments(ABC):
 
     @abstractmethod
     def hermite(self, points: Array, order: int | None = None) -> Array:
-        r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``."""
+        r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
+
+        Parameters
+        ----------
+        points : array of shape (n_queries, n_features)
+            The points x.
+        order : int, optional
+            The order n; by default the order requested in :func:`implicit_moments`.
+
+        Returns
+        -------
+        array of shape (n_queries,)
+            In the namespace of the points.
+        """
 
     def components(
         self,
@@ -147,53 +161,48 @@ class ImplicitMoments(ABC):
         r: int | None = None,
         random_state: RandomState = 0,
     ) -> Components:
-        r"""Read the hidden vectors and their weights off the moments.
+        r"""Estimate the hidden vectors and their weights from the moments.
 
-        Beyond the paper. With passes of its own over the rows, for moments of order 2 and of
-        orders 2r and 3r: what was estimated before, and how, does not enter, so that
-        a low ``order`` in :func:`implicit_moments` is enough to get here.
+        Beyond the paper. It makes passes of its own over the rows, for moments of order 2 and of
+        orders 2r and 3r, and does not use the moments estimated before: a low ``order`` in
+        :func:`implicit_moments` is sufficient.
 
         Parameters
         ----------
         n_components : int, optional
-            As many as were asked for before, by default.
+            By default as in :func:`implicit_moments`.
         r : {1, 2, 3}, optional
-            Chosen from the ranks and spectra by default.
-        random_state : int, generator or None
-            Of the random starts of the decomposition.
+            By default chosen from the ranks and spectra.
+        random_state : int, generator or None, default 0
+            Seed of the random starts of the decomposition.
 
         Returns
         -------
         Components
-            With NaN, and a reason, for components that cannot be told apart.
+            With NaN, and a note, for components that are not resolved.
         """
         if self.view is None:
             raise InputTypeError(
                 "not_a_hermite_problem",
-                "components are read off a HermiteProblem, got {kind}",
+                "components() needs a HermiteProblem, got {kind}",
                 kind=type(self.problem).__name__,
             )
         k = self.n_components if n_components is None else n_components
-        check_positive("n_components", k)
-        if r not in (None, 1, 2, 3):
-            raise InputError(
-                "unknown_option",
-                "r is 1, 2, 3 or None, got {r}",
-                r=r,
-            )
+        check_whole("n_components", k, 1)
+        if r is not None:
+            check_whole("r", r, 1, 3)
         if k > self.view.n_rows:
             raise InputError(
                 "too_few_rows",
-                "`n_components={k}` is more than the {n_rows} rows; use more rows or fewer "
+                "`n_components={k}` exceeds the number of rows, {n_rows}; use more rows or fewer "
                 "components",
-                k=k,
-                n_rows=self.view.n_rows,
+                **{"k": k, "n_rows": self.view.n_rows},
             )
         return find_components(self.view, k, r, as_seed(random_state))
 
     @abstractmethod
     def _answer(self, query: Query) -> Array:
-        """Answer a query that was checked."""
+        """Answer a validated query."""
 
     @abstractmethod
     def _check_order(self, order: int) -> None:
@@ -212,7 +221,7 @@ class Run:
         The paper's A: the image of M_m.
     steps : tuple of StepReport
     etas : array of shape (m,), or None
-        Distance of the truth from each U_r, when it is known.
+        Distance of the truth from each U_r, if it is known.
 
     Examples
     --------
@@ -243,7 +252,7 @@ class PaperMoments(ImplicitMoments):
     Attributes
     ----------
     runs : tuple of Run
-        One unless ``n_repeats`` was given; answers are medians over them.
+        One per repeat; answers are medians over them.
 
     Examples
     --------
@@ -262,12 +271,12 @@ class PaperMoments(ImplicitMoments):
 
     @property
     def steps(self) -> tuple[StepReport, ...]:
-        """What each step of the first run saw."""
+        """Measurements of each step of the first run."""
         return self.runs[0].steps
 
     @property
     def width(self) -> int:
-        """Most numbers carried between two steps."""
+        """Largest number of values carried between two steps."""
         return self.runs[0].projection.width
 
     def hermite(
@@ -280,8 +289,23 @@ class PaperMoments(ImplicitMoments):
     ) -> Array:
         r"""Estimate :math:`\langle H_m(x), M_m \rangle` for every row x of ``points``.
 
-        Averaged over ``n_draws`` auxiliary Gaussians. The order is the one estimated: the box
-        gives no other.
+        Averaged over ``n_draws`` auxiliary Gaussians.
+
+        Parameters
+        ----------
+        points : array of shape (n_queries, n_features)
+            The points x.
+        order : int, optional
+            The estimated order m; the paper's algorithm estimates no other.
+        n_draws : int, default 100
+            Number of auxiliary draws per point.
+        random_state : int, generator or None, default 0
+            Seed of the draws.
+
+        Returns
+        -------
+        array of shape (n_queries,)
+            In the namespace of the points.
         """
         self._check_order(self.order if order is None else order)
         query = hermite(vector("x"), vector("y"), self.order)
@@ -309,10 +333,9 @@ class PaperMoments(ImplicitMoments):
         if order != self.order:
             raise InputError(
                 "order_not_estimated",
-                "the moment of order {order} was estimated and order {asked} is asked for; run "
+                "order {asked} was requested, but order {order} was estimated; call "
                 "implicit_moments(..., `order={asked}`)",
-                order=self.order,
-                asked=order,
+                **{"order": self.order, "asked": order},
             )
 
 
@@ -323,7 +346,7 @@ class ClosedFormMoments(ImplicitMoments):
     Attributes
     ----------
     folds : tuple of Fold
-        One, or two when cross-fitted; answers are means over them.
+        One, or two with cross-fitting; answers are means over them.
 
     Examples
     --------
@@ -340,25 +363,31 @@ class ClosedFormMoments(ImplicitMoments):
 
     @property
     def steps(self) -> tuple[StepReport, ...]:
-        """What each step of the first fold saw."""
+        """Measurements of each step of the first fold."""
         return self.folds[0].steps
 
     @property
     def width(self) -> int:
-        """Most numbers that an image along the chain has."""
+        """Largest dimension of an image along the chain."""
         chain = self.folds[0].moments.chain
         return max(chain.dim(n) for n in range(chain.order + 1))
 
     def hermite(self, points: Array, order: int | None = None) -> Array:
         r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
 
-        No randomness, and O(n · k² p) operations a row.
+        Deterministic, in O(n · k² p) operations per row.
 
         Parameters
         ----------
         points : array of shape (n_queries, n_features)
+            The points x.
         order : int, optional
-            Any order up to the one asked for, which is the default.
+            Any order up to the one requested, which is the default.
+
+        Returns
+        -------
+        array of shape (n_queries,)
+            In the namespace of the points.
         """
         order = self.order if order is None else order
         self._check_order(order)
@@ -368,8 +397,7 @@ class ClosedFormMoments(ImplicitMoments):
             raise InputError(
                 "n_features_differ",
                 "points have {n_features} features, expected {expected}",
-                n_features=x.shape[1],
-                expected=self.problem.n_features,
+                **{"n_features": x.shape[1], "expected": self.problem.n_features},
             )
         moments = [fold.moments for fold in self.folds]
         size = max(64, HERMITE_NUMBERS // (self.width * moments[0].chain.p))
@@ -383,25 +411,25 @@ class ClosedFormMoments(ImplicitMoments):
     def _answer(self, query: Query) -> Array:
         def inner(inputs: Mapping[str, Array]) -> Array:
             answers = (fold.moments.inner(query.circuit, inputs) for fold in self.folds)
-            return sum(answers) / len(self.folds)
+            total: Any = sum(answers)
+            mean: Array = total / len(self.folds)
+            return mean
 
         return query.answer(inner, self.width)
 
     def _check_order(self, order: int) -> None:
         known = sorted(a + b for a, b in self.folds[0].moments.forms)
         if order not in known:
-            higher = order > self.order
-            advice = (
-                "run implicit_moments(..., `order={asked}`)"
-                if higher
-                else ("the data say nothing about this order")
-            )
+            code, advice = "order_without_data", "the data carry no information about this order"
+            if order > self.order:
+                code, advice = (
+                    "order_not_estimated",
+                    "call implicit_moments(..., `order={asked}`)",
+                )
             raise InputError(
-                "order_not_estimated" if higher else "order_without_data",
-                "the moments of orders {orders} were estimated and order {asked} is asked for; "
-                + advice,
-                orders=known,
-                asked=order,
+                code,
+                "order {asked} was requested, but orders {orders} were estimated; " + advice,
+                **{"orders": known, "asked": order},
             )
 
 

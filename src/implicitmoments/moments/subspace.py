@@ -1,4 +1,4 @@
-"""The top-k subspace of a symmetric moment matrix, and how far truth lies from it."""
+"""The top-k subspace of a symmetric moment matrix, and its distance from the truth."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def top_subspace(matrix: Array, k: int) -> tuple[Array, Floats]:
     """Return an orthonormal basis of the top-k eigenspace as rows, and all eigenvalues.
 
     Erratum 8: the box takes singular vectors; the moment of even order is positive
-    semidefinite, so a negative eigenvalue of large size is noise and is left out. Where there
-    are fewer than k directions all are kept.
+    semidefinite, so a large negative eigenvalue is noise and is left out. With fewer than k
+    dimensions all are kept.
     """
     values, vectors = descending_eigh(matrix)
     xp = namespace_of(vectors)
@@ -29,9 +29,9 @@ def top_subspace(matrix: Array, k: int) -> tuple[Array, Floats]:
 def distances_to_truth(projection: RecursiveProjection, truth: Truth) -> Floats:
     r"""Return :math:`\eta_r = \max_i \mathrm{dist}(\sqrt{w_i} v_i^{\otimes r}, U_r)` for every r.
 
-    The part of :math:`v^{\otimes r}` outside :math:`U_r` is a sum of orthogonal pieces, what
-    each step dropped times the norms of the slots that follow; adding squares of pieces loses
-    no digits, as :math:`\|v\|^{2r} - \|\Phi_r v^{\otimes r}\|^2` would.
+    The part of :math:`v^{\otimes r}` outside :math:`U_r` is a sum of orthogonal pieces: the part
+    dropped by each step times the norms of the following slots. Adding their squares avoids the
+    cancellation in :math:`\|v\|^{2r} - \|\Phi_r v^{\otimes r}\|^2`.
 
     Returns
     -------

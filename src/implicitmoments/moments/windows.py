@@ -1,8 +1,9 @@
-r"""Where the next subspace is looked for: symmetric tensors of one order more.
+r"""Windows: the spaces of nearly symmetric tensors that contain the next subspace.
 
-The window of a chain of order r is :math:`U_r \otimes \mathbb{R}^p`, cut down to what is nearly
-symmetric. Two kinds: over :math:`U_1 = \mathbb{R}^p` it is the symmetric matrices, exactly;
-further up it is spanned by eigenvectors of the compressed symmetriser.
+The window of a chain of order r is the nearly symmetric part of
+:math:`U_r \otimes \mathbb{R}^p`. There are two kinds: over :math:`U_1 = \mathbb{R}^p` it is
+exactly the space of symmetric matrices; at higher orders it is spanned by eigenvectors of the
+compressed symmetriser.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class Window(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether it holds symmetric tensors alone."""
+        """Whether the window contains symmetric tensors only."""
 
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
-        """Carry rows into the window, times ``root``; ``images`` are multiplied by it already."""
+        """Map rows into the window, times ``root``, by which ``images`` are multiplied already."""
 
     def lift(self, matrix: Array) -> Array:
         """Append a slot of noise on both sides of a matrix on the last step."""
@@ -63,7 +64,7 @@ class Window(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PairWindow:
-    """Symmetric p × p matrices, by their upper triangle with off-diagonal entries times √2."""
+    """Symmetric p × p matrices: the upper triangle with off-diagonal entries times √2."""
 
     noise: Array
     exact: bool = True
@@ -73,8 +74,8 @@ class PairWindow:
         """Row and column of each coordinate, and its factor."""
         i, j = _pairs(int(self.noise.shape[0]))
         factors = np.where(i == j, 1.0, math.sqrt(2.0))
-        i, j = index_like(i, self.noise), index_like(j, self.noise)
-        return i, j, move_like(factors, self.noise)
+        noise = self.noise
+        return index_like(i, noise), index_like(j, noise), move_like(factors, noise)
 
     @property
     def dim(self) -> int:
@@ -84,8 +85,8 @@ class PairWindow:
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
         """Return ``x xᵀ − J`` for each row, as coordinates.
 
-        Made with the rows of data along contiguous memory, and returned transposed: row i of the
-        upper triangle is then one product of long vectors.
+        Computed with the rows of data along contiguous memory, and returned transposed: row i of
+        the upper triangle is then one product of long vectors.
         """
         xp = namespace_of(points)
         # φ_1 is the identity: images[1] are the points, times root
@@ -144,7 +145,7 @@ class PairWindow:
 
 
 def _pairs(p: int) -> tuple[Integers, Integers]:
-    """Return pairs i ≤ j: the p squares first, then row by row what is right of the diagonal."""
+    """Return pairs i ≤ j: the p squares first, then the entries above the diagonal by row."""
     i, j = np.triu_indices(p, 1)
     return np.concatenate([np.arange(p), i]), np.concatenate([np.arange(p), j])
 
@@ -165,7 +166,7 @@ class ChainWindow:
 
     @property
     def exact(self) -> bool:
-        """Whether it holds symmetric tensors alone: vectors are."""
+        """Whether the window contains symmetric tensors only, as at order 1."""
         return self.chain.order == 0
 
     @property
@@ -174,7 +175,7 @@ class ChainWindow:
         return int(self.basis.shape[0])
 
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:  # noqa: ARG002
-        """Carry rows one slot further and onto the basis, as one more step of the chain."""
+        """Append a slot and project to the basis, as one more step of the chain."""
         xp = namespace_of(points)
         made = outer_rows(images[-1], points) @ xp.matrix_transpose(self.basis)
         if self.chain.order:
@@ -195,14 +196,14 @@ class ChainWindow:
 
 
 def open_window(chain: SymmetricChain, k: int) -> Window:
-    """Return the window over a chain, with room for k directions where there is any."""
+    """Return the window over a chain, with at least k dimensions if that many exist."""
     if chain.order == 0:
         return ChainWindow(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
     values, vectors = descending_eigh(chain.symmetriser())
     near = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > NEARLY_SYMMETRIC)
-    room = math.comb(chain.p + chain.order, chain.order + 1)  # symmetric tensors there are
+    room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(near, k), room, int(values.shape[0]))
     return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
 

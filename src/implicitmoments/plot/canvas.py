@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "MARKERS",
     "PALETTE",
     "MissingLibraryError",
     "axes_for",
@@ -25,6 +24,7 @@ __all__ = [
     "finish",
     "ink",
     "key",
+    "marker",
     "middle_tones",
     "plain_text",
     "whole_numbers",
@@ -33,7 +33,7 @@ __all__ = [
 # The colours of Okabe and Ito without black and yellow, which are invisible on dark and on light
 # backgrounds
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-MARKERS = ("o", "s", "^", "D", "v", "P")  # change when the colours begin again
+MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 5.6, 4.0  # inches
 ROUNDED_ZERO = 1e-9  # of the end of an axis: a smaller tick is 0 up to rounding
 
@@ -78,6 +78,11 @@ def check_model(model: Any) -> None:
 def colour(i: int) -> str:
     """Return the colour of component i."""
     return PALETTE[i % len(PALETTE)]
+
+
+def marker(i: int) -> str:
+    """Return the marker of component i, which changes when the colours begin again."""
+    return MARKERS[i // len(PALETTE) % len(MARKERS)]
 
 
 def ink() -> Any:

@@ -11,17 +11,7 @@ from scipy.stats import norm
 from implicitmoments.arrays import Floats
 from implicitmoments.estimator import counted
 from implicitmoments.picture_data import Densities, Directions, Integers, Lines, Means, RowSample
-from implicitmoments.plot.canvas import (
-    MARKERS,
-    PALETTE,
-    axes_for,
-    check_model,
-    colour,
-    finish,
-    ink,
-    middle_tones,
-    plain_text,
-)
+from implicitmoments.plot import canvas
 from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
 
 if TYPE_CHECKING:
@@ -64,6 +54,7 @@ def components(
     Returns
     -------
     matplotlib.axes.Axes
+        Titled with the number of components.
 
     Examples
     --------
@@ -75,10 +66,10 @@ def components(
     >>> ax.get_title(loc="left").strip()
     '3 components'
     """
-    check_model(model)
+    canvas.check_model(model)
     rows = sample_rows(model, X, y, max_rows)
     view = frozen_copy(model)._component_view(rows)
-    ax = axes_for(ax)
+    ax = canvas.axes_for(ax)
     _draw(view, ax, rows, model.component)
     return ax
 
@@ -104,7 +95,7 @@ def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
         ax.set_aspect("equal", adjustable="datalim")
         note += "; circles: one standard deviation"
     _name_axes(ax, rows, plane, "principal direction of the means", second="density")
-    finish(ax, counted(len(view.means), noun), note)
+    canvas.finish(ax, counted(len(view.means), noun), note)
 
 
 @_draw.register(Lines)
@@ -121,20 +112,22 @@ def _draw_lines(view: Lines, ax: Axes, rows: RowSample, noun: str) -> None:
     tops = []
     for i, (b, a, s) in enumerate(zip(coef, view.intercept, view.noise, strict=True)):
         line = a + b @ center + (b @ u) * (ends - center @ u)
-        ax.plot(ends, line, color=ink(), lw=2.4, alpha=0.6, zorder=3)
-        ax.plot(ends, line, color=colour(i), lw=1.4, zorder=4)
-        ax.fill_between(ends, line - s, line + s, color=colour(i), alpha=0.15, lw=0)
+        ax.plot(ends, line, color=canvas.ink(), lw=2.4, alpha=0.6, zorder=3)
+        ax.plot(ends, line, color=canvas.colour(i), lw=1.4, zorder=4)
+        ax.fill_between(ends, line - s, line + s, color=canvas.colour(i), alpha=0.15, lw=0)
         tops.append((ends[1], line[1]))
     _number(ax, np.array(tops), view.weights)
     ax.set_xlabel(_axis_name(u, rows.names, "leading direction of the coefficients"))
     less = "" if len(u) == 1 else ", less the contribution of other directions"
-    ax.set_ylabel(plain_text(rows.target) + less)
-    finish(ax, counted(len(coef), noun), f"{count_note(rows)}; bands: one standard deviation")
+    ax.set_ylabel(canvas.plain_text(rows.target) + less)
+    canvas.finish(
+        ax, counted(len(coef), noun), f"{count_note(rows)}; bands: one standard deviation"
+    )
 
 
 @_draw.register(Directions)
 def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> None:
-    x, target = rows.x - view.center, plain_text(rows.target)
+    x, target = rows.x - view.center, canvas.plain_text(rows.target)
     plane = _leading_plane(np.sqrt(np.abs(view.weights))[:, None] * view.vectors, x)
     at = x @ plane.T if len(plane) > 1 else np.column_stack([x, rows.y])
     _colour_by_value(ax, at, rows.y, target)
@@ -144,18 +137,20 @@ def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> 
         longest = max(float(np.linalg.norm(tips, axis=1).max()), np.finfo(np.float64).tiny)
         tips *= float(np.quantile(np.linalg.norm(at, axis=1), ARROW_REACH)) / longest
         for tip in tips:
-            ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": ink(), "lw": 2})
+            ax.annotate(
+                "", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": canvas.ink(), "lw": 2}
+            )
         _number(ax, tips, view.weights)
         ax.set_aspect("equal", adjustable="datalim")
         note += "; arrows: directions"
     _name_axes(ax, rows, plane, "principal direction of the network", second=target)
-    finish(ax, counted(len(view.vectors), noun), note)
+    canvas.finish(ax, counted(len(view.vectors), noun), note)
 
 
 @_draw.register(Densities)
 def _draw_densities(view: Densities, ax: Axes, rows: RowSample, noun: str) -> None:  # noqa: ARG001
     plane = _leading_plane(view.vectors, rows.x - view.center)
-    what, target = view.what.format(target=rows.target), plain_text(rows.target)
+    what, target = view.what.format(target=rows.target), canvas.plain_text(rows.target)
     at, second = rows.x @ plane.T, what
     if view.residuals is not None or len(plane) == 1:
         plane = plane[:1]
@@ -163,9 +158,9 @@ def _draw_densities(view: Densities, ax: Axes, rows: RowSample, noun: str) -> No
         at = np.column_stack([at[:, 0], height])
         if view.residuals is not None:
             second = f"{target}, less the least-squares line"
-    _colour_by_value(ax, at, view.values, plain_text(what))
+    _colour_by_value(ax, at, view.values, canvas.plain_text(what))
     _name_axes(ax, rows, plane, "direction of the expansion", second=second)
-    finish(ax, "Rows by log density", count_note(rows))
+    canvas.finish(ax, "Rows by log density", count_note(rows))
 
 
 def _leading_plane(vectors: Floats, rows: Floats) -> Floats:
@@ -200,7 +195,7 @@ def _axis_name(direction: Floats, names: Any, otherwise: str) -> str:
     i = int(np.abs(direction).argmax())
     if abs(direction[i]) < ALONG_AN_AXIS * float(np.linalg.norm(direction)):
         return otherwise
-    return f"column {i}" if names is None else plain_text(str(names[i]))
+    return f"column {i}" if names is None else canvas.plain_text(str(names[i]))
 
 
 def _name_axes(ax: Axes, rows: RowSample, plane: Floats, words: str, second: str) -> None:
@@ -214,14 +209,14 @@ def _draw_rows(ax: Axes, at: Floats, labels: Integers, k: int) -> None:
     """Draw rows in the colours of their components."""
     style: dict[str, Any] = {"ms": 2.5, "mew": 0, "alpha": 0.55}
     for i in range(k):
-        marker = MARKERS[i // len(PALETTE) % len(MARKERS)]
+        marker = canvas.marker(i)
         points = at[labels == i].T
-        ax.plot(*points, marker, color=colour(i), label=f"component {i}", **style)
+        ax.plot(*points, marker, color=canvas.colour(i), label=f"component {i}", **style)
 
 
 def _colour_by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
     low, high = np.quantile(values, [0.01, 0.99])
-    style: dict[str, Any] = {"s": 7, "lw": 0, "alpha": 0.8, "cmap": middle_tones()}
+    style: dict[str, Any] = {"s": 7, "lw": 0, "alpha": 0.8, "cmap": canvas.middle_tones()}
     drawn = ax.scatter(at[:, 0], at[:, 1], c=values, vmin=low, vmax=high, **style)
     ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
 
@@ -234,13 +229,13 @@ def _draw_histogram(view: Means, ax: Axes, x: Floats) -> None:
         bins=BINS,
         stacked=True,
         density=True,
-        color=[colour(i) for i in range(k)],
+        color=[canvas.colour(i) for i in range(k)],
         alpha=0.5,
         label=[f"component {i}" for i in range(k)],
     )
     at = np.linspace(x.min(), x.max(), 400)
     density = (view.weights * norm.pdf(at[:, None], view.means[:, 0], deviations)).sum(axis=1)
-    ax.plot(at, density, color=ink(), lw=1.5, label="the model")
+    ax.plot(at, density, color=canvas.ink(), lw=1.5, label="the model")
     heights = view.weights * norm.pdf(0.0, 0.0, deviations)
     _number(ax, np.column_stack([view.means[:, 0], heights]), view.weights)
 
@@ -249,17 +244,22 @@ def _draw_circles(ax: Axes, marks: Floats, deviations: Floats) -> None:
     turn = np.linspace(0, 2 * np.pi, 73)
     for i, (mark, s) in enumerate(zip(marks, deviations, strict=True)):
         ring = mark[:, None] + s * np.array([np.cos(turn), np.sin(turn)])
-        ax.plot(*ring, color=ink(), lw=2.2, alpha=0.5, zorder=3)
-        ax.plot(*ring, color=colour(i), lw=1.4, zorder=3)
+        ax.plot(*ring, color=canvas.ink(), lw=2.2, alpha=0.5, zorder=3)
+        ax.plot(*ring, color=canvas.colour(i), lw=1.4, zorder=3)
 
 
 def _number(ax: Axes, marks: Floats, weights: Floats) -> None:
     """Write numbers and weights of components at marks; crosses where they are many."""
     if len(marks) > NUMBERED:
-        ax.plot(*marks.T, "+", color=ink(), ms=7, mew=1.5, zorder=4)
+        ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5, zorder=4)
         return
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small", "zorder": 5}
     for i, (mark, weight) in enumerate(zip(marks, weights, strict=True)):
         words = f"{i}: {weight:.2g}" if len(marks) <= WEIGHED else str(i)
-        box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "ec": colour(i), "lw": 1}
+        box = {
+            "boxstyle": "round,pad=0.2",
+            "fc": ax.get_facecolor(),
+            "ec": canvas.colour(i),
+            "lw": 1,
+        }
         ax.text(mark[0], mark[1], words, bbox=box, **style)

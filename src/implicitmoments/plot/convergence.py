@@ -9,15 +9,7 @@ import numpy as np
 
 from implicitmoments.estimator import counted
 from implicitmoments.picture_data import NoPictureError
-from implicitmoments.plot.canvas import (
-    axes_for,
-    check_model,
-    colour,
-    finish,
-    ink,
-    key,
-    whole_numbers,
-)
+from implicitmoments.plot import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +41,12 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     ----------
     model : fitted estimator
     ax : matplotlib.axes.Axes, optional
-        Axes to draw on; a new figure by default.
+        Drawn on instead of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
+        Its note says so if the fit did not converge.
 
     Examples
     --------
@@ -64,7 +57,7 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     >>> im.plot.convergence(model, Figure().add_subplot()).get_title(loc="left").strip()
     'Convergence of EM'
     """
-    check_model(model)
+    canvas.check_model(model)
     history = step_history(model)
     if history is None:
         code = _why(model)
@@ -75,7 +68,7 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
             name=type(model).__name__,
         )
     steps = model.stats_[history]
-    ax = axes_for(ax)
+    ax = canvas.axes_for(ax)
     if history == "mean_log_likelihood_history":
         return _draw_likelihood(ax, model, steps)
     if history == "loss_history":
@@ -98,7 +91,7 @@ def _draw_likelihood(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
     _draw_steps(ax, left, "remaining gain of EM")
     ax.set_yscale("log")
     if model.tol > 0:
-        ax.axhline(model.tol, ls="--", lw=1, color=ink(), alpha=0.7, label="tol")
+        ax.axhline(model.tol, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="tol")
     ax.set_ylabel("remaining gain of\nmean log-likelihood (nats)")
     ax.set_xlabel("pass over all rows")
     passes = counted(len(levels), "pass", "passes")
@@ -113,7 +106,9 @@ def _draw_loss(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
     _draw_steps(ax, losses, "network, training rows")
     shown = list(losses)
     if np.isfinite(error := stats.get("polynomial_error", np.nan)) and error > 0:
-        ax.axhline(error, ls="--", lw=1, color=ink(), alpha=0.7, label="polynomial, new rows")
+        ax.axhline(
+            error, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="polynomial, new rows"
+        )
         shown.append(error)
     _fit_scale(ax, shown)
     ax.set_ylabel("mean squared error")
@@ -126,8 +121,10 @@ def _draw_loss(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
 
 
 def _draw_steps(ax: Axes, values: Any, label: str) -> None:
-    ax.plot(np.arange(len(values)), values, "o-", color=colour(0), ms=4, lw=1.5, label=label)
-    whole_numbers(ax)
+    ax.plot(
+        np.arange(len(values)), values, "o-", color=canvas.colour(0), ms=4, lw=1.5, label=label
+    )
+    canvas.whole_numbers(ax)
 
 
 def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
@@ -140,8 +137,8 @@ def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
 
 def _finish(ax: Axes, model: Any, title: str, note: str) -> Axes:
     done = getattr(model, "converged_", model.stats_.get("converged", True))
-    key(ax)
-    finish(ax, title, note if done else f"not converged; {note}")
+    canvas.key(ax)
+    canvas.finish(ax, title, note if done else f"not converged; {note}")
     return ax
 
 
@@ -150,16 +147,16 @@ def _draw_degrees(
 ) -> Axes:
     degrees = sorted(scores)
     values = [scores[n] for n in degrees]
-    ax.plot(degrees, values, "o-", color=colour(0), mfc="none", ms=6, lw=1.5)
+    ax.plot(degrees, values, "o-", color=canvas.colour(0), mfc="none", ms=6, lw=1.5)
     chosen = degree if degree in scores else best(degrees, key=scores.__getitem__)
-    ax.plot(chosen, scores[chosen], "o", color=colour(1), ms=8, label=f"chosen: {chosen}")
+    ax.plot(chosen, scores[chosen], "o", color=canvas.colour(1), ms=8, label=f"chosen: {chosen}")
     if min(values) > 0:  # errors, and no logarithms
         _fit_scale(ax, values)
     ax.set_xticks(degrees)
     ax.set_xlabel("degree of the polynomial")
     ax.set_ylabel(words)
-    key(ax)
-    finish(ax, "Held-out rows, by degree", "rows that the polynomial was not fitted to")
+    canvas.key(ax)
+    canvas.finish(ax, "Held-out rows, by degree", "rows that the polynomial was not fitted to")
     return ax
 
 

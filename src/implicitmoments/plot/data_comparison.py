@@ -8,16 +8,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.picture_data import Distribution, Predictions, RowSample
-from implicitmoments.plot.canvas import (
-    axes_for,
-    check_model,
-    colour,
-    finish,
-    ink,
-    key,
-    middle_tones,
-    plain_text,
-)
+from implicitmoments.plot import canvas
 from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
 
 if TYPE_CHECKING:
@@ -49,15 +40,16 @@ def fit(
     model : fitted estimator
     X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
     y : array of shape (n_samples,), optional
-        Labels, for models that are fitted to labels.
+        Labels; regressors and models of regressions need them.
     ax : matplotlib.axes.Axes, optional
-        Axes to draw on; a new figure by default.
+        Drawn on instead of a new figure.
     max_rows : int, default 5000
         Largest number of rows used, a random sample.
 
     Returns
     -------
     matplotlib.axes.Axes
+        Its note has the number of rows used.
 
     Examples
     --------
@@ -69,10 +61,10 @@ def fit(
     >>> ax.get_title(loc="left").strip()
     'Residuals'
     """
-    check_model(model)
+    canvas.check_model(model)
     rows = sample_rows(model, X, y, max_rows)
     view = frozen_copy(model)._fit_view(rows)
-    ax = axes_for(ax)
+    ax = canvas.axes_for(ax)
     if isinstance(view, Predictions):
         _draw_predictions(view, ax, rows)
     else:
@@ -81,19 +73,19 @@ def fit(
 
 
 def _draw_predictions(view: Predictions, ax: Axes, rows: RowSample) -> None:
-    y, predicted, target = rows.y, view.values, plain_text(rows.target)
+    y, predicted, target = rows.y, view.values, canvas.plain_text(rows.target)
     low, high = _widened(min(predicted.min(), y.min()), max(predicted.max(), y.max()))
     cells: dict[str, Any] = {"extent": (low, high, low, high), "mincnt": 1, "bins": "log"}
-    drawn = ax.hexbin(predicted, y, gridsize=CELLS, cmap=middle_tones(), lw=0.1, **cells)
+    drawn = ax.hexbin(predicted, y, gridsize=CELLS, cmap=canvas.middle_tones(), lw=0.1, **cells)
     drawn.set_clim(1, max(10.0, float(np.max(np.asarray(drawn.get_array())))))
     ax.figure.colorbar(drawn, ax=ax, label="rows", shrink=0.9, pad=0.02)
-    ax.axline((low, low), slope=1, color=ink(), lw=1, ls="--", alpha=0.7)
+    ax.axline((low, low), slope=1, color=canvas.ink(), lw=1, ls="--", alpha=0.7)
     ax.set_aspect("equal", adjustable="box")
     ax.set_xlabel(f"predicted {target}")
     ax.set_ylabel(target)
     share = 1 - np.var(y - predicted) / max(float(np.var(y)), np.finfo(np.float64).tiny)
     note = f"by the {view.by}; {count_note(rows)}; R² {share:.4f} on these rows"
-    finish(ax, "Predicted and actual", note)
+    canvas.finish(ax, "Predicted and actual", note)
 
 
 def _draw_distribution(view: Distribution, ax: Axes, rows: RowSample) -> None:
@@ -102,19 +94,19 @@ def _draw_distribution(view: Distribution, ax: Axes, rows: RowSample) -> None:
     # the first and last bins hold what lies beyond them, also −inf
     inner = np.clip(view.rows, edges[0], edges[-1])
     bins: dict[str, Any] = {"bins": edges, "density": True}
-    ax.hist(inner, color=colour(0), alpha=0.4, label="rows", **bins)
+    ax.hist(inner, color=canvas.colour(0), alpha=0.4, label="rows", **bins)
     if view.drawn is not None:
         drawn = np.clip(view.drawn, edges[0], edges[-1])
         bins |= {"lw": 2, "histtype": "step"}
-        ax.hist(drawn, color=colour(1), label="drawn from the model", **bins)
+        ax.hist(drawn, color=canvas.colour(1), label="drawn from the model", **bins)
         note += f", and {len(drawn):,} drawn from the model"
     if view.law is not None:
         at = np.linspace(edges[0], edges[-1], 200)
-        ax.plot(at, view.law(at), color=colour(1), lw=2, label="the model")
+        ax.plot(at, view.law(at), color=canvas.colour(1), lw=2, label="the model")
     ax.set_xlabel(view.axis)
     ax.set_ylabel("density")
-    key(ax)
-    finish(ax, view.title, note)
+    canvas.key(ax)
+    canvas.finish(ax, view.title, note)
 
 
 def _edges(values: Floats) -> list[float]:

@@ -9,15 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.picture_data import NoPictureError
-from implicitmoments.plot.canvas import (
-    axes_for,
-    check_model,
-    colour,
-    finish,
-    ink,
-    key,
-    whole_numbers,
-)
+from implicitmoments.plot import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +46,7 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
+        With a logarithmic scale where eigenvalues differ in magnitude.
 
     Examples
     --------
@@ -65,7 +58,7 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     >>> ax.get_title(loc="left").strip()
     'Spectra of the moments'
     """
-    check_model(model)
+    canvas.check_model(model)
     stats = model.stats_
     if not stats.get("spectra") or "ranks" not in stats:
         code = _why(model, stats)
@@ -75,29 +68,29 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
             name=type(model).__name__,
             k=model._k(),
         )
-    ax = axes_for(ax)
+    ax = canvas.axes_for(ax)
     columns = (stats[name] for name in ("moment_orders", "spectra", "noise_floor", "ranks"))
     moments = list(zip(*columns, strict=True))
     for i, (order, values, floor, rank) in enumerate(moments):
         _draw(ax, i, np.asarray(values)[:SHOWN], floor, f"order {order}: {rank} kept", rank)
     _scale(ax, [np.asarray(values)[:SHOWN] for _, values, _, _ in moments])
     if any(floor > 0 for _, _, floor, _ in moments):
-        ax.plot([], [], "--", color=ink(), alpha=0.7, label="noise")
+        ax.plot([], [], "--", color=canvas.ink(), alpha=0.7, label="noise")
     if any(len(values) > rank for _, values, _, rank in moments):
-        ax.plot([], [], "o", mfc="none", mec=ink(), ms=4, ls="none", label="others")
+        ax.plot([], [], "o", mfc="none", mec=canvas.ink(), ms=4, ls="none", label="others")
     ax.set_xlabel("rank of the eigenvalue")
     ax.set_ylabel("eigenvalue of the moment")
-    whole_numbers(ax)
-    key(ax)
+    canvas.whole_numbers(ax)
+    canvas.key(ax)
     hidden = max(len(values) for _, values, _, _ in moments) - SHOWN
     note = f"the first {SHOWN} of each" if hidden > 0 else ""
-    finish(ax, "Spectra of the moments", note)
+    canvas.finish(ax, "Spectra of the moments", note)
     return ax
 
 
 def _draw(ax: Axes, i: int, values: Floats, floor: float, label: str, rank: int) -> None:
     at = np.arange(1, len(values) + 1)
-    own = colour(i)
+    own = canvas.colour(i)
     ax.plot(at, values, "-", color=own, alpha=0.35, lw=1)
     ax.plot(at[:rank], values[:rank], "o", color=own, ms=5, label=label)
     ax.plot(at[rank:], values[rank:], "o", mfc="none", mec=own, ms=4)
@@ -112,7 +105,7 @@ def _scale(ax: Axes, values: list[Floats]) -> None:
     seen = every[every > LINEAR * top]
     if top > SPREAD * seen.min(initial=top):
         ax.set_yscale("symlog", linthresh=10.0 ** math.ceil(math.log10(10 * LINEAR * top)))
-    ax.axhline(0, color=ink(), lw=0.6, alpha=0.5)
+    ax.axhline(0, color=canvas.ink(), lw=0.6, alpha=0.5)
 
 
 def _why(model: Any, stats: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""5 · The problems: which circuits and weights estimate which moments."""
+"""5 · Problems: circuits and weights whose means are the moments of a model."""
 
 from implicitmoments.problems.activation_sum import ActivationSumProblem
 from implicitmoments.problems.activations import (
@@ -24,24 +24,15 @@ from implicitmoments.problems.spherical_mixture import (
 )
 
 __all__ = [
-    "NAMED",
     "Activation",
     "ActivationSumProblem",
     "LiLiuMixtureProblem",
     "PairwiseDifferenceProblem",
     "PopulationProblem",
-    "Quadrature",
     "RegressionMixtureProblem",
     "SphericalMixtureProblem",
-    "absolute",
     "as_activation",
     "cosine",
     "from_function",
-    "gelu",
-    "hermite_coefficients",
     "leaky_relu",
-    "li_liu_hermite",
-    "relu",
-    "softplus",
-    "square",
 ]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.problems.activations import Activation
+from implicitmoments.notes import InputError
+from implicitmoments.problems.activations import Activation, as_activation
 from implicitmoments.rows import Block, Rows, Source, Whitening
 
 __all__ = ["ActivationSumProblem"]
 
-SMALLEST_COEFFICIENT = 1e-12  # a sine of a multiple of π is not quite zero
+SMALLEST_COEFFICIENT = 1e-12  # rounding: a sine of a multiple of π is not exactly zero
 
 
 class ActivationSumProblem(HermiteProblem):
@@ -25,22 +26,25 @@ class ActivationSumProblem(HermiteProblem):
     Parameters
     ----------
     X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
+        The points x.
     y : array of shape (n_samples,), or None for Rows and Source
-    activation : Activation
+        The labels.
+    activation : str, Activation or callable
+        The function :math:`\sigma`, as accepted by :func:`as_activation`.
     whitening : Whitening, optional
-        Standardise the points by it first; the directions are those of standardised points.
+        Whitens the points first; the directions are those of whitened points.
     sample_weight : array of shape (n_samples,), optional
-        How often each row counts.
+        Multiplicity of each row.
 
     Examples
     --------
     >>> from implicitmoments import implicit_moments
     >>> from implicitmoments.datasets import make_activation_sum
-    >>> from implicitmoments.problems import ActivationSumProblem, relu
+    >>> from implicitmoments.problems import ActivationSumProblem
     >>> X, y, _ = make_activation_sum(20_000, 3, 6, random_state=0)
-    >>> problem = ActivationSumProblem(X, y, relu())
+    >>> problem = ActivationSumProblem(X, y, "relu")
     >>> implicit_moments(problem, n_components=3, order=2).components()
-    <3 of 3 components told apart at order 2>
+    <3 of 3 components resolved at order 2>
     """
 
     reduces = True
@@ -49,46 +53,62 @@ class ActivationSumProblem(HermiteProblem):
         self,
         X: Array | Source | Rows,
         y: Array | None,
-        activation: Activation,
+        activation: str | Activation | Callable[[Array], Array],
         *,
         whitening: Whitening | None = None,
         sample_weight: Array | None = None,
     ) -> None:
-        if not isinstance(activation, Activation):
-            raise InputTypeError(
-                "not_an_activation",
-                "activation is one of relu(), cosine(...) or an Activation, got {activation!r}",
-                activation=activation,
-            )
         rows = Rows.of(X, y=y)
         super().__init__(
             rows if whitening is None else whitening.map(rows), sample_weight=sample_weight
         )
-        self.activation, self.whitening = activation, whitening
+        self.activation, self.whitening = as_activation(activation), whitening
 
     def original_vectors(self, vectors: Floats) -> Floats:
-        """Return the directions that act on points as they were given, less their mean."""
+        """Map directions to those that act on the original points, less their mean.
+
+        Parameters
+        ----------
+        vectors : array of shape (k, n_features)
+            Directions of whitened points.
+
+        Returns
+        -------
+        array of shape (k, n_features)
+            In the user's coordinates.
+        """
         return vectors if self.whitening is None else self.whitening.original(vectors)
 
     def through(self, basis: Floats) -> ActivationSumProblem:
-        """Return the problem of the points' coordinates in an orthonormal basis (p, d).
+        """Return the problem of the points' coordinates in an orthonormal basis.
 
         Directions in the span of the basis keep their moments: Hermite tensors commute with
         projection.
+
+        Parameters
+        ----------
+        basis : array of shape (p, n_features)
+            Orthonormal rows.
+
+        Returns
+        -------
+        ActivationSumProblem
+            In p features.
         """
         return ActivationSumProblem(self.rows.mapped(linear=basis.T), None, self.activation)
 
     def has_order(self, order: int) -> bool:
-        """Say whether the activation has a part of this degree."""
+        """Return whether the Hermite coefficient of this order is not zero."""
         return abs(self.activation.coefficient(order)) > SMALLEST_COEFFICIENT
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
-        """Put for y its residual after what the known lower orders explain of it."""
-        explained: Array = 0.0
+        """Replace y by its residual after the known lower orders."""
+        explained: Any = 0.0
         for m, inner in lower.items():
             if m < order:
                 explained = explained + self.activation.coefficient(m) * inner
-        return weights - explained / self._divisor(order)
+        left: Array = weights - explained / self._divisor(order)
+        return left
 
     def _divisor(self, order: int) -> float:
         return self.activation.coefficient(order) * math.sqrt(math.factorial(order))
@@ -98,9 +118,8 @@ class ActivationSumProblem(HermiteProblem):
         if not self.has_order(order):
             raise InputError(
                 "order_without_data",
-                "the Hermite coefficient of order {order} of {name} is zero, so labels say "
-                "nothing about the moment of order {order}; ask for another order",
-                order=order,
-                name=self.activation.name,
+                "the Hermite coefficient of order {order} of {name} is zero, so labels carry no "
+                "information about the moment of order {order}; use another order",
+                **{"order": order, "name": self.activation.name},
             )
         return block["y"] / self._divisor(order)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import array_api_compat
 import numpy as np
@@ -15,6 +15,7 @@ from scipy.special import ndtr
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
+from implicitmoments.validation import check_number, check_positive_number
 
 __all__ = [
     "NAMED",
@@ -30,7 +31,7 @@ __all__ = [
     "square",
 ]
 
-ORDERS = 48  # kept in a table; those beyond are integrated when asked for
+ORDERS = 48  # tabulated; higher orders are integrated when needed
 STEP = 1e-6  # of a difference quotient
 
 
@@ -41,18 +42,21 @@ class Activation:
     Attributes
     ----------
     name : str
+        Name in messages.
     function : callable
-        On arrays of any library, or of NumPy alone.
+        A function of arrays of any library, or of NumPy only.
     coefficient : callable
         ``coefficient(t)`` is :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]`.
     derivative : callable, optional
-        The slope; by default a difference quotient.
+        The derivative; by default a difference quotient.
     mean_square : float, optional
         :math:`E[\sigma(G)^2]`; by default from quadrature.
     error : float
         Error of the coefficients: 0 for formulas, an estimate for quadrature.
     kinks : tuple of float
-        Where quadrature found the function or its slope to jump.
+        Points where quadrature found that the function or its derivative jumps.
+    origin : tuple of str and tuple of float, optional
+        Name and parameters of a built-in activation, as stored in model files.
 
     Examples
     --------
@@ -71,45 +75,59 @@ class Activation:
     mean_square: float | None = None
     error: float = 0.0
     kinks: tuple[float, ...] = ()
+    origin: tuple[str, tuple[float, ...]] | None = None
 
     def __call__(self, u: Array) -> Array:
-        """Apply the function: an array of the library and the precision of u."""
+        """Apply the function; the result has the library and precision of u."""
         return self._apply(self.function, u)
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"
 
     def slope(self, u: Array) -> Array:
-        """Apply the derivative."""
+        """Apply the derivative.
+
+        Parameters
+        ----------
+        u : array
+            Arguments.
+
+        Returns
+        -------
+        array
+            Of the shape, library and precision of u.
+        """
         if self.derivative is not None:
             return self._apply(self.derivative, u)
         xp = namespace_of(u)
-        v = xp.astype(u, xp.float64, copy=False)  # float32 has too few digits for a difference
+        v = xp.astype(u, xp.float64, copy=False)  # a difference quotient needs double precision
         quotient = (
             self._apply(self.function, v + STEP) - self._apply(self.function, v - STEP)
         ) / (2 * STEP)
         return xp.astype(quotient, u.dtype, copy=False)
 
     def _apply(self, function: Callable[[Array], Array], u: Array) -> Array:
-        """Call a function with an array of any library, and check what it gives."""
+        """Call a function with an array of any library, and check its result."""
         if isinstance(u, np.ndarray):
             return np.asarray(function(u), dtype=u.dtype)
         xp = namespace_of(u)
+        value: Any
         try:
             value = function(u)
         except Exception as reason:
             raise self._refusal(u, f"{type(reason).__name__}: {reason}") from reason
         if not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
             raise self._refusal(u, f"it returns {type(value).__name__}")
-        return value if value.dtype == u.dtype else xp.astype(value, u.dtype)
+        found: Array = value if value.dtype == u.dtype else xp.astype(value, u.dtype)
+        return found
 
     def _refusal(self, u: Array, why: str) -> InputTypeError:
         return InputTypeError(
             "activation_needs_numpy",
-            "the activation {name} takes NumPy arrays only, and the rows are arrays of {library} "
-            "({why}). Named activations run on every library: {names} and cosine(frequency, "
-            "phase). Write the function with those of array_api_compat.array_namespace(u), or "
-            "pass the rows as NumPy arrays",
+            "the activation {name} supports NumPy arrays only, and the rows are of {library} "
+            "({why}). Named activations support every library: {names} and cosine(frequency, "
+            "phase). Use functions of array_api_compat.array_namespace(u), or pass the rows as "
+            "NumPy arrays",
             name=self.name,
             library=type(u).__module__.split(".")[0],
             why=why,
@@ -117,7 +135,18 @@ class Activation:
         )
 
     def tail(self, degree: int) -> float:
-        r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`: what degree n leaves out of a unit sum."""
+        r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`, the error of degree n for a unit sum.
+
+        Parameters
+        ----------
+        degree : int
+            The degree n.
+
+        Returns
+        -------
+        float
+            The tail of the Hermite expansion.
+        """
         square = self.mean_square
         if square is None:
             square = hermite_coefficients(self.function, 0, self.name).mean_square
@@ -130,108 +159,152 @@ def relu() -> Activation:
     Erratum 1: Corollary 4.9 prints a coefficient that is imaginary at t = 4. The right one is
     :math:`(-1)^{(t-2)/2} (t-3)!! / \sqrt{2\pi\, t!}` for even t, zero for odd t above 1.
 
+    Returns
+    -------
+    Activation
+        The rectified linear unit.
+
     Examples
     --------
     >>> [round(relu().coefficient(t), 5) for t in (2, 4, 6, 8)]
     [0.28209, -0.08143, 0.0446, -0.0298]
     """
-    return Activation("relu", _relu, _relu_coefficient, _step, 0.5)
+    return Activation("relu", _relu, _relu_coefficient, _step, 0.5, origin=("relu", ()))
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
     """Return u for positive u and ``slope · u`` for negative: (1 − slope) relu(u) + slope · u.
+
+    Parameters
+    ----------
+    slope : float, default 0.01
+        Slope for negative u.
+
+    Returns
+    -------
+    Activation
+        The leaky rectified linear unit.
 
     Examples
     --------
     >>> leaky_relu(0.1)(np.array([-1.0, 2.0])).tolist()
     [-0.1, 2.0]
     """
-    if not math.isfinite(slope):
-        raise InputError(
-            "not_finite",
-            "slope is a finite number, got {slope}",
-            slope=slope,
-        )
-
+    check_number("slope", slope, -math.inf)
     return Activation(
         f"leaky_relu({slope:g})",
         partial(_leaky, slope),
         partial(_leaky_coefficient, slope),
         partial(_leaky_slope, slope),
         (1 + slope**2) / 2,
+        origin=("leaky_relu", (slope,)),
     )
 
 
 def absolute() -> Activation:
-    """Return the absolute value, 2 relu(u) − u."""
-    # 1 − (−1) = 2 times a ReLU of slope −1 on the negative side
+    """Return the absolute value, 2 relu(u) − u.
+
+    Returns
+    -------
+    Activation
+        A leaky ReLU of slope −1.
+
+    Examples
+    --------
+    >>> absolute()(np.array([-1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
     return Activation(
-        "abs", abs, partial(_leaky_coefficient, -1.0), partial(_leaky_slope, -1.0), 1.0
+        "abs",
+        abs,
+        partial(_leaky_coefficient, -1.0),
+        partial(_leaky_slope, -1.0),
+        1.0,
+        origin=("abs", ()),
     )
 
 
 def square() -> Activation:
-    r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
-    return Activation("square", _square, _square_coefficient, _twice, 3.0)
+    r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`.
+
+    Returns
+    -------
+    Activation
+        The square.
+
+    Examples
+    --------
+    >>> square()(np.array([-1.0, 2.0])).tolist()
+    [1.0, 4.0]
+    """
+    return Activation("square", _square, _square_coefficient, _twice, 3.0, origin=("square", ()))
 
 
 def softplus() -> Activation:
     r"""Return :math:`\log(1 + e^u)`; its odd part is u/2.
+
+    Returns
+    -------
+    Activation
+        With coefficients by quadrature.
 
     Examples
     --------
     >>> softplus()(np.array([0.0])).round(4).tolist()
     [0.6931]
     """
-    return from_function(_softplus, "softplus", _logistic)
+    return replace(from_function(_softplus, "softplus", _logistic), origin=("softplus", ()))
 
 
 def gelu() -> Activation:
     r"""Return :math:`u\, \Phi(u)`; its odd part is u/2.
+
+    Returns
+    -------
+    Activation
+        With coefficients by quadrature.
 
     Examples
     --------
     >>> gelu()(np.array([1.0])).round(4).tolist()
     [0.8413]
     """
-    return from_function(_gelu, "gelu", _gelu_slope)
+    return replace(from_function(_gelu, "gelu", _gelu_slope), origin=("gelu", ()))
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
-    r"""Return :math:`\cos(\gamma u + \theta)`, with coefficients
+    r"""Return :math:`\cos(\gamma u + \theta)`.
+
+    Its coefficients are
 
     .. math:: e^{-\gamma^2/2}\, \gamma^t / \sqrt{t!} \cdot \cos(\theta + t\pi/2).
 
     Parameters
     ----------
-    frequency : float
+    frequency : float, default 1.0
         The paper's :math:`\gamma`, positive.
-    phase : float
+    phase : float, default 0.0
         The paper's :math:`\theta`, in radians.
+
+    Returns
+    -------
+    Activation
+        The cosine.
 
     Examples
     --------
     >>> cosine(2.0)
     <activation cos(2u + 0)>
-    """  # noqa: D400 (the formula belongs to the sentence)
-    if not (math.isfinite(frequency) and frequency > 0):
-        raise InputError(
-            "not_positive",
-            "frequency is a positive number, got {frequency}",
-            frequency=frequency,
-        )
-    if not math.isfinite(phase):
-        raise InputError(
-            "not_finite",
-            "phase is a finite number of radians, got {phase}",
-            phase=phase,
-        )
+    """
+    check_positive_number("frequency", frequency)
+    check_number("phase", phase, -math.inf)
     return Activation(
         f"cos({frequency:g}u + {phase:g})",
         partial(_cosine, frequency, phase),
         partial(_cosine_coefficient, frequency, phase),
         partial(_cosine_slope, frequency, phase),
         (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
+        origin=("cos", (frequency, phase)),
     )
 
 
@@ -240,18 +313,23 @@ def from_function(
     name: str | None = None,
     derivative: Callable[[Array], Array] | None = None,
 ) -> Activation:
-    """Make an activation of any function, its Hermite coefficients by quadrature.
+    """Build an activation from any function, with Hermite coefficients by quadrature.
 
     Parameters
     ----------
     function : callable
-        Applied to arrays, entry by entry. It may have kinks and jumps; quadrature finds them.
-        It is called with NumPy arrays by quadrature, and with arrays of the library of the rows
-        by a fit: a function that takes NumPy arrays only is refused there.
+        Applied to arrays elementwise. It may have kinks and jumps, which quadrature locates.
+        Quadrature calls it with NumPy arrays, and a fit with arrays of the library of the rows: a
+        function of NumPy arrays only cannot be fitted to rows of another library.
     name : str, optional
-        The function's own name by default.
+        By default the function's own name.
     derivative : callable, optional
-        Its slope; a difference quotient by default.
+        The derivative; by default a difference quotient.
+
+    Returns
+    -------
+    Activation
+        With the estimated error and the kinks of the quadrature.
 
     Examples
     --------
@@ -285,7 +363,18 @@ NAMED: dict[str, Callable[[], Activation]] = {
 
 
 def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activation:
-    """Return the activation of a name, of a function, or what is one already.
+    """Convert a name or a function to an activation.
+
+    Parameters
+    ----------
+    given : str, Activation or callable
+        One of ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"abs"``, ``"square"``
+        and ``"cos"``; an activation, such as ``cosine(2.0)``; or a function of an array.
+
+    Returns
+    -------
+    Activation
+        ``given`` itself if it is an activation.
 
     Examples
     --------
@@ -298,10 +387,9 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
         if given not in NAMED:
             raise InputError(
                 "unknown_activation",
-                "activation={given!r} is not known; expected one of {named}, cosine(frequency, "
+                "activation={given!r} is unknown; expected one of {named}, cosine(frequency, "
                 "phase) or a function of arrays",
-                given=given,
-                named=", ".join(map(repr, NAMED)),
+                **{"given": given, "named": ", ".join(map(repr, NAMED))},
             )
         return NAMED[given]()
     for make in NAMED.values():
@@ -311,7 +399,7 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
         return from_function(given)
     raise InputTypeError(
         "not_an_activation",
-        "activation is a name such as 'relu', an Activation or a function of an array, got "
+        "activation must be a name such as 'relu', an Activation or a function of an array, got "
         "{given!r}",
         given=given,
     )
@@ -359,15 +447,18 @@ def _logistic(u: Array) -> Array:
 
 
 def _normal_cdf(u: Array) -> Array:
-    """Return Φ(u) where u lies; libraries without an error function take it from the host."""
+    """Return Φ(u) on the device of u; libraries without an error function use the host."""
     if isinstance(u, np.ndarray):
         return np.asarray(ndtr(u))
     if array_api_compat.is_cupy_array(u):
         from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
 
-        return ndtr_on_device(u)
+        found: Array = ndtr_on_device(u)
+        return found
     if array_api_compat.is_torch_array(u):
-        return namespace_of(u).special.ndtr(u)
+        torch: Any = namespace_of(u)
+        on_device: Array = torch.special.ndtr(u)
+        return on_device
     return move_like(np.asarray(ndtr(to_numpy(u))), u)
 
 

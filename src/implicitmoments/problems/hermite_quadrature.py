@@ -15,16 +15,16 @@ __all__ = ["Quadrature", "hermite_coefficients"]
 
 NODES = 16  # of a Gauss-Legendre panel
 TOLERANCE = 1e-15  # of a panel, relative to the size of the function
-DEEPEST = 44  # halvings of a panel of length one: kinks are then met to 1e-13
-KINK_DEPTH = 10  # a panel halved so often lies at a kink or a jump
-LARGEST_ERROR = 1e-7  # relative; beyond it the function is not what quadrature can take
+DEEPEST = 44  # halvings of a panel of length one: kinks are then located to 1e-13
+KINK_DEPTH = 10  # a panel halved so often contains a kink or a jump
+LARGEST_ERROR = 1e-7  # relative; above it quadrature has failed
 MOST_PANELS = 20_000
-OFFSET = math.pi / 100  # panels do not start at round numbers, where kinks are, so none is missed
+OFFSET = math.pi / 100  # panels do not start at round numbers, where kinks would be missed
 
 
 @dataclass(frozen=True, eq=False)
 class Quadrature:
-    r"""What quadrature found of a function :math:`\sigma`.
+    r"""Hermite coefficients of a function :math:`\sigma` by quadrature.
 
     Attributes
     ----------
@@ -33,11 +33,11 @@ class Quadrature:
     mean_square : float
         :math:`E[\sigma(G)^2]`.
     error : float
-        Estimated error of each of them: the difference between one panel and its two halves,
+        Estimated error of each coefficient: the difference between a panel and its two halves,
         summed over panels.
     kinks : tuple of float
-        Where the function or its slope jumps, to 1e-3 or better. One that happens to lie at the
-        border of a panel costs nothing and is not listed.
+        Points where the function or its derivative jumps, to 1e-3 or better. One that coincides
+        with the border of a panel causes no error and is not listed.
 
     Examples
     --------
@@ -59,16 +59,22 @@ def hermite_coefficients(
 ) -> Quadrature:
     """Integrate a function against Hermite polynomials of orders 0 to ``order``.
 
-    Panels are halved until one and its two halves agree, so they pile up at kinks and jumps,
-    wherever these are.
+    Panels are halved until a panel and its two halves agree, so they accumulate at kinks and
+    jumps.
 
     Parameters
     ----------
     function : callable
-        Maps a NumPy array of any length to one of the same length.
+        Maps a NumPy array to an array of the same length.
     order : int
-    name : str
-        What errors call the function.
+        Highest order.
+    name : str, default "the activation"
+        Name of the function in error messages.
+
+    Returns
+    -------
+    Quadrature
+        Coefficients, mean square, error and kinks.
 
     Examples
     --------
@@ -140,27 +146,22 @@ def _values(function: Callable[[Array], Array], u: Floats, name: str) -> Floats:
     except Exception as reason:
         raise InputError(
             "function_fails",
-            "{name} cannot be applied to an array ({reason}); it is applied entry by entry, try "
-            "numpy.vectorize",
-            name=name,
-            reason=reason,
+            "{name} must apply elementwise to an array ({reason}); try numpy.vectorize",
+            **{"name": name, "reason": reason},
         ) from reason
     if values.shape != u.shape:
         raise InputError(
             "function_wrong_shape",
-            "{name} gave an array of shape {shape} for {n_u} numbers; it is applied entry by "
-            "entry to an array, try numpy.vectorize",
-            name=name,
-            shape=values.shape,
-            n_u=len(u),
+            "{name} must apply elementwise to an array, and returned shape {shape} for {n_u} "
+            "numbers; try numpy.vectorize",
+            **{"name": name, "shape": values.shape, "n_u": len(u)},
         )
     if not np.isfinite(values).all():
         where = float(u[~np.isfinite(values)][0])
         raise InputError(
             "function_not_finite",
             "{name} is not finite at {where:.6g}; expected a function on all of R",
-            name=name,
-            where=where,
+            **{"name": name, "where": where},
         )
     return values
 
@@ -170,8 +171,8 @@ def _check_growth(squares: Floats, name: str) -> None:
     if not (math.isfinite(total) and max(squares[0], squares[-1]) <= LARGEST_ERROR * total):
         raise InputError(
             "function_not_integrable",
-            "{name} grows as fast as a Gaussian falls, so that its square has no mean; expected a "
-            "function such as relu or cos, of at most polynomial growth",
+            "the mean square of {name} under N(0, 1) is not finite; expected a function of "
+            "polynomial growth, such as relu or cos",
             name=name,
         )
 
@@ -180,15 +181,14 @@ def _check(error: float, size: float, name: str) -> None:
     if not error <= LARGEST_ERROR * size:
         raise InputError(
             "function_not_integrable",
-            "the Hermite coefficients of {name} are known to {error:.1g} only: it jumps in too "
-            "many places, or is random",
-            name=name,
-            error=error,
+            "the Hermite coefficients of {name} have an error of {error:.1g}: it has too many "
+            "jumps, or is random",
+            **{"name": name, "error": error},
         )
 
 
 def _distinct(panels: list[tuple[int, float]]) -> tuple[float, ...]:
-    """Return the smallest panel of each run of neighbours, as a place."""
+    """Return the position of the smallest panel of each run of neighbours."""
     kinks: list[float] = []
     for _, place in sorted(panels, reverse=True):  # the deepest first
         if all(abs(place - kink) > 2.0 ** (2 - KINK_DEPTH) for kink in kinks):

@@ -1,10 +1,10 @@
-r"""Li and Liu's estimator of the Hermite tensor: a model that is not :math:`H_t(x, y)`.
+r"""Li and Liu's estimator of the Hermite tensor, an alternative to :math:`H_t(x, y)`.
 
 Li and Liu (2021) write the Hermite tensor (Definition 2.2) as a sum over partitions of the
-slots into singletons, which hold x, and pairs, which hold :math:`-I`; and put a fresh
-:math:`z_j \otimes z_j`, :math:`z_j \sim N(0, I)`, for the j-th pair. The paper puts one y for
-all pairs instead (section 4.1). Written down term by term either has exponentially many terms;
-as circuits this one has :math:`O(t\, 2^{t/2})` operations, the paper's :math:`O(t)`.
+slots into singletons, which hold x, and pairs, which hold :math:`-I`; they replace the j-th pair
+by :math:`z_j \otimes z_j` with a fresh :math:`z_j \sim N(0, I)`. The paper uses one y for all
+pairs instead (section 4.1). Expanded, both have exponentially many terms; as circuits this one
+has :math:`O(t\, 2^{t/2})` operations, the paper's :math:`O(t)`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import math
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.circuits import Circuit, unit, vector
 from implicitmoments.moments import MomentProblem
-from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, RowDraws, Source, Stream, as_source
+from implicitmoments.validation import check_whole
 
 __all__ = ["LiLiuMixtureProblem", "li_liu_hermite", "li_liu_names", "li_liu_variance"]
 
 
 def li_liu_names(order: int) -> list[str]:
-    """Return the names of the auxiliary vectors, one for each pair there can be."""
+    """Return the names of the auxiliary vectors, one per possible pair."""
     return [f"z{j}" for j in range(1, order // 2 + 1)]
 
 
 def li_liu_hermite(x: Circuit, order: int) -> Circuit:
     r"""Return a circuit whose mean over :math:`z_1, z_2, \ldots \sim N(0, I)` is :math:`H_t(x)`.
 
-    Pairs are numbered in the order of their first slots. Going through the slots, the state is
-    how many pairs were opened and which of them are still open; one wire a state::
+    Pairs are numbered in the order of their first slots. After each slot, the state is the number
+    of pairs opened and the set of those still open, with one wire per state::
 
         state ──append x──▶ state
               ──append z_j, j next──▶ pair j opened
@@ -38,8 +38,9 @@ def li_liu_hermite(x: Circuit, order: int) -> Circuit:
     Parameters
     ----------
     x : Circuit of order 1
+        The point.
     order : int
-        At least 1.
+        The order t, at least 1.
 
     Returns
     -------
@@ -53,12 +54,7 @@ def li_liu_hermite(x: Circuit, order: int) -> Circuit:
     >>> li_liu_hermite(vector("x"), 4)
     <circuit of order 4, size 31, inputs: x, z1, z2>
     """
-    if order < 1:
-        raise InputError(
-            "out_of_range",
-            "order is at least 1, got {order}",
-            order=order,
-        )
+    check_whole("order", order, 1)
     z = [vector(name) for name in li_liu_names(order)]
     minus_z = [-v for v in z]
     # state: (pairs opened so far, pairs still open)
@@ -107,12 +103,13 @@ def li_liu_variance(order: int) -> float:
 class LiLiuMixtureProblem(MomentProblem):
     """Moments of the means of a unit spherical mixture, by Li and Liu's circuits.
 
-    The same moments as :class:`SphericalMixtureProblem`, from another estimator: proof that the
-    recursion takes any circuit, and an example of how to write one.
+    The same moments as :class:`SphericalMixtureProblem` from another estimator: an example of a
+    custom :class:`MomentProblem`.
 
     Parameters
     ----------
     points : array of shape (n_samples, n_features), Source, or callable
+        Rows of the mixture.
 
     Examples
     --------

@@ -16,46 +16,49 @@ from implicitmoments.problems.orthogonal_polynomials import (
     recurrence_from_moments,
 )
 from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
+from implicitmoments.validation import check_option, check_positive_number
 
 __all__ = ["RegressionMixtureProblem"]
 
 
 WEIGHTS = ("orthogonal", "monomial", "fourier")
-HIGHEST_ORDER = 9  # of orthogonal weights; moments of y to twice that are still accurate
+HIGHEST_ORDER = 9  # of orthogonal weights; moments of y up to twice that are accurate
 
 
 class RegressionMixtureProblem(HermiteProblem):
     r"""Moments of the regressors of :math:`y = \beta_i \cdot x + \nu`, with Gaussian x.
 
-    Lemma 4.23: :math:`E[(y^t / t!)\, He_t(x)] = \sum_i w_i \beta_i^{\otimes t}` for any law of
-    the noise, since its parts of lower degree in x are orthogonal to :math:`He_t`. So are those of
-    any polynomial :math:`y^t + \ldots`; the one orthogonal to lower powers of y has the least
-    variance among them.
+    Lemma 4.23: :math:`E[(y^t / t!)\, He_t(x)] = \sum_i w_i \beta_i^{\otimes t}` for any noise
+    distribution, since the terms of lower degree in x are orthogonal to :math:`He_t`. The same
+    holds for any polynomial :math:`y^t + \ldots`; the one orthogonal to lower powers of y has the
+    smallest variance.
 
     Fourier weights are bounded. With Gaussian noise of variance :math:`\sigma^2`
 
     .. math:: E[e^{i \omega y} He_t(x)] = (i \omega)^t \sum_i w_i
        e^{-\omega^2 (\sigma^2 + \|\beta_i\|^2) / 2}\, \beta_i^{\otimes t}:
 
-    the same regressors with other weights, positive too, and the same ones at every order. Their
-    noise hardly grows with the order.
+    the same regressors with other positive weights, equal at every order. Their noise hardly grows
+    with the order.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
-    weights : {"orthogonal", "monomial", "fourier"}
-        The monic orthogonal polynomial of the law of y over t!, the paper's y^t / t!, or
+    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
+        The points x.
+    y : array of shape (n_samples,), or None for Rows and Source
+        The labels.
+    weights : {"orthogonal", "monomial", "fourier"}, default "orthogonal"
+        The monic orthogonal polynomial of the distribution of y over t!, the paper's y^t / t!, or
         :math:`\cos(\omega y)` and :math:`\sin(\omega y)` over :math:`\omega^t`, with signs.
     omega : float, optional
         Frequency of Fourier weights. By default :attr:`OMEGA` over the root mean square of y: the
-        part of a regressor in order t is largest at :math:`\sqrt t` over it, and orders 2, 4 and
-        6 are read together.
-    whiten : bool or Whitening
-        Estimate the mean and covariance of x, or take them as given, and work with standardised
-        points; vectors are mapped back. Otherwise x is taken to be from N(0, I).
+        signal of order t is largest at :math:`\sqrt t` over it, and orders 2, 4 and 6 are used
+        together.
+    whiten : bool or Whitening, default False
+        Whiten the points by their estimated mean and covariance, or by the given ones; vectors
+        are mapped back. Otherwise x is assumed to be from N(0, I).
     sample_weight : array of shape (n_samples,), optional
-        How often each row counts.
+        Multiplicity of each row.
 
     Examples
     --------
@@ -80,25 +83,15 @@ class RegressionMixtureProblem(HermiteProblem):
         whiten: bool | Whitening = False,
         sample_weight: Array | None = None,
     ) -> None:
-        if weights not in WEIGHTS:
-            raise InputError(
-                "unknown_option",
-                "`weights` is one of {options}, got {given!r}",
-                options=", ".join(map(repr, WEIGHTS)),
-                given=weights,
-            )
+        check_option("weights", weights, WEIGHTS)
         if omega is not None and weights != "fourier":
             raise InputError(
                 "option_of_other_method",
-                "omega goes with `weights='fourier'`, got `weights={weights!r}`",
+                "omega is an option of `weights='fourier'`, got `weights={weights!r}`",
                 weights=weights,
             )
-        if omega is not None and not (math.isfinite(omega) and omega > 0):
-            raise InputError(
-                "not_positive",
-                "omega is a positive number or None, got {omega}",
-                omega=omega,
-            )
+        if omega is not None:
+            check_positive_number("omega", omega)
         rows = Rows.of(X, y=y)
         self.weights, self._omega = weights, omega
         if isinstance(whiten, Whitening):
@@ -119,15 +112,21 @@ class RegressionMixtureProblem(HermiteProblem):
         return self.OMEGA / math.sqrt(square / mass) if square > 0 else self.OMEGA
 
     def mixing_weights(self, weights: Floats, vectors: Floats) -> Floats:
-        r"""Return the weights of the mixture, for weights and regressors that were read.
+        r"""Convert decoded weights to mixing weights.
 
         Those of Fourier moments carry a factor :math:`e^{-\omega^2 \|\beta_i\|^2 / 2}`.
 
         Parameters
         ----------
         weights : array of shape (k,)
+            Decoded weights.
         vectors : array of shape (k, n_features)
-            In the user's coordinates.
+            Regressors in the user's coordinates.
+
+        Returns
+        -------
+        array of shape (k,)
+            Weights of sum 1.
         """
         if self.weights != "fourier":
             return np.asarray(weights / np.sum(weights))
@@ -137,7 +136,7 @@ class RegressionMixtureProblem(HermiteProblem):
         return np.asarray(weights * factors / np.sum(weights * factors))
 
     def prepare(self, orders: Sequence[int]) -> None:
-        """Choose the frequency, or the polynomials, from all labels."""
+        """Compute the frequency, or the polynomials, from all labels."""
         if self.weights == "fourier":
             _ = self.omega
         elif self.weights == "orthogonal" and min(orders, default=0) <= HIGHEST_ORDER:
@@ -154,7 +153,7 @@ class RegressionMixtureProblem(HermiteProblem):
         return monic_polynomial(y / unit, order, a, b) * (unit**order / math.factorial(order))
 
     def original_vectors(self, vectors: Floats) -> Floats:
-        """Return the regressors of the points as they were given."""
+        """Map regressors to those of the original points."""
         return vectors if self.whitening is None else self.whitening.original(vectors)
 
     def _wave(self, order: int, y: Array) -> Array:

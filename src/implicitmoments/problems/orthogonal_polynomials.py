@@ -1,4 +1,4 @@
-"""Monic polynomials orthogonal under the law of a scalar, from its moments."""
+"""Monic orthogonal polynomials of the distribution of a scalar, from its moments."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["monic_polynomial", "recurrence_from_moments"]
 def recurrence_from_moments(moments: Sequence[float]) -> tuple[list[float], list[float]]:
     r"""Return (a, b) with :math:`P_{n+1}(y) = (y - a_n) P_n(y) - b_n P_{n-1}(y)` orthogonal.
 
-    By Chebyshev's algorithm from :math:`E[y^0], \ldots, E[y^{2T-1}]`: T pairs. Keep y near
-    unit variance, since moments grow fast. It stops early, with fewer pairs, where the law has
-    too few points for another polynomial.
+    By Chebyshev's algorithm from :math:`E[y^0], \ldots, E[y^{2T-1}]`: T pairs. Scale y to about
+    unit variance, since moments grow fast. There are fewer pairs if the distribution has too few
+    points for another polynomial.
     """
     half = len(moments) // 2
     before = [0.0] * len(moments)
@@ -35,7 +35,7 @@ def recurrence_from_moments(moments: Sequence[float]) -> tuple[list[float], list
 def monic_polynomial(y: Array, degree: int, a: Sequence[float], b: Sequence[float]) -> Array:
     """Evaluate the monic orthogonal polynomial of a degree by its recurrence.
 
-    Beyond the recurrence that is known the polynomial goes on as a plain power, monic still.
+    Beyond the known recurrence it is extended by powers of y, and remains monic.
     """
     before, now = y * 0.0, y * 0.0 + 1.0
     for n in range(degree):

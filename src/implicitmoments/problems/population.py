@@ -1,4 +1,4 @@
-"""Exact moments in place of averages: the limit that every estimator tends to."""
+"""Exact moments in place of averages: the limit of every estimator."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ __all__ = ["PopulationProblem"]
 
 
 class PopulationProblem(MomentProblem):
-    r"""Moments :math:`\sum_i w_i v_i^{\otimes t}` of vectors that are known.
+    r"""Moments :math:`\sum_i w_i v_i^{\otimes t}` of known vectors.
 
-    Every row is the same and has no variance, so a handful of rows a step is enough. What the
-    recursion returns is then exact up to rounding, whatever k, the weights and the vectors.
+    All rows are equal, so k rows per step are sufficient, and the result of the recursion is exact
+    up to rounding for any weights and vectors.
 
     Parameters
     ----------
     truth : Truth
+        Weights and vectors.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class PopulationProblem(MomentProblem):
         return sum(terms[1:], start=terms[0])
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002
-        """Return the vectors and weights themselves, the same for every row."""
+        """Return the vectors and weights, the same for every row."""
         n = len(rows)
         block: dict[str, np.ndarray] = {}
         for i, (w, v) in enumerate(zip(self.truth.weights, self.truth.vectors, strict=True)):

@@ -8,8 +8,9 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputError
 from implicitmoments.rows import DifferenceSource, Rows, Source, as_source
+from implicitmoments.validation import check_positive_number
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
 
@@ -23,12 +24,13 @@ class SphericalMixtureProblem(HermiteProblem):
     Parameters
     ----------
     points : array of shape (n_samples, n_features), Rows, Source, or callable
-    variance : float
+        Rows of the mixture.
+    variance : float, default 1.0
         The common variance :math:`\sigma^2` of the components.
     center : array of shape (n_features,), optional
-        The point c that means are measured from; the origin by default.
+        The point c; the origin by default.
     sample_weight : array of shape (n_samples,), optional
-        How often each row counts.
+        Multiplicity of each row.
 
     Examples
     --------
@@ -49,39 +51,27 @@ class SphericalMixtureProblem(HermiteProblem):
         center: Array | None = None,
         sample_weight: Array | None = None,
     ) -> None:
-        if not hasattr(variance, "__float__"):
-            raise InputTypeError(
-                "not_a_number",
-                "variance is a positive number, got {variance!r}",
-                variance=variance,
-            )
-        if not (math.isfinite(variance) and variance > 0):
-            raise InputError(
-                "not_positive",
-                "variance is a positive number, got {variance}",
-                variance=variance,
-            )
+        check_positive_number("variance", variance)
         rows = Rows.of(points)
         origin = np.zeros(rows.n_features) if center is None else center
         origin = as_real_array(origin, "center", 1)
         if origin.shape[0] != rows.n_features:
             raise InputError(
                 "wrong_shape",
-                "center has {n_rows} entries and the points {n_features} features",
-                n_rows=origin.shape[0],
-                n_features=rows.n_features,
+                "center has {n_rows} entries, expected {n_features}, the number of features",
+                **{"n_rows": origin.shape[0], "n_features": rows.n_features},
             )
         sigma = math.sqrt(variance)
         self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)
         super().__init__(rows.mapped(self.center, 1.0 / sigma), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
-        """Return the means."""
+        """Map hidden vectors to means."""
         return vectors * math.sqrt(self.variance) + self.center
 
 
 class PairwiseDifferenceProblem(HermiteProblem):
-    r"""Moments of the differences of the means, from differences of pairs of rows.
+    r"""Moments of the differences of means, from differences of pairs of rows.
 
     Proof of Theorem 4.19. Of unit variance, with hidden vectors :math:`(\mu_i - \mu_j)/\sqrt 2`
     and weights :math:`w_i w_j` (erratum 4: the text states them without the root).
@@ -91,7 +81,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
     points : array of shape (n_samples, n_features), Rows, Source, or callable
         Rows of the mixture; rows 2i and 2i + 1 make one difference.
     sample_weight : array of shape (n_samples,), optional
-        How often each row counts; a difference counts as often as the product says.
+        Multiplicity of each row; that of a difference is the product.
 
     Examples
     --------

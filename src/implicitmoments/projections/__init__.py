@@ -1,4 +1,4 @@
-"""3 · How we look: recursive pseudo-projections, and circuits seen through them."""
+"""3 · Projections: recursive pseudo-projections, and circuits evaluated through them."""
 
 from implicitmoments.projections.dense import evaluate_dense, hermite_dense, project_dense
 from implicitmoments.projections.evaluate import evaluate, evaluate_split
@@ -6,10 +6,8 @@ from implicitmoments.projections.recursive import RecursiveProjection, Step
 
 __all__ = [
     "RecursiveProjection",
-    "Step",
     "evaluate",
     "evaluate_dense",
-    "evaluate_split",
     "hermite_dense",
     "project_dense",
 ]

@@ -1,7 +1,7 @@
-"""Dense twins: slow, obvious, and for small orders only.
+"""Dense counterparts for small orders: slow and simple.
 
-Every number of the tensor is written down here. The property tests tie these functions to
-:func:`evaluate`; a user with a new circuit can do the same.
+Every entry of the tensor is stored. The property tests compare :func:`evaluate` with these
+functions; users can test a new circuit in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,19 @@ __all__ = ["evaluate_dense", "hermite_dense", "project_dense"]
 
 
 def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
-    """Return the tensor itself, an array ``(n_samples, d, …, d)`` with ``order`` axes of d.
+    """Evaluate a circuit to a dense tensor per row.
+
+    Parameters
+    ----------
+    circuit : Circuit of order t
+        The circuit.
+    inputs : mapping of str to array
+        Vectors ``(n_samples, n_features)``, scalars ``(n_samples,)``.
+
+    Returns
+    -------
+    array of shape (n_samples, d, …, d)
+        With t axes of length d = n_features.
 
     Examples
     --------
@@ -52,21 +64,31 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
                 ones = (1,) * (head.ndim - 1)
                 value = head[..., None] * xp.reshape(last, (batch.n, *ones, last.shape[1]))
             case _:
-                raise InputTypeError(
-                    "not_a_node",
-                    "{kind} is not a node of a circuit",
-                    kind=type(node).__name__,
-                )
+                kind = type(node).__name__
+                raise InputTypeError("not_a_node", "{kind} is not a circuit node", kind=kind)
         tensors[id(node)] = value
     return tensors[id(circuit)]
 
 
 def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Array:
-    r"""Return the normalised Hermite tensors of the rows, ``(n_samples, d, …, d)``.
+    r"""Return the normalised Hermite tensors of the rows.
 
     Definition 2.2, by the recursion on the last slot: it holds x, or it is paired with one of
     the slots before it, :math:`He_n = He_{n-1} \otimes x - \sum_{j<n} I_{j,n} \otimes He_{n-2}`.
-    Pairs hold ``noise``, an array (d, d), where one is given.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, d)
+        The rows x.
+    order : int
+        The order n.
+    noise : array of shape (d, d), optional
+        Takes the place of the identity I.
+
+    Returns
+    -------
+    array of shape (n_samples, d, …, d)
+        With n axes of length d.
 
     Examples
     --------
@@ -92,7 +114,19 @@ def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Arra
 
 
 def project_dense(projection: RecursiveProjection, tensor: Array) -> Array:
-    """Apply a projection to dense tensors: ``(n_samples, d, …, d)`` to ``(n_samples, dim)``.
+    """Apply a projection to dense tensors.
+
+    Parameters
+    ----------
+    projection : RecursiveProjection of order t
+        The projection.
+    tensor : array of shape (n_samples, d, …, d)
+        With t axes of length d = n_features.
+
+    Returns
+    -------
+    array of shape (n_samples, projection.dim)
+        The images of the tensors.
 
     Examples
     --------
@@ -108,8 +142,7 @@ def project_dense(projection: RecursiveProjection, tensor: Array) -> Array:
         raise InputError(
             "wrong_shape",
             "tensor has shape {shape}, expected (n_samples{expected})",
-            shape=tuple(tensor.shape),
-            expected=f", {d}" * projection.order,
+            **{"shape": tuple(tensor.shape), "expected": f", {d}" * projection.order},
         )
     xp = namespace_of(tensor)
     flat = xp.reshape(tensor, (tensor.shape[0], d**projection.order))

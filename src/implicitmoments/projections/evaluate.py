@@ -1,4 +1,4 @@
-"""Evaluate circuits through projections, never forming a tensor (Lemma 3.7)."""
+"""Evaluation of circuits through projections, without forming a tensor (Lemma 3.7)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def evaluate(
     *,
     first_row: int = 0,
 ) -> Array:
-    r"""Evaluate a circuit through a projection, never forming its tensor.
+    r"""Evaluate a circuit through a projection, without forming its tensor.
 
     A wire that would carry an order-``s`` tensor carries its image under the first ``s``
     steps of ``projection`` instead (Lemma 3.7, Efficient Computation).
@@ -28,11 +28,13 @@ def evaluate(
     Parameters
     ----------
     circuit : Circuit of order t
+        The circuit.
     inputs : mapping of str to array
         Vectors ``(n_samples, n_features)``, scalars ``(n_samples,)``.
     projection : RecursiveProjection of order t
-    first_row : int
-        Number of the first row, for messages about blocks of a longer table.
+        The projection.
+    first_row : int, default 0
+        Number of the first row in error messages about blocks of a longer table.
 
     Returns
     -------
@@ -74,14 +76,17 @@ def evaluate_split(
         ───────────── L_j ──▶ (wire j) ──▶ R_j = what follows, started from 1
 
     The extended Hermite tensor has two such wires. Averages of :math:`L_j R_j^\top` over rows
-    are then matrix products, instead of sums of ``left.dim · right.dim`` numbers a row.
+    are then matrix products, instead of sums of ``left.dim · right.dim`` numbers per row.
 
     Parameters
     ----------
     circuit : Circuit of order left.order + right.order
+        The circuit.
     inputs : mapping of str to array
+        As for :func:`evaluate`.
     left, right : RecursiveProjection of order 1 or more
-    first_row : int
+        Projections of the first and of the last slots.
+    first_row : int, default 0
         As for :func:`evaluate`.
 
     Returns
@@ -104,10 +109,9 @@ def evaluate_split(
     if left.order < 1 or right.order < 1:
         raise InputError(
             "order_zero",
-            "both halves need order 1 or more, got {order} and {other_order}; use evaluate for a "
-            "circuit in one piece",
-            order=left.order,
-            other_order=right.order,
+            "left and right must have order 1 or more, got {order} and {other_order}; use "
+            "evaluate for a single projection",
+            **{"order": left.order, "other_order": right.order},
         )
     batch = read_inputs(circuit, inputs, left.n_features, first_row)
     listed = wires(circuit)
@@ -128,13 +132,14 @@ def evaluate_split(
 def _carry(
     listed: list[Circuit], batch: Batch, projection: RecursiveProjection
 ) -> dict[int, Array]:
-    """Compute what every wire carries.
+    """Compute the values carried by every wire.
 
-    Wires of order 0 and 1 carry themselves, ``(n, 1)`` and ``(n, n_features)``: a vector may
-    still be appended somewhere. They enter the projection when a wire of order 2 reads them.
+    Wires of order 0 and 1 are not projected, ``(n, 1)`` and ``(n, n_features)``, since a vector
+    may be appended later. They enter the projection when a wire of order 2 reads them.
     """
     carried: dict[int, Array] = {}
     for node in listed:
+        value: Array | None
         match node:
             case Unit():
                 value = batch.ones()
@@ -144,7 +149,8 @@ def _carry(
                 value = batch.arrays[name]
             case _:
                 value = _operate(node, carried, carried, 0, projection)
-        carried[id(node)] = value
+        if value is not None:  # operands come first, so that every wire is reached
+            carried[id(node)] = value
     return carried
 
 
@@ -155,9 +161,9 @@ def _start_at(
     batch: Batch,
     right: RecursiveProjection,
 ) -> dict[int, Array]:
-    """Carry 1 from ``wire`` and 0 from every other wire of its order through what follows.
+    """Propagate 1 from ``wire`` and 0 from every other wire of its order.
 
-    A wire that nothing reaches is absent from the result rather than a block of zeros.
+    A wire that is not reached is absent from the result rather than a block of zeros.
     """
     cut = wire.order
     started: dict[int, Array] = {id(wire): batch.ones()}
@@ -177,8 +183,8 @@ def _operate(
 ) -> Array | None:
     """Apply one operation; slots up to ``cut`` are outside ``projection``.
 
-    ``tensors`` holds what tensor operands carry, ``raw`` what scalars and vectors are. The
-    result is None when no tensor operand is reached.
+    ``tensors`` holds the values of tensor operands, ``raw`` those of scalars and vectors. The
+    result is None if no tensor operand is reached.
     """
     match node:
         case Scale(factor=factor, tensor=tensor):
@@ -200,15 +206,12 @@ def _operate(
                 _enter(value, inside, projection), raw[id(vector)]
             )
         case _:
-            raise InputTypeError(
-                "not_a_node",
-                "{kind} is not one of the operations of a circuit",
-                kind=type(node).__name__,
-            )
+            kind = type(node).__name__
+            raise InputTypeError("not_a_node", "{kind} is not a circuit operation", kind=kind)
 
 
 def _enter(value: Array, order: int, projection: RecursiveProjection) -> Array:
-    """Send a wire of order 1, which carries itself, through the first step."""
+    """Apply the first step to a wire of order 1, which is not projected yet."""
     return projection.steps[0].apply_joined(value) if order == 1 else value
 
 
@@ -218,6 +221,5 @@ def _check_order(circuit: Circuit, order: int) -> None:
             "orders_differ",
             "the circuit has order {order} and the projection order {other_order}; they must be "
             "equal",
-            order=circuit.order,
-            other_order=order,
+            **{"order": circuit.order, "other_order": order},
         )

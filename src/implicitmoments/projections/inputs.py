@@ -1,4 +1,4 @@
-"""The numbers a circuit reads, checked once against what it asks for."""
+"""Validation of the inputs of a circuit."""
 
 from __future__ import annotations
 
@@ -39,34 +39,19 @@ class Batch:
 def read_inputs(
     circuit: Circuit, inputs: Mapping[str, Array], n_features: int | None, first_row: int = 0
 ) -> Batch:
-    """Pick what ``circuit`` reads out of ``inputs`` and check it.
+    """Select and validate the inputs that ``circuit`` reads.
 
-    Names that the circuit does not read are left alone: ``hermite(x, y, order=1)`` reads no y.
-
-    Parameters
-    ----------
-    circuit : Circuit
-    inputs : mapping of str to array
-    n_features : int or None
-        Length every vector must have; None takes that of the first.
-    first_row : int
-        Number of the first row, for messages about blocks of a longer table.
-
-    Raises
-    ------
-    ValueError
-        If a name is missing, shapes do not fit, or a value is NaN or infinite.
-    TypeError
-        If entries are not real numbers, or arrays of two libraries are mixed.
+    Other names are ignored: ``hermite(x, y, order=1)`` does not read y. ``n_features`` is the
+    required length of vectors, by default that of the first; ``first_row`` is the number of the
+    first row in error messages.
     """
     missing = [name for name in circuit.inputs if name not in inputs]
     if missing:
-        given = ", ".join(map(repr, inputs)) or "nothing"
         raise InputError(
             "input_missing",
-            "the circuit reads {missing}, which the inputs do not hold (given: {given})",
+            "the circuit needs {missing}, missing from inputs (given: {given})",
             missing=", ".join(map(repr, missing)),
-            given=given,
+            given=", ".join(map(repr, inputs)) or "nothing",
         )
     arrays = {
         name: as_real_array(inputs[name], f"input {name!r}", order + 1)
@@ -78,7 +63,7 @@ def read_inputs(
     if len(set(rows.values())) > 1:
         raise InputError(
             "lengths_differ",
-            "inputs have different numbers of rows: {rows}; expected one row a sample",
+            "inputs have different numbers of rows: {rows}; expected one row per sample",
             rows=rows,
         )
     for name, array in arrays.items():
@@ -88,9 +73,7 @@ def read_inputs(
                 raise InputError(
                     "n_features_differ",
                     "input {name!r} has {n_features} features, expected {expected}",
-                    name=name,
-                    n_features=array.shape[1],
-                    expected=n_features,
+                    **{"name": name, "n_features": array.shape[1], "expected": n_features},
                 )
         check_finite(array, f"input {name!r}", first_row)
     return Batch(arrays, next(iter(rows.values()), 1))

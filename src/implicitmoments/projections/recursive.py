@@ -13,6 +13,7 @@ from implicitmoments.arrays import (
     as_real_array,
     check_finite,
     eye_like,
+    machine_epsilon,
     move_like,
     namespace_of,
     orthonormality_defect,
@@ -25,7 +26,7 @@ __all__ = ["RecursiveProjection", "Step"]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    r"""One base pseudo-projection, :math:`I_c \otimes \theta`, kept as its two factors.
+    r"""One base pseudo-projection, :math:`I_c \otimes \theta`, stored as its two factors.
 
     The Kronecker product is never formed: a step of a tensor product (Lemma 3.8) would
     otherwise hold :math:`c^2` times the numbers of :math:`\theta`.
@@ -37,8 +38,9 @@ class Step:
     copies : int
         The size c of the identity in front.
     n_before : int
-        Numbers a copy carries into the step.
+        Dimension of each copy before the step.
     n_features : int
+        Length of the appended vector.
 
     Examples
     --------
@@ -55,23 +57,47 @@ class Step:
 
     @property
     def n_in(self) -> int:
-        """Numbers carried into the step, all copies together."""
+        """Dimension before the step, over all copies."""
         return self.copies * self.n_before
 
     @property
     def n_out(self) -> int:
-        """Numbers carried out of the step, all copies together."""
+        """Dimension after the step, over all copies."""
         inner = self.n_before * self.n_features if self.theta is None else self.theta.shape[0]
         return self.copies * int(inner)
 
     def apply(self, carried: Array, vector: Array) -> Array:
-        """Map ``carried ⊗ vector``: ``(n, n_in)`` and ``(n, n_features)`` give ``(n, n_out)``."""
+        """Map ``carried ⊗ vector``.
+
+        Parameters
+        ----------
+        carried : array of shape (n, n_in)
+            Values before the step.
+        vector : array of shape (n, n_features)
+            Vectors appended in the last slot.
+
+        Returns
+        -------
+        array of shape (n, n_out)
+            Values after the step.
+        """
         # index of the outer product: (copy, a, j), theta acts on (a, j)
         joined = outer_rows(carried, vector)
         return joined if self.theta is None else self.apply_joined(joined)
 
     def apply_joined(self, joined: Array) -> Array:
-        """Map rows that already live in ``R^{n_in} ⊗ R^{n_features}``."""
+        """Map rows of ``R^{n_in} ⊗ R^{n_features}``.
+
+        Parameters
+        ----------
+        joined : array of shape (n, n_in · n_features)
+            Outer products of values and vectors.
+
+        Returns
+        -------
+        array of shape (n, n_out)
+            Values after the step.
+        """
         if self.theta is None:
             return joined
         xp = namespace_of(joined)
@@ -81,7 +107,13 @@ class Step:
         return xp.reshape(grouped @ xp.matrix_transpose(theta), (n, self.n_out))
 
     def as_matrix(self) -> Array:
-        """Return the step with its Kronecker product formed, ``(n_out, n_in · n_features)``."""
+        """Return the step as a matrix, with its Kronecker product formed.
+
+        Returns
+        -------
+        array of shape (n_out, n_in · n_features)
+            The matrix.
+        """
         theta = self.theta
         if theta is None:
             theta = np.eye(self.n_before * self.n_features)
@@ -91,7 +123,18 @@ class Step:
         return xp.reshape(joined, (self.n_out, self.n_in * self.n_features))
 
     def repeat(self, copies: int) -> Step:
-        """Return ``I_copies ⊗ self``."""
+        """Return ``I_copies ⊗ self``.
+
+        Parameters
+        ----------
+        copies : int
+            Size of the identity.
+
+        Returns
+        -------
+        Step
+            The repeated step.
+        """
         return Step(self.theta, copies * self.copies, self.n_before, self.n_features)
 
 
@@ -99,7 +142,7 @@ class RecursiveProjection:
     r"""A pseudo-projection :math:`(\mathbb{R}^d)^{\otimes t} \to \mathbb{R}^n` in t steps.
 
     Step i is a matrix of shape ``(n_i, n_{i-1}·d)`` with orthonormal rows, ``n_0 = 1``; the
-    steps are applied left to right, each eating one slot of the tensor::
+    steps are applied left to right, each contracting one slot of the tensor::
 
         1 ──[φ_1]──n_1──[φ_2]──n_2── ⋯ ──[φ_t]── n_t
               │           │                 │
@@ -108,6 +151,7 @@ class RecursiveProjection:
     Parameters
     ----------
     steps : sequence of arrays, step i of shape (n_i, n_{i-1}·d)
+        With orthonormal rows.
     tolerance : float, optional
         Largest orthonormality defect accepted; the square root of the precision by default.
 
@@ -118,9 +162,9 @@ class RecursiveProjection:
     n_features : int
         Length d of a slot.
     dim : int
-        Numbers that come out, n_t.
+        Dimension n_t of the image.
     width : int
-        Most numbers carried between steps (the paper's *size*).
+        Largest dimension between steps (the paper's *size*).
     defect : float
         Largest Frobenius norm of ``φ φᵀ − I`` over the steps.
 
@@ -140,8 +184,8 @@ class RecursiveProjection:
         if len(steps) == 0:
             raise InputError(
                 "no_steps",
-                "a recursive projection needs at least one step; "
-                "RecursiveProjection.identity(n_features, order) keeps everything",
+                "a recursive projection needs at least one step; use "
+                "RecursiveProjection.identity(n_features, order) for the identity",
             )
         first = as_real_array(steps[0], "step 1", 2)
         built = RecursiveProjection._from_steps((), int(first.shape[1]), 0.0)
@@ -153,20 +197,32 @@ class RecursiveProjection:
     def _from_steps(
         cls, steps: tuple[Step, ...], n_features: int, defect: float
     ) -> RecursiveProjection:
-        """Build from steps that were checked before."""
+        """Build from validated steps."""
         built = object.__new__(cls)
         built.steps, built.n_features, built.defect = steps, n_features, defect
         return built
 
     @classmethod
     def identity(cls, n_features: int, order: int) -> RecursiveProjection:
-        """Return the projection that keeps all ``n_features ** order`` numbers."""
+        """Return the identity on tensors of an order.
+
+        Parameters
+        ----------
+        n_features : int
+            Length d of a slot.
+        order : int
+            Number of slots.
+
+        Returns
+        -------
+        RecursiveProjection
+            Of dimension ``n_features ** order``.
+        """
         if n_features < 1 or order < 0:
             raise InputError(
                 "out_of_range",
                 "identity needs n_features >= 1 and order >= 0, got {n_features} and {order}",
-                n_features=n_features,
-                order=order,
+                **{"n_features": n_features, "order": order},
             )
         steps = tuple(Step(None, 1, n_features**i, n_features) for i in range(order))
         return cls._from_steps(steps, n_features, 0.0)
@@ -178,16 +234,29 @@ class RecursiveProjection:
 
     @property
     def dim(self) -> int:
-        """Numbers that come out of the last step."""
+        """Dimension of the image."""
         return self.steps[-1].n_out if self.steps else 1
 
     @property
     def width(self) -> int:
-        """Most numbers carried between two steps."""
+        """Largest dimension between two steps."""
         return max((step.n_out for step in self.steps), default=1)
 
     def extend(self, step: Array, *, tolerance: float | None = None) -> RecursiveProjection:
-        """Return this projection with one more step, an array ``(n, dim · n_features)``."""
+        """Return this projection with one more step.
+
+        Parameters
+        ----------
+        step : array of shape (n, dim · n_features)
+            With orthonormal rows.
+        tolerance : float, optional
+            Largest orthonormality defect accepted.
+
+        Returns
+        -------
+        RecursiveProjection
+            Of order ``self.order + 1``.
+        """
         number = self.order + 1
         theta = as_real_array(step, f"step {number}", 2)
         check_finite(theta, f"step {number}")
@@ -197,61 +266,80 @@ class RecursiveProjection:
                 "step_wrong_columns",
                 "step {number} has {columns} columns, expected {dim} · {n_features} = {expected} "
                 "(rows of the step before times n_features)",
-                number=number,
-                columns=columns,
-                dim=self.dim,
-                n_features=self.n_features,
-                expected=self.dim * self.n_features,
+                **{"number": number, "columns": columns, "dim": self.dim},
+                **{"n_features": self.n_features, "expected": self.dim * self.n_features},
             )
         if n > columns:
             raise InputError(
                 "step_too_many_rows",
                 "step {number} has {n} rows and only {columns} columns: more rows than columns "
                 "cannot be orthonormal",
-                number=number,
-                n=n,
-                columns=columns,
+                **{"number": number, "n": n, "columns": columns},
             )
         defect = orthonormality_defect(theta)
         if tolerance is None:
-            tolerance = math.sqrt(float(namespace_of(theta).finfo(theta.dtype).eps))
+            tolerance = math.sqrt(machine_epsilon(theta))
         if not defect <= tolerance:
             raise InputError(
                 "step_not_orthonormal",
                 "the rows of step {number} are not orthonormal: |φφᵀ − I| = {defect:.2g}, "
                 "accepted up to {tolerance:.2g}; try a QR decomposition of its transpose",
-                number=number,
-                defect=defect,
-                tolerance=tolerance,
+                **{"number": number, "defect": defect, "tolerance": tolerance},
             )
         added = Step(theta, 1, self.dim, self.n_features)
         return self._from_steps((*self.steps, added), self.n_features, max(self.defect, defect))
 
     def tensor(self, other: RecursiveProjection) -> RecursiveProjection:
-        """Return ``self ⊗ other``, with steps ``φ_1 … φ_t, I ⊗ θ_1 … I ⊗ θ_s`` (Lemma 3.8)."""
+        """Return ``self ⊗ other``, with steps ``φ_1 … φ_t, I ⊗ θ_1 … I ⊗ θ_s`` (Lemma 3.8).
+
+        Parameters
+        ----------
+        other : RecursiveProjection
+            With the same ``n_features``.
+
+        Returns
+        -------
+        RecursiveProjection
+            Of order ``self.order + other.order``.
+        """
         if other.n_features != self.n_features:
             raise InputError(
                 "n_features_differ",
                 "cannot join projections of {n_features} and {other} features",
-                n_features=self.n_features,
-                other=other.n_features,
+                **{"n_features": self.n_features, "other": other.n_features},
             )
         steps = self.steps + tuple(step.repeat(self.dim) for step in other.steps)
         return self._from_steps(steps, self.n_features, max(self.defect, other.defect))
 
     def first(self, order: int) -> RecursiveProjection:
-        """Return the projection made of the first ``order`` steps."""
+        """Return the projection that consists of the first steps.
+
+        Parameters
+        ----------
+        order : int
+            Number of steps.
+
+        Returns
+        -------
+        RecursiveProjection
+            Of order ``order``.
+        """
         if not 0 <= order <= self.order:
             raise InputError(
                 "too_few_steps",
-                "there are {order} steps, asked for the first {asked}",
-                order=self.order,
-                asked=order,
+                "the first {asked} steps were requested, but there are {order}",
+                **{"order": self.order, "asked": order},
             )
         return self._from_steps(self.steps[:order], self.n_features, self.defect)
 
     def as_matrix(self) -> Array:
-        """Return the whole map as a dense array ``(dim, n_features ** order)``: for checking."""
+        """Return the projection as a dense matrix, for small orders.
+
+        Returns
+        -------
+        array of shape (dim, n_features ** order)
+            The matrix.
+        """
         matrix: Array = np.ones((1, 1))
         for step in self.steps:
             phi = step.as_matrix()

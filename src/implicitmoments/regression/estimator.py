@@ -17,7 +17,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.moments.spectra import account_of_components
+from implicitmoments.moments.spectra import component_stats
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
@@ -442,7 +442,7 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "split_penalty": fitted.left.split_penalty,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fitted.em.history,
-        **account_of_components(fitted.decoded),
+        **component_stats(fitted.decoded),
     }
 
 

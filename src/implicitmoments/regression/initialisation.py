@@ -8,7 +8,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.moments.decode import Components, find_components
-from implicitmoments.moments.passes import whole_view
+from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.regression.characteristic_function import (
     Peaks,
@@ -115,7 +115,7 @@ def decode_moments(rows: DesignRows, k: int, seed: int) -> tuple[Floats, Compone
         weights="fourier",
         sample_weight=held.counts,
     )
-    read = find_components(whole_view(problem), k, seed=seed)
+    read = find_components(all_rows(problem), k, seed=seed)
     guesses = read.guesses
     guesses = guesses[np.all(np.isfinite(guesses), axis=1)]
     guesses = guesses[np.linalg.norm(guesses, axis=1) < LONGEST]

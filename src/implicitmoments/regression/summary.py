@@ -15,9 +15,7 @@ from implicitmoments.estimator import (
     FittedEstimator,
     Table,
     as_floats,
-    bic_facts,
     column_names,
-    notes_of,
 )
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
@@ -27,7 +25,6 @@ from implicitmoments.regression.standardise import Standard
 
 __all__ = ["RegressionMixtureSummary", "wald"]
 
-HIGH_PEAK = 1.2  # times the largest peak of noise, from which a peak is that of a line
 LEAST_NOISE = 1e-5  # of the scale of the labels: less is the floor of the fit
 FALSE_ALARM = 1 / 1_500  # of the test that labels fit everywhere
 DRAWS = 4  # labels drawn for each row
@@ -101,19 +98,11 @@ class RegressionMixtureSummary(FittedEstimator):
         stats, k, facts = self.stats_, self._k(), []
         height, usual = stats.get("highest_peak_left"), stats.get("noise_maximum", math.inf)
         exact = float(as_floats(self.noise_).max()) <= LEAST_NOISE * self._standard.scale
-        if height is not None and math.isfinite(height) and not exact:
-            values = {"height": height, "usual": usual}
-            if height <= usual:
-                facts.append(Fact(True, Note("no_peak_left", values)))
-            elif height > HIGH_PEAK * usual and not self._line_missing():
-                facts.append(Fact(False, Note("peak_left", values)))
+        if height is not None and height <= usual and not exact:
+            facts.append(Fact(True, Note("no_peak_left", {"height": height, "usual": usual})))
         if k > 1 and stats.get("n_peaks") == k:
             facts.append(Fact(True, Note("lines_clear_before_em", {"k": k})))
-        return facts + bic_facts(stats.get("bic_by_n_components", {}), k, self.max_components)
-
-    def _line_missing(self) -> bool:
-        """Say whether a note mentions a missing line."""
-        return not LINE_MISSING.isdisjoint(notes_of(self).codes)
+        return facts + self._bic_facts(stats.get("bic_by_n_components", {}), self.max_components)
 
     def _row_evidence(self, rows: RowSample) -> list[Fact]:
         """Test whether labels are as probable as those of the model wherever the inputs are.
@@ -130,7 +119,7 @@ class RegressionMixtureSummary(FittedEstimator):
         values = {"statistic": statistic, "freedom": freedom}
         if chi2.sf(statistic, freedom) >= FALSE_ALARM:
             return [Fact(True, Note("labels_fit_everywhere", values))]
-        if self._line_missing():
+        if not LINE_MISSING.isdisjoint(self._codes()):
             return []
         return [Fact(False, Note("labels_depend_on_x", values))]
 

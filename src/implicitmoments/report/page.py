@@ -91,7 +91,11 @@ def _template() -> jinja2.Template:
         for end in ("html.jinja", "css", "js")
     )
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters |= {"cell": cell, "exact": exact, "counted": counted, "sentence": sentence}
     environment.tests["numeric"] = is_number

@@ -75,10 +75,10 @@ STATISTICS = {
     "n_peaks": Statistic(
         "lines clear before EM", "Lines clear of the noise before EM; EM found the others."
     ),
-    "repairs_tried": Statistic(
+    "n_moves_tried": Statistic(
         "moves tried", "Components moved elsewhere to increase the likelihood."
     ),
-    "repairs": Statistic("moves accepted", "Moves that increased the likelihood."),
+    "n_moves": Statistic("moves accepted", "Moves that increased the likelihood."),
     "spectral_components": Statistic(
         "components by the spectrum", "Eigenvalues above the noise, where the search began."
     ),
@@ -143,7 +143,7 @@ STATISTICS = {
         "seconds for the start", "Moments, and EM on a sample of the rows.", _two_digits
     ),
     "seconds_search": Statistic("seconds for moves", "On a sample of the rows.", _two_digits),
-    "seconds_polish": Statistic("seconds for EM", "On all rows.", _two_digits),
+    "seconds_em": Statistic("seconds for EM", "On all rows.", _two_digits),
 }
 
 

@@ -11,10 +11,11 @@ from scipy.stats import ks_2samp
 from implicitmoments.estimator import Fact, FittedEstimator, notes_of
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
-from implicitmoments.plot.row_sample import frozen_copy
+from implicitmoments.plot.row_sample import frozen_copy, sample_rows
 
-__all__ = ["Verdict", "compare_samples", "title_of", "verdict_of"]
+__all__ = ["MOST_ROWS", "Verdict", "title_of", "verdict_of"]
 
+MOST_ROWS = 5_000  # of a report
 THRESHOLD = 2.0  # the Kolmogorov–Smirnov statistic passes this by chance once in 1,500
 FEWEST_ROWS = 50  # fewer show nothing
 
@@ -40,19 +41,22 @@ class Verdict:
     in_favour: Notes
 
 
-def verdict_of(model: FittedEstimator, rows: RowSample) -> Verdict:
+def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) -> Verdict:
     """Judge a fitted model by its notes, its measurements, and a sample of rows.
 
     Parameters
     ----------
     model : fitted estimator
-    rows : RowSample
+    X, y : what ``fit`` takes, or a RowSample
+    max_rows : int
+        Largest number of rows used, a random sample.
 
     Returns
     -------
     Verdict
     """
-    facts = model._evidence() + compare_samples(model, rows)
+    rows = sample_rows(model, X, y, max_rows)
+    facts = model._evidence() + _compare_samples(model, rows)
     against = Notes(notes_of(model) + [fact.note for fact in facts if not fact.supports])
     in_favour = Notes(fact.note for fact in facts if fact.supports)
     if against:
@@ -72,19 +76,11 @@ def title_of(model: FittedEstimator, target: str) -> str:
     return model._title() + ("" if target == "y" else f" for {target}")
 
 
-def compare_samples(model: FittedEstimator, rows: RowSample) -> list[Fact]:
+def _compare_samples(model: FittedEstimator, rows: RowSample) -> list[Fact]:
     """Compare rows with rows drawn from the model.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    rows : RowSample
-
-    Returns
-    -------
-    list of Fact
-        Empty for models without samples, for few rows, for rows without noise, and for rows with
-        weights, which the comparison would ignore.
+    There is nothing to compare for models without samples, for few rows, for rows without noise,
+    and for rows with weights, which the comparison would ignore.
     """
     if "samples" not in model.answers or len(rows.x) < FEWEST_ROWS:
         return []

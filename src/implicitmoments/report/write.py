@@ -10,11 +10,10 @@ from typing import Any
 from implicitmoments.plot.canvas import check_model
 from implicitmoments.plot.row_sample import sample_rows
 from implicitmoments.report.page import render_page
+from implicitmoments.report.verdict import MOST_ROWS
 from implicitmoments.saving.atomic_file import write_whole
 
 __all__ = ["write_report"]
-
-MOST_ROWS = 5_000
 
 
 def write_report(
@@ -58,9 +57,9 @@ def write_report(
 
     Examples
     --------
+    >>> import implicitmoments as im
     >>> import tempfile
     >>> from pathlib import Path
-    >>> import implicitmoments as im
     >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
     >>> model = im.SphericalMixture(3, random_state=0).fit(X)
     >>> path = im.report.write_report(model, X, path=Path(tempfile.mkdtemp()) / "mixture.html")

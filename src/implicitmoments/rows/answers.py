@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, Sums, is_dask, map_rows, weights_of
-from implicitmoments.rows.dask.frame_columns import dask_module
+from implicitmoments.rows.dask import dask_module
 from implicitmoments.rows.inputs import open_rows
 
 __all__ = ["answer", "mean_answer"]
@@ -24,7 +24,7 @@ def answer(
     y: Any = None,
     *,
     labelled: bool = False,
-    block_rows: int | None = None,
+    rows_per_block: int | None = None,
     width: int = 1,
 ) -> Array:
     """Answer for every row, block by block, in the library and on the device of the rows.
@@ -39,14 +39,14 @@ def answer(
         ``function(x)``, or ``function(x, y)`` of labelled rows, returns an array with one entry
         or one row for each row.
     labelled : bool
-    block_rows : int, optional
+    rows_per_block : int, optional
     width : int
         Numbers that are made of a row.
     """
     if is_dask(X):
         return _answer_lazily(estimator, X, function, y if labelled else None)
     with open_rows(estimator, X, y, labelled=labelled, reset=False) as (given, _):
-        rows = replace(Rows.of(given), rows_per_block=block_rows)
+        rows = replace(Rows.of(given), rows_per_block=rows_per_block)
         names = ("x", "y") if labelled else ("x",)
         blocks = rows.blocks(width, whole=True)
         parts = [function(*(block[name] for name in names)) for block in blocks]
@@ -106,9 +106,9 @@ def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: An
             expected=d,
         )
     example = np.asarray(function(np.zeros((1, width))))
-    return map_rows(
-        X, function, width=None if example.ndim == 1 else example.shape[1], dtype=example.dtype
-    )
+    width = None if example.ndim == 1 else example.shape[1]
+    lazy: Array = map_rows(X, function, width=width, dtype=example.dtype)
+    return lazy
 
 
 def _beside(X: Any, y: Any) -> Any:

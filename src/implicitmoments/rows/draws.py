@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import ndtri
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError, InputTypeError
 
-__all__ = ["RandomState", "RowDraws", "Stream", "as_seed"]
+__all__ = ["RandomState", "RowDraws", "Stream", "as_seed", "draw_numbers"]
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -33,11 +34,12 @@ class Stream(IntEnum):
     QUERY = 4  # auxiliary inputs of a query, by draw
 
 
+STRETCH = 2**20  # rows among which row numbers are drawn at a time
 WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
 
 def as_seed(random_state: RandomState) -> int:
-    """Turn what scikit-learn calls a ``random_state`` into one whole number.
+    """Convert a ``random_state`` of scikit-learn to an integer seed.
 
     Examples
     --------
@@ -97,11 +99,33 @@ class RowDraws:
         self._calls = 0
 
     def fork(self, stream: Stream) -> RowDraws:
-        """Return draws for the same rows and another purpose."""
+        """Return draws for the same rows and another purpose.
+
+        Parameters
+        ----------
+        stream : Stream
+            The purpose.
+
+        Returns
+        -------
+        RowDraws
+            Independent of these draws.
+        """
         return RowDraws(self.seed, self.rows, (stream,))
 
     def uniform(self, width: int | None = None) -> Floats:
-        """Return numbers in (0, 1): ``(n_rows, width)``, or ``(n_rows,)`` without a width."""
+        """Return uniform random numbers.
+
+        Parameters
+        ----------
+        width : int, optional
+            Numbers per row.
+
+        Returns
+        -------
+        array of shape (n_rows, width), or (n_rows,) without a width
+            Numbers in (0, 1).
+        """
         columns = 1 if width is None else width
         first, last = self.rows.start * columns, self.rows.stop * columns
         counter, skipped = divmod(first, WORDS_PER_COUNTER)
@@ -112,12 +136,34 @@ class RowDraws:
         return numbers if width is None else numbers.reshape(len(self.rows), columns)
 
     def normal(self, width: int | None = None) -> Floats:
-        """Return standard normal numbers: ``(n_rows, width)``, or ``(n_rows,)``."""
+        """Return normal random numbers.
+
+        Parameters
+        ----------
+        width : int, optional
+            Numbers per row.
+
+        Returns
+        -------
+        array of shape (n_rows, width), or (n_rows,) without a width
+            Standard normal numbers.
+        """
         normals: Floats = ndtri(self.uniform(width))
         return normals
 
     def categorical(self, probabilities: Floats) -> Integers:
-        """Return one index a row, drawn with the given probabilities."""
+        """Return one random index per row.
+
+        Parameters
+        ----------
+        probabilities : array of shape (k,)
+            Normalised to sum 1.
+
+        Returns
+        -------
+        array of int of shape (n_rows,)
+            One index per row.
+        """
         edges = np.cumsum(probabilities)
         drawn: Integers = np.searchsorted(edges / edges[-1], self.uniform(), side="right")
         return drawn
@@ -126,3 +172,24 @@ class RowDraws:
         key = np.random.SeedSequence(self.seed, spawn_key=(*self.stream, self._calls))
         self._calls += 1
         return key.generate_state(2, np.uint64)
+
+
+def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:
+    """Draw n of the numbers below ``n_rows``, in ascending order; all if there are no more.
+
+    Every stretch of a million numbers gives its share of them at random, so that no array of the
+    length of all rows is made.
+
+    Examples
+    --------
+    >>> draw_numbers(10**9, 3, 0).shape
+    (3,)
+    """
+    if n >= n_rows:
+        return np.arange(n_rows)
+    rng = np.random.default_rng(rng)
+    drawn = []
+    for low, high in pairwise([*range(0, n_rows, STRETCH), n_rows]):
+        quota = n * high // n_rows - n * low // n_rows
+        drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
+    return np.concatenate(drawn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.arrays import (
-    Array,
     as_real_array,
     check_finite,
     move_like,
@@ -25,15 +24,13 @@ from implicitmoments.rows import (
     ArraySource,
     Block,
     BlockSource,
+    Census,
     DaskSource,
     Journal,
     JournaledSource,
-    MappedSource,
     Progress,
-    ProgressSource,
-    RowDraws,
+    Rows,
     Source,
-    Stream,
     Sums,
     as_seed,
     describe_rows,
@@ -43,18 +40,17 @@ from implicitmoments.rows import (
 )
 from implicitmoments.validation import check_progress
 
-__all__ = ["Checkpoint", "Given", "open_rows", "probe_of"]
+__all__ = ["Checkpoint", "Given", "open_rows"]
 
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
-COUNTED_ROWS = 65_536  # read at a time, where weights are looked at
 PRECISIONS = (np.float64, np.float32)
 
 
 class Given(NamedTuple):
     """What a fit is given: its rows, and the seed of its random numbers."""
 
-    source: Source
+    rows: Rows
     seed: int
 
 
@@ -71,16 +67,16 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     checkpoint: Checkpoint = None,
     progress: Progress | None = None,
 ) -> Iterator[Given]:
-    """Give the rows of a fit as a source, checked, for as long as the fit takes.
+    """Open the rows of a fit, checked, for as long as the fit takes.
 
-    Its columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where a weight was
-    given: how often each row counts, scaled to a mean of 1 where the mean is less. It remembers
-    the number and names of features on the estimator.
+    Their columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where weights
+    were given, scaled to a mean of 1 where the mean is less. The number and names of features are
+    stored on the estimator.
 
     Parameters
     ----------
     estimator : estimator
-    X : array, data frame, path, iterator of blocks, or Source
+    X : array, data frame, path, iterator of blocks, Source, or Rows
         Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
         frames; the path of a file, or a list of paths.
     y : array or column, where rows are labelled
@@ -103,54 +99,50 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         columns = (y if labelled else None, sample_weight)
         if _lies_elsewhere(X):
             names = None if reset else getattr(estimator, "feature_names_in_", None)
-            source = _open_elsewhere(X, *columns, names, stack)
-            _check_source(estimator, source, reset, labelled)
+            rows = Rows.of(_open_elsewhere(X, *columns, names, stack))
+            _check_rows(estimator, rows, reset, labelled)
         elif _is_foreign(X):
-            source = _from_foreign(estimator, X, *columns, reset)
+            rows = Rows(_from_foreign(estimator, X, *columns, reset))
         else:
-            source = _from_arrays(estimator, X, *columns, labelled, reset, fewest)
-        if (source.n_rows or 0) < fewest:
+            rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
+        if rows.n < fewest:
             raise InputError(
                 "too_few_rows",
                 "Found array with {n_rows} sample(s) while a minimum of {fewest} is required",
-                n_rows=source.n_rows,
+                n_rows=rows.n,
                 fewest=fewest,
             )
         # Most products of a fit are small: threads of BLAS would only wait for one another.
         stack.enter_context(threads_for_folds())
         seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
         if checkpoint is not None:
-            journal = stack.enter_context(_open_journal(checkpoint, estimator, source))
+            journal = stack.enter_context(_open_journal(checkpoint, estimator, rows.source))
             seed = int(journal.remember("seed", seed))
-            source = JournaledSource(source, journal)
+            rows = replace(rows, source=JournaledSource(rows.source, journal))
         if progress is not None:
-            source = ProgressSource(source, progress)
-        yield Given(_scaled_counts(source), seed)
-
-
-def probe_of(source: Source) -> Array:
-    """Return the first point, (1, d): its library, precision and device are those of the rows."""
-    rows = range(1)
-    return source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))["x"]
+            rows = replace(rows, progress=progress)
+        yield Given(_with_mean_weight(rows), seed)
 
 
 def _lies_elsewhere(X: Any) -> bool:
     """Say whether rows are read or computed when they are passed over."""
     return (
-        isinstance(X, Source | str | PathLike | Iterator)
+        isinstance(X, Rows | Source | str | PathLike | Iterator)
         or is_dask(X)
         or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike))
     )
 
 
-def _open_elsewhere(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack) -> Source:
+def _open_elsewhere(
+    X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
+) -> Source | Rows:
     """Open rows; of tables those columns that a fitted estimator knows by name."""
     if is_dask(X):
         if hasattr(X, "columns"):
             columns = None if names is None else list(names)
             return DaskSource.from_frame(X, columns=columns, y=y, sample_weight=sample_weight)
         return DaskSource(X, y=y, counts=sample_weight)
-    if isinstance(X, Source | Iterator):
+    if isinstance(X, Rows | Source | Iterator):
         for name, column in (("y", y), ("sample_weight", sample_weight)):
             if column is not None:
                 raise InputError(
@@ -159,7 +151,7 @@ def _open_elsewhere(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitS
                     "their own; add it there",
                     name=name,
                 )
-        return X if isinstance(X, Source) else stack.enter_context(BlockSource(X))
+        return X if isinstance(X, Rows | Source) else stack.enter_context(BlockSource(X))
     return _open_by_name(X, names, stack, y=y, sample_weight=sample_weight)
 
 
@@ -180,12 +172,12 @@ def _open_by_name(X: Any, names: Any, stack: ExitStack, **columns: Any) -> Sourc
 def _open_journal(checkpoint: Any, estimator: Any, source: Source) -> AbstractContextManager[Any]:
     if isinstance(checkpoint, Journal):
         return nullcontext(checkpoint)
-    parameters = {name: _told(v) for name, v in estimator.get_params(deep=False).items()}
+    parameters = {name: _described(v) for name, v in estimator.get_params(deep=False).items()}
     fingerprint = {"estimator": type(estimator).__name__, **parameters, **describe_rows(source)}
     return Journal(checkpoint, fingerprint)
 
 
-def _told(value: Any) -> Any:
+def _described(value: Any) -> Any:
     """Return a parameter in words that are the same in another process."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -248,25 +240,27 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
     return ArraySource(X, **columns)
 
 
-def _check_source(estimator: Any, source: Source, reset: bool, labelled: bool) -> None:
+def _check_rows(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:
+    source = rows.source
     if source.n_rows is None:
         raise InputError(
             "source_endless",
             "the source makes as many rows as are asked for; set its n_rows to fit it",
         )
-    rows = range(1)
-    block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
-    if labelled and "y" not in block:
+    if labelled and "y" not in rows.first:
         raise InputError(
-            "labels_missing",
-            "the rows have no labels; name the column of labels, `y='…'`",
+            "labels_missing", "the rows have no labels; name the column of labels, `y='…'`"
         )
-    _remember(estimator, source.n_features, getattr(source, "feature_names", None), reset)
+    _remember(estimator, rows.n_features, getattr(source, "feature_names", None), reset)
+    columns = getattr(source, "columns", {})
+    if reset and columns:
+        estimator.columns_in_ = dict(columns)
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
     """Keep the number and names of the features, or compare with what was kept."""
     if reset:
+        vars(estimator).pop("columns_in_", None)
         estimator.n_features_in_ = n_features
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
@@ -298,42 +292,29 @@ def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
             )
 
 
-def _scaled_counts(source: Source) -> Source:
+def _with_mean_weight(rows: Rows) -> Rows:
     """Scale weights to a mean of 1 where it is less: shares are no numbers of rows."""
-    begin = range(1)
-    if "counts" not in source.read(begin, RowDraws(0, begin, (Stream.ROWS,))):
-        return source
-    n = source.n_rows or 0
-    sums = source.fold(_look_at_counts, range(n), COUNTED_ROWS, what="counting rows")
-    mass, there = float(sums["mass"]), float(sums["there"])
-    if float(sums["negative"]):
+    if not rows.weighted_rows:
+        return rows
+    sums = rows.fold_numbered(_sum_weights, what="counting rows")
+    total, n = float(sums["total"]), int(sums["n"])
+    if sums["negative"]:
         raise InputError(
-            "negative_weight",
-            "`sample_weight` has negative entries; weights must be 0 or more",
+            "negative_weight", "`sample_weight` has negative entries; weights must be 0 or more"
         )
-    if not there:
+    if not n:
         raise InputError(
-            "weights_all_zero",
-            "`sample_weight` is zero for every row; give some row a weight",
+            "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
         )
-    mean = mass / there
-    return source if mean >= 1 else MappedSource(source, _Scale(1 / mean))
+    if total < n:
+        rows, total = rows.weighted(n / total), float(n)
+    return replace(rows, known=Census(n, total))
 
 
-def _look_at_counts(block: Block, rows: range) -> Sums:  # noqa: ARG001
-    counts = to_numpy(block["counts"]).astype(np.float64)
+def _sum_weights(block: Block, rows: range) -> Sums:  # noqa: ARG001
+    weights = np.asarray(to_numpy(block["counts"]), dtype=np.float64)
     return {
-        "mass": counts.sum(),
-        "there": np.count_nonzero(counts > 0),
-        "negative": np.count_nonzero(counts < 0),
+        "total": weights.sum(),
+        "n": np.count_nonzero(weights > 0),
+        "negative": np.count_nonzero(weights < 0),
     }
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """Makes rows count a number of times as often."""
-
-    factor: float
-
-    def __call__(self, block: Block) -> Block:
-        return {**block, "counts": block["counts"] * self.factor}

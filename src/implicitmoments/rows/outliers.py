@@ -11,21 +11,16 @@ from scipy.sparse.csgraph import connected_components
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
 from implicitmoments.notes import InputError
-from implicitmoments.rows.block_map import BlockMap, join_labels, take_rows, weights_of
+from implicitmoments.rows.block_map import BlockMap, Census, join_labels, take_rows, weights_of
 from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
-from implicitmoments.rows.sources import MappedSource, Source, as_source
-from implicitmoments.rows.view import Census, Rows
+from implicitmoments.rows.view import Rows
 
 __all__ = [
     "Near",
-    "NearRows",
     "Outliers",
-    "Reach",
     "check_enough",
     "far_limit",
-    "join_labels",
     "leave_out_outliers",
-    "near_rows",
     "squared_distances",
 ]
 
@@ -166,7 +161,7 @@ def leave_out_outliers(
     return Outliers(rows.kept_by(rule, known), n_out, rule.center)
 
 
-def check_enough(found: Outliers | NearRows, k: int) -> None:
+def check_enough(found: Outliers, k: int) -> None:
     """Raise unless there is a row per component, and two in all."""
     n = found.n_rows + found.n_outliers
     if n < max(2, k):
@@ -265,7 +260,7 @@ def _in_groups(
     step = math.ceil(len(far) / MOST_LINKED)
     chosen = np.sort(np.random.default_rng(0).choice(far, len(far) // step, replace=False))
     some = z[chosen]
-    linked = squared_distances(some, some) < _link(some) ** 2
+    linked = to_numpy(squared_distances(some, some)) < _link(some) ** 2
     _, groups = connected_components(linked, directed=False)
     sizes = np.bincount(groups, weights=weights[chosen]) * step
     grouped[chosen] = sizes[groups] >= SMALLEST_COMPONENT * float(weights.sum()) / k
@@ -279,143 +274,3 @@ def _link(z: Floats) -> float:
     """
     largest = float(np.sum((z - z.mean(axis=0)) ** 2, axis=1).max())
     return math.sqrt(LINK**2 * 2 * z.shape[1] + 1e-12 * largest)
-
-
-# What follows serves callers that hold a source; it goes with the last of them.
-BLOCK_ROWS = 16_384
-_MOST_FAR = 0.01
-_PROBED = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """Tells rows that are near from those that are not; of a block, makes those count 0 times.
-
-    They are moved to the centre, so that nothing that is made of them overflows.
-
-    Attributes
-    ----------
-    center, scale : array of shape (d,), or (d + 1,) of labelled rows
-        Distances are those of (row − center) / scale.
-    most : float
-        The largest distance of a row that is near.
-    labelled : bool
-    """
-
-    center: Floats
-    scale: Floats
-    most: float
-    labelled: bool
-
-    def near(self, block: Block) -> Array:
-        """Say for each row whether it is near."""
-        rows = join_labels(block) if self.labelled else block["x"]
-        xp = namespace_of(rows)
-        moved = rows - move_like(self.center, rows)[None, :]
-        if self.labelled:  # columns of any unit; those of a spherical mixture have one
-            moved = moved / move_like(self.scale, rows)[None, :]
-        with np.errstate(over="ignore"):  # as far as can be
-            return xp.sqrt(xp.sum(moved * moved, axis=1)) <= self.most
-
-    def __call__(self, block: Block) -> Block:
-        """Leave rows out that are not near."""
-        near, x, counts = self.near(block), block["x"], weights_of(block)
-        xp = namespace_of(x)
-        center = move_like(self.center, x)
-        moved = {**block, "counts": counts * xp.astype(near, counts.dtype)}
-        if self.labelled:
-            moved["y"] = xp.where(near, block["y"], center[-1])
-            center = center[:-1]
-        return {**moved, "x": xp.where(near[:, None], x, center[None, :])}
-
-
-@dataclass(frozen=True, eq=False)
-class NearRows:
-    """Rows without outliers.
-
-    Attributes
-    ----------
-    rows : Source
-        In which outliers count 0 times.
-    center : array of shape (d,), or (d + 1,) of labelled rows
-        The median of some rows.
-    n_rows : int
-        Rows that count, without outliers.
-    n_far : int
-        Outliers.
-    """
-
-    rows: Source
-    center: Floats
-    n_rows: int
-    n_far: int
-
-    @property
-    def n_outliers(self) -> int:
-        """Outliers."""
-        return self.n_far
-
-
-def near_rows(
-    rows: Array | Source,
-    *,
-    times: float | None = None,
-    reach: float = 1.2,
-    labelled: bool = False,
-) -> NearRows:
-    """Tell rows from outliers that would own every high moment, in one pass.
-
-    By the distance from the median, against its own median and spread over some rows: the bound
-    takes one row in about a hundred data sets of this size for an outlier that is none; a larger
-    ``reach`` takes fewer, where columns are correlated. With ``times`` the bound is so many times
-    the median distance instead, for components that lie apart. Where more than a hundredth of the
-    rows pass it, they are no outliers, and all rows are kept. Columns of labelled rows are scaled
-    by their usual spread, so that outliers show in any of them.
-    """
-    source = as_source(rows)
-    n = source.n_rows or 0
-    found = _usual(source, times, reach, labelled)
-    sums = source.fold(_CountReach(found), range(n), BLOCK_ROWS, what="outliers")
-    there, far = int(sums["there"]), int(sums["far"])
-    if not 0 < far <= max(1.0, _MOST_FAR * there):
-        return NearRows(source, found.center, there, 0)
-    return NearRows(MappedSource(source, found), found.center, there - far, far)
-
-
-def _usual(source: Source, times: float | None, reach: float, labelled: bool) -> Reach:
-    """Measure distances from the median over some rows."""
-    n = source.n_rows or 0
-    block = source.pick(np.arange(0, n, max(1, n // _PROBED)), what="usual distances")
-    table = to_numpy(join_labels(block) if labelled else block["x"])
-    some = table[to_numpy(weights_of(block)) > 0].astype(np.float64)
-    if len(some) == 0:
-        return Reach(np.zeros(table.shape[1]), np.ones(table.shape[1]), math.inf, labelled)
-    center = np.median(some, axis=0)
-    scale = np.ones_like(center)
-    if labelled:
-        spread = np.median(np.abs(some - center), axis=0)
-        scale = np.where(spread > 0, spread, 1.0)
-    with np.errstate(over="ignore"):
-        usual = np.linalg.norm((some - center) / scale, axis=1)
-    middle = float(np.median(usual))
-    refuse_large("X", found=math.isinf(middle) and not labelled)
-    if times is not None:
-        return Reach(center, scale, times * middle, labelled)
-    spread_of = 1.4826 * float(np.median(np.abs(usual - middle)))  # of a normal, its deviation
-    usually = math.sqrt(2.0 * math.log(100.0 * n))
-    most = middle + reach * usually * max(spread_of, 0.1 * middle)
-    return Reach(center, scale, most, labelled)
-
-
-@dataclass(frozen=True, eq=False)
-class _CountReach:
-    """Counts rows that are there, and those of them that are far."""
-
-    reach: Reach
-
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
-        near, counts = self.reach.near(block), block.get("counts")
-        xp = namespace_of(near)
-        far = ~near if counts is None else xp.logical_and(~near, counts > 0)
-        there = near.shape[0] if counts is None else xp.count_nonzero(counts)
-        return {"there": int(there), "far": int(xp.count_nonzero(far))}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import array_api_compat
 import numpy as np
@@ -20,12 +19,11 @@ from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks, fold_
 __all__ = [
     "ArraySource",
     "CallableSource",
-    "CountedSource",
     "DifferenceSource",
-    "MappedSource",
+    "ElsewhereSource",
     "Source",
+    "WrappedSource",
     "as_source",
-    "sum_counts",
 ]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -59,16 +57,27 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, rows: range, rng: RowDraws) -> Block:
-        """Return the columns of ``rows``: ``"x"`` ``(n, n_features)``, others ``(n,)``.
+        """Return the columns of some consecutive rows.
 
-        ``"y"`` holds labels, and ``"counts"`` how often each row counts.
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+        rng : RowDraws
+            Random numbers of these rows, for a source that generates them.
+
+        Returns
+        -------
+        mapping of str to array
+            ``"x"`` of shape (n, n_features), others (n,): ``"y"`` holds labels, ``"counts"`` the
+            multiplicity of each row.
         """
 
     def fold(
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",  # noqa: ARG002 (for sources that keep a journal or show progress)
         seed: int = 0,
@@ -86,7 +95,7 @@ class Source(ABC):
             ``measure(block, rows)`` returns named sums over the rows of a block.
         rows : range
             Consecutive rows.
-        block_rows : int
+        rows_per_block : int
             Rows that are measured at a time, at the most.
         what : str
             What the pass is for, in a few words.
@@ -96,21 +105,35 @@ class Source(ABC):
             Sums of rows before.
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
+
+        Returns
+        -------
+        dict of str to array
+            The sums.
         """
-
-        def read(piece: range) -> Block:
-            return self.read(piece, RowDraws(seed, piece, (Stream.ROWS,)))
-
-        return fold_blocks(read, measure, blocks(rows, block_rows), initial, after)
+        read = partial(self.block, seed=seed)
+        return fold_blocks(read, measure, blocks(rows, rows_per_block), initial, after)
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
-        """Return the columns of some rows, by numbers in ascending order, in memory."""
+        """Return the columns of some rows.
+
+        Parameters
+        ----------
+        rows : array of int
+            Row numbers in ascending order.
+        what : str
+            Name of the pass.
+
+        Returns
+        -------
+        mapping of str to array
+            The columns, in memory.
+        """
         taken: list[Block] = []
         cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
         for near in np.split(rows, cuts):
             span = range(int(near[0]), int(near[-1]) + 1)
-            block = self.read(span, RowDraws(0, span, (Stream.ROWS,)))
-            taken.append(_take(block, near - span.start))
+            taken.append(_take(self.block(span), near - span.start))
         xp = namespace_of(taken[0]["x"])
         return {name: xp.concat([part[name] for part in taken]) for name in taken[0]}
 
@@ -119,22 +142,32 @@ class Source(ABC):
         """The number of rows; 0 for a source that makes as many as are asked for."""
         return self.n_rows or 0
 
-    def first(self, seed: int = 0) -> Block:
-        """Return the first row: its columns, and the library, precision and device of all."""
-        return self.read(range(1), RowDraws(seed, range(1), (Stream.ROWS,)))
+    def block(self, rows: range, seed: int = 0) -> Block:
+        """Return the columns of ``rows`` as a pass reads them.
 
-    @cached_property
-    def mass(self) -> float:
-        """The number of rows, with their multiplicity; 0 for a source that makes its rows."""
-        n = self.n
-        if not n or "counts" not in self.first():
-            return float(n)
-        return float(self.fold(sum_counts, range(n), PICKED_ROWS, what="counting rows")["mass"])
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+        seed : int, default 0
+            For a source that generates its rows.
 
+        Returns
+        -------
+        mapping of str to array
+            The columns.
+        """
+        return self.read(rows, RowDraws(seed, rows, (Stream.ROWS,)))
 
-def sum_counts(block: Block, rows: range) -> Sums:  # noqa: ARG001
-    """Count the rows of a block, each as often as it counts."""
-    return {"mass": namespace_of(block["counts"]).sum(block["counts"])}
+    def first(self) -> Block:
+        """Return the columns of the first row.
+
+        Returns
+        -------
+        mapping of str to array
+            One row; it has the library, precision and device of all rows.
+        """
+        return self.block(range(1))
 
 
 def _take(columns: Block, chosen: Integers) -> Block:
@@ -154,8 +187,8 @@ class ArraySource(Source):
     ----------
     x : array of shape (n_samples, n_features)
     **columns : array of shape (n_samples,)
-        Further columns by name, such as ``y``; they take the precision of x. ``origin`` holds
-        points from which x was made, (n_samples, any), and ``key`` their hash, int64.
+        Further columns by name, such as ``y``; they take the precision of x. ``key`` holds a hash
+        of the points that x was made from, int64.
 
     Examples
     --------
@@ -174,7 +207,7 @@ class ArraySource(Source):
             if name == "key":
                 self._columns[name] = given
                 continue
-            column = as_real_array(given, name, 2 if name == "origin" else 1)
+            column = as_real_array(given, name, 1)
             check_finite(column, name)
             namespace_of(x, column)
             column = move_like(column, x)
@@ -230,15 +263,13 @@ class CallableSource(Source):
                 name="n_rows",
                 value=n_rows,
             )
-        self._function, self.n_rows = function, n_rows
-        probe = range(1)
-        made = self._make(probe, RowDraws(0, probe, (Stream.ROWS,)))
-        self.n_features = int(made["x"].shape[1])
+        self._function, self.n_rows, self.n_features = function, n_rows, 0
+        self.n_features = int(self.first()["x"].shape[1])
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Call the function and check what it gives."""
         made = self._make(rows, rng)
-        if made["x"].shape[1] != self.n_features:
+        if self.n_features and made["x"].shape[1] != self.n_features:
             raise InputError(
                 "features_changed",
                 "the function returned points of {n_features} features, and {expected} before",
@@ -272,108 +303,6 @@ class CallableSource(Source):
         return checked
 
 
-class MappedSource(Source):
-    """Rows of another source, each block passed through a function.
-
-    Parameters
-    ----------
-    source : Source
-    function : callable
-        Takes a block of columns and returns one with as many rows.
-    n_features : int, optional
-        Columns of the points afterwards, when the function changes them.
-
-    Examples
-    --------
-    >>> source = ArraySource(np.ones((4, 2)))
-    >>> doubled = MappedSource(source, lambda block: {**block, "x": 2 * block["x"]})
-    >>> doubled.pick(np.array([0]))["x"].tolist()
-    [[2.0, 2.0]]
-    """
-
-    def __init__(
-        self, source: Source, function: Callable[[Block], Block], n_features: int | None = None
-    ) -> None:
-        self._source, self._function = source, function
-        self.n_rows, self.n_features = source.n_rows, n_features or source.n_features
-        self.local = source.local
-
-    def read(self, rows: range, rng: RowDraws) -> Block:
-        """Read the rows and map them; ``"origin"`` keeps the points as they were read.
-
-        Products of matrices round by the size of the block, so that mapped points are no key of
-        a row; the points they were made from are.
-        """
-        return self._map(self._source.read(rows, rng))
-
-    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
-        """Let the other source pass over its rows, and map each block there."""
-        return self._source.fold(_Mapped(measure, self._function), rows, block_rows, **how)
-
-    def pick(self, rows: Integers, *, what: str = "") -> Block:
-        """Let the other source pick its rows, and map them."""
-        return self._map(self._source.pick(rows, what=what))
-
-    def _map(self, block: Block) -> Block:
-        return _mapped(block, self._function)
-
-
-def _mapped(block: Block, function: Callable[[Block], Block]) -> Block:
-    return {**function(block), "origin": block.get("origin", block["x"])}
-
-
-@dataclass(frozen=True)
-class _Mapped:
-    """A measure of blocks that are mapped first; it holds no source, and travels light."""
-
-    measure: Measure
-    function: Callable[[Block], Block]
-
-    def __call__(self, block: Block, rows: range) -> Mapping[str, Array]:
-        return self.measure(_mapped(block, self.function), rows)
-
-
-class CountedSource(Source):
-    """Rows of another source, of which each counts a number of times.
-
-    Parameters
-    ----------
-    source : Source
-    counts : array of shape (n_rows,)
-
-    Examples
-    --------
-    >>> source = CountedSource(ArraySource(np.zeros((2, 3))), np.array([1.0, 4.0]))
-    >>> source.n_rows, source.mass
-    (2, 5.0)
-    """
-
-    def __init__(self, source: Source, counts: Array) -> None:
-        self._source, self._counts = source, counts
-        self.n_rows, self.n_features = source.n_rows, source.n_features
-        self.local = source.local
-
-    def read(self, rows: range, rng: RowDraws) -> Block:
-        """Read the rows, and how often each counts."""
-        return self._counted(self._source.read(rows, rng), rows)
-
-    def fold(self, measure: Measure, rows: range, block_rows: int, **how: Any) -> Sums:
-        """Let the other source pass over its rows, and count each block there."""
-
-        def counted(block: Block, rows: range) -> Mapping[str, Array]:
-            return measure(self._counted(block, rows), rows)
-
-        return self._source.fold(counted, rows, block_rows, **how)
-
-    def pick(self, rows: Integers, *, what: str = "") -> Block:
-        """Let the other source pick its rows, and count them."""
-        block = self._source.pick(rows, what=what)
-        return {**block, "counts": move_like(_taken(self._counts, rows), block["x"])}
-
-    def _counted(self, block: Block, rows: range) -> Block:
-        return {**block, "counts": move_like(self._counts[rows.start : rows.stop], block["x"])}
-
-
 class DifferenceSource(Source):
     """Differences ``(s − s′)/√2`` of rows 2i and 2i + 1 of another source.
 
@@ -400,6 +329,36 @@ class DifferenceSource(Source):
         pairs = range(2 * rows.start, 2 * rows.stop)
         x = self._source.read(pairs, RowDraws(rng.seed, pairs, (Stream.PAIRS,)))["x"]
         return {"x": (x[::2, :] - x[1::2, :]) / math.sqrt(2)}
+
+
+class ElsewhereSource(Source):
+    """Stands for rows in another process; a measure that travels does not take them along."""
+
+    def __init__(self, n_rows: int | None, n_features: int) -> None:
+        self.n_rows, self.n_features = n_rows, n_features
+
+    def read(self, rows: range, rng: RowDraws) -> NoReturn:  # noqa: ARG002
+        """Refuse: there are no rows here."""
+        raise InputError(
+            "rows_elsewhere",
+            "the rows of this source stayed in the process that made it; a measure takes what it "
+            "needs from its block",
+        )
+
+
+class WrappedSource(Source):
+    """Rows of another source, read there."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.n_rows, self.n_features = source.n_rows, source.n_features
+
+    def read(self, rows: range, rng: RowDraws) -> Block:
+        """Let the other source read."""
+        return self._source.read(rows, rng)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ElsewhereSource, (self.n_rows, self.n_features)
 
 
 def as_source(points: Source | Array | Callable[[range, RowDraws], Array | Block]) -> Source:

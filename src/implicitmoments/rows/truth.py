@@ -66,6 +66,11 @@ class Truth:
 
         Hidden vectors :math:`(\mu_i - \mu_j)/\sqrt 2` with weights :math:`w_i w_j`: the clustering
         proof loses the factor :math:`2^{t/2}` (erratum 4).
+
+        Returns
+        -------
+        Truth
+            With k² vectors.
         """
         k, d = self.vectors.shape
         apart = (self.vectors[:, None, :] - self.vectors[None, :, :]).reshape(k * k, d)
@@ -73,7 +78,20 @@ class Truth:
         return Truth(pairs, apart / math.sqrt(2), noise=self.noise)
 
     def power(self, points: Floats, order: int) -> Floats:
-        r"""Return :math:`\langle x^{\otimes m}, M_m \rangle` for each row of ``points``."""
+        r"""Return :math:`\langle x^{\otimes m}, M_m \rangle` for each row of ``points``.
+
+        Parameters
+        ----------
+        points : array of shape (n, n_features)
+            The points x.
+        order : int
+            The order m.
+
+        Returns
+        -------
+        array of shape (n,)
+            The inner products.
+        """
         inner: Floats = (points @ self.vectors.T) ** order @ self.weights
         return inner
 
@@ -82,6 +100,18 @@ class Truth:
 
         By the three-term recursion of :math:`\langle He_m(x), v^{\otimes m} \rangle`, which
         unlike :math:`\|v\|^m h_m(\hat v \cdot x)` does not divide by a norm.
+
+        Parameters
+        ----------
+        points : array of shape (n, n_features)
+            The points x.
+        order : int
+            The order m.
+
+        Returns
+        -------
+        array of shape (n,)
+            The inner products.
         """
         along = points @ self.vectors.T  # (n, k)
         squared = np.sum(self.vectors**2, axis=1)

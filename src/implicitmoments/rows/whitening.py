@@ -77,7 +77,20 @@ class Whitening:
 
     @classmethod
     def from_moments(cls, moments: SecondMoments, *, reduce: bool = False) -> Whitening:
-        """Take mean and covariance as they were estimated; see :meth:`of`."""
+        """Take mean and covariance as they were estimated; see :meth:`of`.
+
+        Parameters
+        ----------
+        moments : SecondMoments
+            Mean and covariance.
+        reduce : bool, default False
+            As for :meth:`of`.
+
+        Returns
+        -------
+        Whitening
+            The map.
+        """
         values, vectors = np.linalg.eigh(moments.covariance)
         varying = values > SMALLEST_VARIANCE * values[-1]
         if reduce and varying.any() and not varying.all():
@@ -99,16 +112,49 @@ class Whitening:
         return int(self.inverse_root.shape[1])
 
     def map(self, rows: Rows) -> Rows:
-        """Return the rows with their points standardised."""
+        """Return the rows with their points standardised.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows.
+
+        Returns
+        -------
+        Rows
+            With whitened points.
+        """
         return rows.mapped(self.mean, self.inverse_root)
 
     def apply(self, block: Block) -> Block:
-        """Standardise the points of a block."""
+        """Standardise the points of a block.
+
+        Parameters
+        ----------
+        block : mapping of str to array
+            Columns; ``"x"`` holds the points.
+
+        Returns
+        -------
+        mapping of str to array
+            The columns, with whitened points.
+        """
         x = block["x"]
         centred = x - move_like(self.mean, x)[None, :]
         return {**block, "x": centred @ move_like(self.inverse_root, x)}
 
     def original(self, vectors: Floats) -> Floats:
-        r"""Map vectors v' with :math:`v' \cdot x' = v \cdot (x - m)` back to v."""
+        r"""Map vectors v' with :math:`v' \cdot x' = v \cdot (x - m)` back to v.
+
+        Parameters
+        ----------
+        vectors : array of shape (k, p)
+            Vectors that act on whitened points.
+
+        Returns
+        -------
+        array of shape (k, d)
+            Vectors that act on the original points.
+        """
         mapped: Floats = vectors @ self.inverse_root.T
         return mapped

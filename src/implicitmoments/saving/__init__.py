@@ -1,4 +1,4 @@
-"""Fitted models in files: safetensors with a JSON document, no code."""
+"""Model files: fitted estimators as safetensors with a JSON document, without code."""
 
 from implicitmoments.saving.errors import ModelFileError
 from implicitmoments.saving.files import load, save

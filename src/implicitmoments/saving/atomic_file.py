@@ -1,4 +1,4 @@
-"""Write a file whole or not at all."""
+"""Write a file completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["whole_file", "write_whole"]
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes its place in one step, when all of it is written.
+    """Open a file that replaces the one at its path in one step, when it is complete.
 
-    It is written beside the place, brought to the disk, and renamed. A reader sees the old file
-    or the new one; what fails or is interrupted leaves the old file and nothing else. A link is
-    followed.
+    It is written to the same folder, flushed to the disk, and renamed. A reader sees the old file
+    or the new one; a failure or an interruption leaves the old file and nothing else. A symbolic
+    link is followed.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     try:
         with open(beside, "xb") as file:
@@ -40,17 +40,17 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
-    _settle(target.parent)
+    _flush_folder(target.parent)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Put bytes into a file in one step."""
+    """Write bytes to a file in one step."""
     with whole_file(path) as file:
         file.write(data)
 
 
-def _settle(folder: Path) -> None:
-    """Bring the new name to the disk, where folders can be opened."""
+def _flush_folder(folder: Path) -> None:
+    """Flush the new name to the disk, on systems where folders can be opened."""
     with contextlib.suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -1,9 +1,15 @@
-"""Errors of model files: the one that users see, and what lies behind it."""
+"""The error of model files."""
 
-__all__ = ["ModelFileError", "UnreadableError"]
+from __future__ import annotations
+
+from typing import Any
+
+from implicitmoments.notes import CodedError
+
+__all__ = ["ModelFileError", "invalid"]
 
 
-class ModelFileError(ValueError):
+class ModelFileError(CodedError, ValueError):
     """A model cannot be written, or a file cannot be read; the message says what to try.
 
     Examples
@@ -11,24 +17,18 @@ class ModelFileError(ValueError):
     >>> import implicitmoments as im
     >>> try:
     ...     im.load("nowhere.im")
-    ... except im.ModelFileError as reason:
-    ...     print("nowhere.im" in str(reason))
-    True
+    ... except im.ModelFileError as error:
+    ...     print(error.code, error.values["file"])
+    cannot_open nowhere.im
     """
 
+    def within(self, before: str, after: str = "", **values: Any) -> ModelFileError:
+        """Return the error with its reason in a sentence of the function that was called."""
+        template = f"{before}{self.template}{after}"
+        return ModelFileError(self.code, template, **{**self.values, **values})
 
-class UnreadableError(ValueError):
-    """Words that go on after "the model file ...", and what to try; without the path.
 
-    Parameters
-    ----------
-    words, advice : str
-    """
-
-    def __init__(
-        self,
-        words: str,
-        advice: str = "give a file written by implicitmoments.save, or save the model again",
-    ) -> None:
-        super().__init__(words)
-        self.advice = advice
+def invalid(code: str, what: object = "") -> ModelFileError:
+    """Return an error for content that no saved model has; the code is the reason."""
+    template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")
+    return ModelFileError(code, template, reason=code.replace("_", " "), what=str(what)[:80])

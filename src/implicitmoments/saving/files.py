@@ -1,4 +1,4 @@
-"""Fitted models in files."""
+"""Save fitted models to files, and load them."""
 
 from __future__ import annotations
 
@@ -10,38 +10,37 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from implicitmoments.saving.atomic_file import write_whole
-from implicitmoments.saving.container import (
-    BEGINNING,
-    check_sizes,
-    header_size,
-    pack,
-    read_header,
-    unpack,
-)
-from implicitmoments.saving.document import from_document, to_document
-from implicitmoments.saving.errors import ModelFileError, UnreadableError
-from implicitmoments.saving.migrations import check_schema, migrate
+from implicitmoments.saving.container import pack, read_arrays, read_document
+from implicitmoments.saving.errors import ModelFileError
+from implicitmoments.saving.estimators import from_document, to_document
+from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
 
 __all__ = ["load", "save"]
+
+ADVICE = {  # by the code of an error
+    "cannot_open": "check the path",
+    "not_a_file": "check the path",
+    "newer_schema": "update implicitmoments, or fit and save the model with this version",
+}
 
 
 def save(model: Any, path: str | PathLike[str]) -> None:
     """Write a fitted model to a file.
 
-    The file is safetensors with a JSON document: arrays, numbers and words, and no code. It is
-    written whole or not at all. Models with an activation made of a function are refused.
+    The file is safetensors with a JSON document: arrays, numbers and strings, and no code. It is
+    written completely or not at all. Models whose activation is a user's function are refused.
 
     Parameters
     ----------
-    model : fitted estimator
-        One of this library.
-    path : path
-        A file there is replaced.
+    model : estimator
+        A fitted estimator of this library.
+    path : str or path
+        An existing file is replaced.
 
     Raises
     ------
     ModelFileError
-        If the model holds what a file cannot keep, or the file cannot be written.
+        If the model has an attribute that a file cannot hold, or the file cannot be written.
 
     Examples
     --------
@@ -56,40 +55,49 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    data = pack(*to_document(model))
+    try:
+        data = pack(*to_document(model))
+    except ModelFileError as error:
+        raise error.within("the model cannot be saved: ") from error
     try:
         _read(BytesIO(data), len(data))  # what cannot be read is not written
-    except Exception as reason:
+    except Exception as error:
         raise ModelFileError(
-            f"the model cannot be saved, since it could not be read again: {reason}"
-        ) from reason
+            "not_readable_again",
+            "the model cannot be saved, since it could not be read again: {reason}",
+            reason=str(error),
+        ) from error
     try:
         write_whole(Path(path), data)
-    except OSError as reason:
+    except OSError as error:
         raise ModelFileError(
-            f"the model file {path} cannot be written ({reason.strerror or reason}); give a path "
-            "in a folder that exists, may be written and has room"
-        ) from reason
+            "cannot_write",
+            "the model file {file} cannot be written ({reason}); give a path in a folder that "
+            "exists, is writable and has space",
+            file=str(path),
+            reason=error.strerror or str(error),
+        ) from error
 
 
 def load(path: str | PathLike[str]) -> Any:
     """Read a fitted model from a file.
 
-    No code in the file is run: it has none. Classes are known by name, from a fixed list.
+    No code is run: a file has none. Classes are known by name, and only those that the estimator
+    declares are built.
 
     Parameters
     ----------
-    path : path
+    path : str or path
 
     Returns
     -------
     estimator
-        As it was saved; arrays are NumPy's.
+        As it was saved; arrays are NumPy arrays.
 
     Raises
     ------
     ModelFileError
-        If there is no file, or it is damaged, altered, of a newer version, or something else.
+        If there is no file, or it is damaged, altered, of a newer version or of another kind.
 
     Examples
     --------
@@ -104,28 +112,27 @@ def load(path: str | PathLike[str]) -> Any:
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError("it is no file")  # a pipe would wait for its other end
+            raise ModelFileError("not_a_file", "it is not a regular file")  # a pipe would wait
         with open(path, "rb") as file:
             return _read(file, os.fstat(file.fileno()).st_size)
-    except OSError as reason:
-        raise ModelFileError(
-            f"the model file {path} cannot be opened ({reason.strerror or reason}); look at the "
-            "path"
-        ) from reason
-    except UnreadableError as reason:
-        raise ModelFileError(f"the model file {path} {reason}; {reason.advice}") from reason
-    # whatever a file makes a constructor or a conversion raise, it is the file
-    except Exception as reason:
-        found = UnreadableError(f"holds what no model has: {str(reason)[:200]}")
-        raise ModelFileError(f"the model file {path} {found}; {found.advice}") from reason
+    # whatever a file makes a constructor or a conversion raise, the file is the cause
+    except Exception as error:
+        found = _as_model_file_error(error)
+        advice = ADVICE.get(found.code, "give a file written by implicitmoments.save")
+        before = "the model file {file} cannot be loaded: "
+        raise found.within(before, f"; {advice}", file=str(path)) from error
+
+
+def _as_model_file_error(error: Exception) -> ModelFileError:
+    if isinstance(error, ModelFileError):
+        return error
+    if isinstance(error, OSError):
+        return ModelFileError("cannot_open", "{reason}", reason=error.strerror or str(error))
+    return ModelFileError("invalid_content", "{reason}", reason=str(error)[:200])
 
 
 def _read(file: BinaryIO, size: int) -> Any:
-    """Read a model; what is small and tells other files comes first."""
-    header = header_size(file.read(BEGINNING), size)
-    file.seek(0)
-    tensors, document = read_header(file.read(header))
-    check_schema(document)
-    check_sizes(tensors, header, size)
-    file.seek(0)
-    return from_document(*migrate(document, unpack(file.read(), document["checksum"])))
+    document = read_document(file, size)
+    migrated = check_schema(document) < SCHEMA
+    arrays = read_arrays(file, document["checksum"])
+    return from_document(migrate(document), arrays, migrated=migrated)

@@ -1,8 +1,8 @@
-"""How an array lies in memory, as far as results depend on it.
+"""The memory layout of an array, as far as results depend on it.
 
-Sums and products round by the order in which axes lie, by whether neighbours run into one another,
-and by whether entries are adjacent; not by how wide the gaps are. An array that is a part of a
-larger one comes back with gaps of one entry.
+Rounding of sums and products depends on the order of the axes, on whether axes are contiguous with
+one another and on whether entries are adjacent, but not on the width of gaps. An array that is a
+part of a larger one is read back with gaps of one entry.
 """
 
 from __future__ import annotations
@@ -12,28 +12,34 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["lay_out", "layout_of"]
+from implicitmoments.saving.errors import invalid
 
-MOST_AXES = 16  # each adds up to half to the memory that gaps take
+__all__ = ["apply_layout", "layout_of"]
+
+MAX_AXES = 16  # each may add half to the memory, for gaps
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> list[int] | None:
-    """Return strides, in entries, that make the same gaps; None for C order without gaps."""
+    """Return strides, in entries, with the same gaps; None for C order without gaps."""
     if array.flags.c_contiguous:
         return None
     return _narrow(array.shape, [stride // array.itemsize for stride in array.strides])
 
 
-def lay_out(array: np.ndarray[Any, Any], layout: Any) -> np.ndarray[Any, Any]:
-    """Return a copy of an array with this layout; a ValueError for one that is none."""
+def apply_layout(array: np.ndarray[Any, Any], layout: Any) -> np.ndarray[Any, Any]:
+    """Return a copy of an array with a layout, as :func:`layout_of` gives it."""
     if layout is None:
         return array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
-    whole = isinstance(layout, list) and all(type(stride) is int for stride in layout)
-    if not whole or array.size == 0 or not 0 < array.ndim == len(layout) <= MOST_AXES:
-        raise ValueError(f"an array of shape {array.shape} has the layout {str(layout)[:40]}")
-    # what is its own narrowest form overlaps nowhere and takes little more than the array
-    if layout != _narrow(array.shape, layout):
-        raise ValueError(f"an array of shape {array.shape} has the layout {str(layout)[:40]}")
+    listed = isinstance(layout, list) and all(type(stride) is int for stride in layout)
+    if (
+        not listed
+        or array.size == 0
+        or not 0 < array.ndim == len(layout) <= MAX_AXES
+        # a layout that is its own narrowest form has no overlaps and takes little more memory
+        # than the array
+        or layout != _narrow(array.shape, layout)
+    ):
+        raise invalid("invalid_layout", f"{layout} of an array of shape {array.shape}")
     last = sum((n - 1) * abs(stride) for n, stride in zip(array.shape, layout, strict=True))
     dtype = array.dtype.newbyteorder("=")
     strides = [abs(stride) * dtype.itemsize for stride in layout]
@@ -44,7 +50,7 @@ def lay_out(array: np.ndarray[Any, Any], layout: Any) -> np.ndarray[Any, Any]:
 
 
 def _narrow(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return strides of the same order and signs, with gaps of one entry where there are gaps."""
+    """Return strides of the same order and signs, in which gaps have one entry."""
     narrow = [1 if stride == 1 else 2 for stride in strides]
     long = [axis for axis, n in enumerate(shape) if n > 1]
     fast: int | None = None

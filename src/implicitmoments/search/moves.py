@@ -26,6 +26,9 @@ __all__ = ["Ranking", "Searched", "merge_cheapest", "rank_moves", "search_moves"
 ENOUGH = 2.0  # nats that a move must bring, above what rounding and the last EM steps make
 PATIENCE = 4  # moves in a row that fail before the search ends
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
+# Nats per row that a merge costs where components overlap. The rows of a missing component are
+# then held by several others, and no split of one of them shows it: insertions are tried too.
+OVERLAP = 0.5
 SAME = 0.1  # of its responsibilities that may move while a component keeps its predicted split
 AFTER_SPLIT = 10  # EM steps with one component more than wanted
 
@@ -72,14 +75,19 @@ class Ranking(Generic[S]):
         return replace(self, gains=self.gains[others], origins=self.origins[others], parts=parts)
 
     def promising(self) -> Iterator[int]:
-        """Yield the changes that may repay the cheapest merge of other components."""
+        """Yield the changes that may repay the cheapest merge of other components.
+
+        The best insertions and the best splits, whose gains are larger by chance.
+        """
         if self.merges is None:
             return
         losses, pairs = self.merges.losses, self.merges.pairs
         elsewhere = [losses[~np.any(pairs == i, axis=1)] for i in self.origins]
         cheapest = np.array([loss[0] if len(loss) else np.inf for loss in elsewhere])
-        for at in np.argsort(cheapest - self.gains, kind="stable")[:PATIENCE]:
-            if self.gains[at] > max(ENOUGH, cheapest[at] / OPTIMISM) or cheapest[at] < ENOUGH:
+        order = np.argsort(cheapest - self.gains, kind="stable")
+        inserts = self.origins[order] < 0
+        for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
+            if self.gains[at] > max(ENOUGH, cheapest[at] / OPTIMISM):
                 yield int(at)
 
 
@@ -147,6 +155,10 @@ def search_moves(
                 best, accepted = trial, accepted + 1
                 ranking = ranking.without(at)
                 break
+        if best is before and not best.converged:  # EM in transit misleads a ranking
+            further = run_em(family, rows, best.state, budget)
+            if (further.level - best.level) * total > ENOUGH:
+                best = further
         if best is before:
             return Searched(best.state, best.level * total, accepted, tried, ranking)
 
@@ -183,13 +195,15 @@ def rank_moves(
         known.get(i) or split_gain(family, rows, state, found, pool, i, rng, local)
         for i in range(state.k)
     ]
-    candidates = family.candidates(rows, state, found.log_density, rng)
+    merges = merge_losses(family, rows, state, found, sums) if state.k > 1 else None
+    candidates = state.take(np.zeros(0, dtype=np.int64))
+    if merges is not None and merges.losses[0] < OVERLAP * sums.total / state.k:
+        candidates = family.candidates(rows, state, found.log_density, rng)
     inserted = insertion_gains(family, rows, found, candidates, local)
     gains = np.append([gain for gain, _ in splits], inserted.gains)
     parts = [part for _, part in splits]
     parts += [inserted.state.take(np.array([c])) for c in range(inserted.state.k)]
     origins = np.append(np.arange(state.k), np.full(inserted.state.k, -1))
-    merges = merge_losses(family, rows, state, found, sums) if state.k > 1 else None
     order = np.argsort(-gains, kind="stable")
     return Ranking(gains[order], origins[order], [parts[i] for i in order], merges, found)
 

@@ -10,8 +10,8 @@ from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.moments.decode import decode
-from implicitmoments.moments.decode.resolution import judge
-from implicitmoments.moments.decode.standardise import place
+from implicitmoments.moments.decode.components import resolve_components
+from implicitmoments.moments.decode.decoding_frame import choose_frame
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
@@ -267,18 +267,18 @@ class TestWhatCannotBeToldApart:
         """Made by hand: its own part of the moment is below the noise."""
         X, _ = datasets.make_spherical_mixture(5_000, 3, 4, radius=4.0, random_state=0)
         view = implicit_moments(HermiteProblem(X), n_components=3, order=1).view
-        placing = place(view, 3)
-        decoded = decode(view, 3, 2, placing)
+        standard = choose_frame(view, 3)
+        decoded = decode(view, 3, 2, standard)
         low = replace(decoded, strengths=decoded.strengths * [1.0, 1e-9, 1.0])
-        verdict = judge(low, view, placing)
-        assert list(verdict.resolved) == [True, False, True]
-        assert next(n.values for n in verdict.notes if n.code == "components_faint") == {
+        found = resolve_components(low, view, standard)
+        assert list(found.resolved) == [True, False, True]
+        assert next(n.values for n in found.notes if n.code == "components_faint") == {
             "which": [1]
         }
-        heavy = judge(replace(decoded, weights=decoded.weights * 3), view, placing)
+        heavy = resolve_components(replace(decoded, weights=decoded.weights * 3), view, standard)
         assert not heavy.resolved.any()
         assert "weights_exceed_total" in heavy.notes.codes
-        torn = judge(replace(low, spread=0.1), view, placing)
+        torn = resolve_components(replace(low, spread=0.1), view, standard)
         assert "decompositions_differ" in torn.notes.codes
 
     def test_more_components_than_dimensions(self):
@@ -293,8 +293,8 @@ class TestWhatCannotBeToldApart:
     @pytest.mark.parametrize(
         ("options", "code"),
         [
-            ({"r": 4}, "unknown_option"),
-            ({"n_components": 0}, "not_positive"),
+            ({"r": 4}, "out_of_range"),
+            ({"n_components": 0}, "out_of_range"),
             ({"n_components": 600}, "too_few_rows"),
         ],
     )

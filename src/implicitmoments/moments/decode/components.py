@@ -1,167 +1,187 @@
-"""Read hidden vectors and weights off the moments, with an error for each."""
+"""Resolved components, and notes on those that are not resolved."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
-from implicitmoments.moments.closed_form import noise_floor
-from implicitmoments.moments.decode.orthogonal_decomposition import Decomposition, decompose
-from implicitmoments.moments.decode.read_components import Reader, Whitening, find_signs
-from implicitmoments.moments.decode.routes import route_of
-from implicitmoments.moments.decode.standardise import Placing
-from implicitmoments.moments.passes import Estimate, View
-from implicitmoments.notes import InputError
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.moments.decode.decoded import Decoded
+from implicitmoments.moments.decode.decoding_frame import DecodingFrame
+from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.problem import HermiteProblem
+from implicitmoments.notes import Note, Notes
 
-__all__ = ["Decoded", "decode"]
+__all__ = ["Components", "resolve_components", "unresolved"]
 
 
-CLEARLY_MORE = 1.5  # a (k+1)-st eigenvalue of so many floors is a component
-NOTHING = 1e-90  # an eigenvalue that cannot be told from zero
-SMALLEST_EIGENVALUE = 1e-9  # relative; below it whitening would only amplify rounding
+LARGEST_RATIO = 0.15  # of second to first singular value
+LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
+AT_THE_FLOOR = 1.05  # an eigenvalue below so many floors is noise
+LARGEST_EXCESS = 1.25  # of the sum of weights over the mean of c_0
+DISAGREEMENT = 1e-3  # relative, of the objectives of random starts
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
-    r"""Components of order r as they were read, good or bad, and how they stand to the noise.
-
-    The strongest comes first.
+class Components:
+    """Weights and vectors of the resolved components.
 
     Attributes
     ----------
-    r : int
-        Slots of a component: :math:`v^{\otimes r}` are what was told apart.
     weights : array of shape (k,)
-    vectors : array of shape (k, d)
-    deviations : array of shape (k, d)
-        Half the difference of what two halves of the rows would have given.
-    ratios : array of shape (k,)
-        Second over first singular value of each component as a matrix: 0 for a pure power.
-    strengths : array of shape (k,)
-        What each component adds to :math:`M_{2r}`, as an eigenvalue, in the user's units.
-    signs_known : array of bool of shape (k,)
-    spectrum : array
-        Eigenvalues of :math:`M_{2r}` on the window, in the user's units.
-    floor : float
-        Its noise, in the same units.
-    residual : float
-        What the components leave of :math:`M_{3r}`, over its noise: above about 1.5 there are
-        more components than were asked for, or the model is wrong.
-    spread : float
-        Disagreement of random starts of the decomposition.
+    vectors : array of shape (k, n_features)
+        In the user's coordinates. Unresolved components hold NaN in both.
+    resolved : array of bool of shape (k,)
+    errors : array of shape (k,)
+        Standard error of each vector, as a length, from split halves of the rows.
+    notes : Notes
+        Reasons for unresolved components, and other findings.
+    guesses : array of shape (k, n_features)
+        All vectors as estimated, resolved or not: starting values for a local search only.
+    decoded : Decoded or None
+        Measurements that decide which components are resolved; None if nothing was decoded.
+
+    Examples
+    --------
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.problems import SphericalMixtureProblem
+    >>> X, _ = make_spherical_mixture(10_000, 4, 3, radius=5.0, separation=4.0, random_state=0)
+    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=4, order=1)
+    >>> found = moments.components()
+    >>> found.identified, round(float(found.weights.sum()), 1)
+    (True, 1.0)
     """
 
-    r: int
     weights: Floats
     vectors: Floats
-    deviations: Floats
-    ratios: Floats
-    strengths: Floats
-    signs_known: np.ndarray[Any, np.dtype[np.bool_]]
-    spectrum: Floats
-    floor: float
-    residual: float
-    spread: float
+    resolved: np.ndarray[Any, np.dtype[np.bool_]]
+    errors: Floats
+    notes: Notes
+    guesses: Floats
+    decoded: Decoded | None
 
     @property
-    def crowded(self) -> bool:
-        """Whether there is more in the moments than k components explain."""
-        k = len(self.weights)
-        if k >= len(self.spectrum) or self.floor <= 0:
-            return False
-        return bool(min(self.spectrum[k] / self.floor, self.residual) >= CLEARLY_MORE)
+    def identified(self) -> bool:
+        """Whether every component is resolved."""
+        return bool(self.resolved.all())
 
     @property
-    def separated(self) -> bool:
-        """Whether the k-th eigenvalue stands clear of the next."""
-        k = len(self.weights)
-        return k >= len(self.spectrum) or self.spectrum[k - 1] > CLEARLY_MORE * self.spectrum[k]
+    def r(self) -> int | None:
+        """Slots of a component: moments of orders 2r and 3r were used."""
+        return None if self.decoded is None else self.decoded.r
 
     @property
     def gap(self) -> float:
-        """The k-th eigenvalue over the noise floor."""
-        last = float(self.spectrum[len(self.weights) - 1])
-        return last / self.floor if self.floor > 0 else math.inf
+        """The k-th eigenvalue over the noise floor; 0 if nothing was decoded.
+
+        Infinite for a single component, the mean.
+        """
+        if self.decoded is None:
+            return float("inf") if self.identified else 0.0
+        return self.decoded.gap
+
+    def __repr__(self) -> str:
+        k = len(self.resolved)
+        how = "" if self.r is None else f" at order {self.r}"
+        head = f"<{int(self.resolved.sum())} of {k} components resolved{how}>"
+        return "\n".join((head, *map(str, self.notes)))
 
 
-def decode(view: View, k: int, r: int, placing: Placing, seed: int = 0) -> Decoded | None:
-    """Decode k components of order r; None if the moment has no positive eigenvalue.
-
-    Parameters
-    ----------
-    view : View
-        The rows, in an identity frame.
-    k, r : int
-    placing : Placing
-        The frame to decode in.
-    seed : int
-        Of the random starts of the decomposition.
-
-    Raises
-    ------
-    ValueError
-        If order r has fewer than k dimensions.
-    """
-    route = route_of(view.seen(placing.frame), r, k)
-    if route.window.dim < k:
-        raise InputError(
-            "too_many_components",
-            "order {r} has {dim} dimensions, fewer than {k} components",
-            r=r,
-            dim=route.window.dim,
-            k=k,
-        )
-    # M_2r = Σ w q qᵀ, whitened; M_3r = Σ w q⊗q⊗q is then orthogonal.
-    low, high = placing.second, route.second()
-    values, basis = (a[..., ::-1] for a in np.linalg.eigh(high.value))
-    if values[0] <= NOTHING:
-        return None
-    floor = noise_floor(high, values, basis, k, exact=route.window.exact)
-    e = np.maximum(values[:k], SMALLEST_EIGENVALUE * values[0])
-    whitening = Whitening(basis[:, :k], e, high)
-    third = route.third(whitening.whitener)
-    found = decompose(third.value, seed=seed)
-    # Back to vectors, once for all rows and once for either half.
-    reader = Reader(route, placing)
-    coordinates, ratios = reader.read(whitening.colour(found), low.value, high.value)
-    signs = find_signs(view.seen(placing.frame), route, whitening, found, coordinates)
-    coordinates = coordinates * np.where(signs == 0, 1.0, signs)[:, None]
-    halves = []
-    for i, side in ((0, 1.0), (1, -1.0)):
-        parts = whitening.half(found, third, i), low.halves[i], high.halves[i]
-        halves.append(reader.vectors(_aligned(reader.read(*parts)[0], coordinates), side))
-    unit = placing.frame.scale ** (2 * r)
-    weights = reader.weights(coordinates, high.value)
-    strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
-    order = np.argsort(-strengths, kind="stable")  # whatever order the random start gave
-    return Decoded(
-        r=r,
-        weights=weights[order],
-        vectors=reader.vectors(coordinates, 0.0)[order],
-        deviations=(halves[0] - halves[1])[order] / 2,
-        ratios=ratios[order],
-        strengths=strengths[order],
-        signs_known=signs[order] != 0,
-        spectrum=values * unit,
-        floor=floor * unit,
-        residual=_residual(third, found),
-        spread=found.spread,
+def resolve_components(decoded: Decoded, view: FramedRows, standard: DecodingFrame) -> Components:
+    """Separate the components above the noise from the others."""
+    vectors = view.problem.original_vectors(decoded.vectors)
+    moved = view.problem.original_vectors(decoded.vectors + decoded.deviations)
+    errors = np.linalg.norm(moved - vectors, axis=1)
+    mixed = decoded.ratios >= LARGEST_RATIO
+    blurred = (errors >= LARGEST_ERROR * _nearest(vectors)) & ~mixed
+    faint = (decoded.strengths <= AT_THE_FLOOR * decoded.floor) & ~mixed & ~blurred
+    resolved = ~(mixed | blurred | faint)
+    heavy = _mass_note(decoded, resolved, standard.mass)
+    if heavy:
+        resolved = np.zeros_like(resolved)
+    unsigned = ~decoded.signs_known & resolved
+    notes = Notes(
+        [
+            *(_more_note(decoded) or _floor_note(decoded, view.n_rows, resolved)),
+            *heavy,
+            *_listed("components_mixed", mixed),
+            *_listed("components_blurred", blurred),
+            *_listed("components_faint", faint),
+            *_listed("components_unsigned", unsigned),
+        ]
+    )
+    if decoded.spread > DISAGREEMENT and not resolved.all():
+        notes.append(Note("decompositions_differ"))
+    return Components(
+        weights=np.where(resolved, decoded.weights, np.nan),
+        vectors=np.where(resolved[:, None], vectors, np.nan),
+        resolved=resolved,
+        errors=errors,
+        notes=notes,
+        guesses=vectors,
+        decoded=decoded,
     )
 
 
-def _residual(third: Estimate, found: Decomposition) -> float:
-    """Compare what the components leave of a three-way moment with its noise."""
-    U = found.vectors
-    left = third.value - np.einsum("i,ai,bi,ci->abc", found.values, U, U, U, optimize=True)
-    noise = float(np.linalg.norm(third.half_difference))
-    return float(np.linalg.norm(left)) / noise if noise > 0 else 0.0
+def mean_component(standard: DecodingFrame, problem: HermiteProblem) -> Components:
+    """Return the mean, the only component of a mixture of one."""
+    mean, mass = standard.mean, standard.mass or 1.0
+    if mean is None:
+        raise ValueError("the mean is a component only if all orders have the same weights")
+    center, off = to_numpy(mean.value) / mass, to_numpy(mean.half_difference) / mass
+    vector = problem.original_vectors(center[None, :])
+    moved = problem.original_vectors((center + off)[None, :])
+    error = np.linalg.norm(moved - vector, axis=1)
+    there = np.ones(1, dtype=bool)
+    return Components(np.full(1, mass), vector, there, error, Notes(), vector, None)
 
 
-def _aligned(vectors: Floats, others: Floats) -> Floats:
-    """Turn vectors to the side on which the others are."""
-    flip = np.sum(vectors * others, axis=1) < 0
-    return np.where(flip[:, None], -vectors, vectors)
+def unresolved(k: int, d: int, notes: list[Note]) -> Components:
+    """Return k unresolved components with notes."""
+    nan = np.full((k, d), np.nan)
+    return Components(nan[:, 0], nan, np.zeros(k, dtype=bool), nan[:, 0], Notes(notes), nan, None)
+
+
+def _nearest(vectors: Floats) -> Floats:
+    """Return the distance of each vector from its nearest neighbour; its length if k = 1."""
+    if len(vectors) == 1:
+        return np.asarray(np.linalg.norm(vectors, axis=1))
+    apart = np.linalg.norm(vectors[:, None, :] - vectors[None, :, :], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    nearest: Floats = apart.min(axis=1)
+    return nearest
+
+
+def _floor_note(decoded: Decoded, n_rows: int, resolved: Floats) -> list[Note]:
+    if resolved.all():
+        return []
+    k = len(decoded.weights)
+    low = int(np.sum(decoded.spectrum[:k] < AT_THE_FLOOR * decoded.floor))
+    values = {
+        **{"k": k, "order": 2 * decoded.r, "low": low, "gap": float(decoded.gap)},
+        **{"eigenvalue": float(decoded.spectrum[k - 1]), "floor": float(decoded.floor)},
+        "n_rows": n_rows,
+    }
+    return [Note("directions_at_noise_floor" if low else "directions_near_noise_floor", values)]
+
+
+def _mass_note(decoded: Decoded, resolved: np.ndarray[Any, Any], mass: float | None) -> list[Note]:
+    total = float(np.sum(decoded.weights[resolved]))
+    if mass is None or total <= LARGEST_EXCESS * abs(mass):
+        return []
+    return [Note("weights_exceed_total", {"total": total, "expected": float(mass)})]
+
+
+def _more_note(decoded: Decoded) -> list[Note]:
+    if not decoded.crowded:
+        return []
+    k = len(decoded.weights)
+    ratio = float(decoded.spectrum[k] / decoded.floor)
+    return [Note("more_components_likely", {"k": k, "order": 2 * decoded.r, "ratio": ratio})]
+
+
+def _listed(code: str, chosen: np.ndarray[Any, Any]) -> list[Note]:
+    return [Note(code, {"which": np.flatnonzero(chosen).tolist()})] if chosen.any() else []

@@ -2,7 +2,7 @@ r"""Decompose a symmetric three-way array into orthogonal components.
 
 :math:`T = \sum_i \lambda_i u_i^{\otimes 3}` with orthonormal :math:`u_i`: iterate
 :math:`U \leftarrow \mathrm{polar}([T(\cdot, u_i, u_i)]_i)` from a random orthogonal U. All
-components are found at once, so none inherits the errors of those found before it.
+components are found simultaneously, so errors do not accumulate as they do with deflation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Decomposition:
     iterations : int
     spread : float
         Relative difference between the best and the worst objective of the starts; of the
-        order of rounding when all starts found the same components.
+        order of rounding if all starts found the same components.
     """
 
     vectors: Floats
@@ -44,7 +44,7 @@ class Decomposition:
 
     @property
     def objective(self) -> float:
-        """What the iteration climbs: the sum of squares of the values."""
+        """The objective of the iteration: the sum of squares of the values."""
         return float(np.sum(self.values**2))
 
 
@@ -63,7 +63,7 @@ def decompose(array: Floats, *, seed: int = 0, n_starts: int = N_STARTS) -> Deco
 
 
 def refine(array: Floats, start: Floats, tolerance: float = TOLERANCE) -> Decomposition:
-    """Iterate from one orthogonal matrix until it stands still."""
+    """Iterate from one orthogonal matrix until convergence."""
     vectors, iteration = start, 0
     while iteration < MAX_ITERATIONS:
         iteration += 1

@@ -17,25 +17,23 @@ import numpy as np
 from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.rows.checkpoint.journal import Journal
 from implicitmoments.rows.checkpoint.packing import packed_size
-from implicitmoments.rows.draws import RowDraws, Stream
 from implicitmoments.rows.fold import After, Block, Measure, Sums, threads_of_whole
-from implicitmoments.rows.progress import WrappedSource
-from implicitmoments.rows.sources import Integers, Source
+from implicitmoments.rows.sources import Integers, Source, WrappedSource
 
 __all__ = ["JournaledSource", "describe_rows"]
 
 DIGEST_ROWS = 64  # at the beginning, in the middle and at the end
-# What is small is always kept. What is not is kept if that takes less time than to make it again.
-SMALL_BYTES, BYTES_A_SECOND = 2**20, 1e8
+# Small sums are always kept, others if that takes less time than computing them again.
+SMALL_BYTES, BYTES_PER_SECOND = 2**20, 1e8
 
 
 class JournaledSource(WrappedSource):
     """Rows of another source, with a journal of the passes over them.
 
-    Passes are numbered in the order in which they are asked for. One that is finished in the
-    journal is answered from it, one that is begun there goes on where its sums end, and others
-    take place in the other source. The sums have the same bits either way: they are kept between
-    two blocks, and the blocks after them are those of a whole pass.
+    Passes are numbered in the order in which they are asked for. A finished pass is answered from
+    the journal, one that was interrupted continues where its sums end, and others take place in
+    the other source. The sums have the same bits either way: they are kept between two blocks, and
+    the blocks after them are those of a whole pass.
 
     Parameters
     ----------
@@ -44,16 +42,11 @@ class JournaledSource(WrappedSource):
 
     Examples
     --------
-    See :class:`Journal`.
-
     >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from implicitmoments.rows import ArraySource, Journal, JournaledSource
-    >>> journal = Journal(Path(tempfile.mkdtemp()) / "passes")
-    >>> JournaledSource(ArraySource(np.ones((6, 2))), journal).n_rows
+    >>> from implicitmoments.rows import ArraySource, Journal
+    >>> with Journal(f"{tempfile.mkdtemp()}/passes") as journal:
+    ...     JournaledSource(ArraySource(np.ones((6, 2))), journal).n_rows
     6
-    >>> journal.close()
     """
 
     def __init__(self, source: Source, journal: Journal) -> None:
@@ -64,7 +57,7 @@ class JournaledSource(WrappedSource):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         seed: int = 0,
@@ -75,28 +68,25 @@ class JournaledSource(WrappedSource):
 
         ``after`` is called for the blocks that are measured.
         """
-        task = json.dumps(["fold", what, rows.start, rows.stop, int(block_rows), int(seed)])
+        task = json.dumps(["fold", what, rows.start, rows.stop, int(rows_per_block), int(seed)])
         number, start = self._journal.number(), time.monotonic()
-        entry = self._journal.recall(number, task, self._probe)
-        if entry is not None and entry.next_row is None:
-            return entry.sums
+        sums, next_row = self._journal.recall(number, task, self._like) or (initial, rows.start)
+        if next_row is None:
+            return dict(sums or {})
 
         def keep(sums: Sums, next_row: int) -> None:
             if after is not None:
                 after(sums, next_row)
-            between = (next_row - rows.start) % block_rows == 0 and next_row < rows.stop
+            between = (next_row - rows.start) % rows_per_block == 0 and next_row < rows.stop
             if between and self._journal.due():
                 self._journal.keep(number, task, sums, next_row)
 
-        how: dict[str, Any] = {"what": what, "seed": seed, "after": keep}
-        if entry is None or entry.next_row is None:
-            sums = self._source.fold(measure, rows, block_rows, initial=initial, **how)
-        else:
-            left = range(entry.next_row, rows.stop)
-            with self._threads(
-                math.ceil(len(rows) / block_rows), math.ceil(len(left) / block_rows)
-            ):
-                sums = self._source.fold(measure, left, block_rows, initial=entry.sums, **how)
+        left = range(next_row, rows.stop)
+        pieces = [math.ceil(len(part) / rows_per_block) for part in (rows, left)]
+        with self._threads(*pieces):
+            sums = self._source.fold(
+                measure, left, rows_per_block, what=what, seed=seed, initial=sums, after=keep
+            )
         self._keep(number, task, sums, time.monotonic() - start)
         return sums
 
@@ -105,26 +95,27 @@ class JournaledSource(WrappedSource):
         numbers = np.asarray(rows, dtype="<i8", order="C")
         task = json.dumps(["pick", what, len(numbers), hashlib.sha256(numbers.data).hexdigest()])
         number, start = self._journal.number(), time.monotonic()
-        entry = self._journal.recall(number, task, self._probe)
-        if entry is not None:
-            return entry.sums
+        known = self._journal.recall(number, task, self._like)
+        if known is not None:
+            return known[0]
         block = self._source.pick(rows, what=what)
         self._keep(number, task, block, time.monotonic() - start)
         return block
 
     def _keep(self, number: int, task: str, sums: Mapping[str, Array], seconds: float) -> None:
-        if packed_size(sums) <= max(SMALL_BYTES, BYTES_A_SECOND * seconds):
+        if packed_size(sums) <= max(SMALL_BYTES, BYTES_PER_SECOND * seconds):
             self._journal.keep(number, task, sums)
 
-    def _probe(self) -> Array:
+    def _like(self) -> Array:
         return self._first["x"]
 
     @cached_property
     def _first(self) -> Block:
-        return self._source.read(range(1), RowDraws(0, range(1), (Stream.ROWS,)))
+        return self._source.first()
 
     def _threads(self, n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
-        if all(array_api_compat.is_numpy_array(array) for array in self._first.values()):
+        numpy = (array_api_compat.is_numpy_array(array) for array in self._first.values())
+        if n_left < n_pieces and all(numpy):
             return threads_of_whole(n_pieces, n_left)
         return nullcontext()
 
@@ -149,7 +140,7 @@ def describe_rows(source: Source) -> dict[str, Any]:
     described: dict[str, Any] = {"rows": source.n_rows, "columns": source.n_features}
     for start in sorted({0, max(0, (n - DIGEST_ROWS) // 2), max(0, n - DIGEST_ROWS)}):
         rows = range(start, min(start + DIGEST_ROWS, n))
-        block = source.read(rows, RowDraws(0, rows, (Stream.ROWS,)))
+        block = source.block(rows)
         for name in sorted(block):
             digest.update(name.encode())
             digest.update(np.asarray(to_numpy(block[name]), order="C").data)

@@ -1,7 +1,6 @@
 """Rows of Dask arrays and data frames: passes take place on the workers."""
 
-from implicitmoments.rows.dask.frame_columns import is_dask
-from implicitmoments.rows.dask.lazy_answers import map_rows
-from implicitmoments.rows.dask.source import DaskSource
+from implicitmoments.rows.dask.frame_columns import dask_module, is_dask
+from implicitmoments.rows.dask.source import DaskSource, map_rows
 
-__all__ = ["DaskSource", "is_dask", "map_rows"]
+__all__ = ["DaskSource", "dask_module", "is_dask", "map_rows"]

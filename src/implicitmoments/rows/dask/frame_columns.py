@@ -1,4 +1,4 @@
-"""Columns of Dask arrays and DataFrames, told by name and by metadata: nothing is computed."""
+"""Columns of Dask arrays and DataFrames, checked by metadata: nothing is computed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import as_real_array
+from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.rows.files.errors import MissingLibraryError
 
 __all__ = [
     "DaskArray",
@@ -34,18 +36,17 @@ def dask_module(name: str) -> Any:
     try:
         return import_module(f"dask.{name}")
     except ImportError as reason:
-        raise ImportError(
-            "rows on Dask take Dask: pip install 'implicitmoments[dask]'"
-        ) from reason
+        template = "rows on Dask need Dask: pip install 'implicitmoments[{extra}]'"
+        raise MissingLibraryError("not_installed", template, extra="dask") from reason
 
 
 def is_frame(value: Any) -> bool:
-    """Say whether a value is a Dask DataFrame or Series."""
+    """Return whether a value is a Dask DataFrame or Series."""
     return hasattr(value, "to_dask_array") and hasattr(value, "map_partitions")
 
 
 def is_dask(value: Any) -> bool:
-    """Say whether a value is a Dask array or DataFrame; Dask need not be there to ask.
+    """Return whether a value is a Dask array or DataFrame; Dask need not be installed.
 
     Examples
     --------
@@ -56,44 +57,47 @@ def is_dask(value: Any) -> bool:
 
 
 def is_name(value: Any) -> bool:
-    """Say whether a value names a column, and is not a column itself."""
+    """Return whether a value names a column, and is not a column itself."""
     return isinstance(value, Hashable) and value is not None and not hasattr(value, "shape")
 
 
 def rows_of_array(x: DaskArray) -> DaskArray:
     """Return points, checked by metadata, with all columns in one chunk."""
-    if is_frame(x):
-        raise TypeError("X is a Dask DataFrame; DaskSource.from_frame takes its columns")
     if not array_api_compat.is_dask_array(x):
-        raise TypeError(
-            f"X is a {type(x).__name__}, expected a Dask array; ArraySource takes arrays in memory"
-        )
+        hint = "`ArraySource` takes arrays in memory"
+        if is_frame(x):
+            hint = "`DaskSource.from_frame` takes columns of a DataFrame"
+        kind, template = type(x).__name__, "X is a {kind}, expected a Dask array; "
+        raise InputTypeError("not_a_dask_array", template + hint, kind=kind)
     rows: DaskArray = x
     _check_kind(rows, "X", 2)
     return rows.rechunk({1: -1})
 
 
-def aligned(column: Any, x: DaskArray, label: str) -> DaskArray:
+def aligned(column: Any, x: DaskArray, what: str) -> DaskArray:
     """Return a column in the row chunks of the points.
 
     Lengths that are not known are compared on the workers.
     """
     da = dask_module("array")
-    if is_frame(column):
-        column = column.to_dask_array()
-    column = da.asarray(column)
-    _check_kind(column, label, 1)
+    column = da.asarray(column.to_dask_array() if is_frame(column) else column)
+    _check_kind(column, what, 1)
     lengths = column.chunks[0], x.chunks[0]
     if np.isnan(lengths[0] + lengths[1]).any():
-        if len(lengths[0]) != len(lengths[1]):
-            raise ValueError(
-                f"{label} has {len(lengths[0])} partitions of unknown length and X has "
-                f"{len(lengths[1])}; partition both alike"
+        found, expected = len(lengths[0]), len(lengths[1])
+        if found != expected:
+            raise InputError(
+                "partitions_differ",
+                "`{what}` has {found:count partition} of unknown length and X has {expected}; "
+                "partition both alike",
+                **{"what": what, "found": found, "expected": expected},
             )
         return column
     if column.shape != x.shape[:1]:
-        raise ValueError(
-            f"{label} has {column.shape[0]} rows and X has {x.shape[0]}; expected one value a row"
+        raise InputError(
+            "wrong_length",
+            "`{name}` has {n_rows} rows and X has {expected}; expected one value per row",
+            **{"name": what, "n_rows": column.shape[0], "expected": x.shape[0]},
         )
     return column.rechunk({0: x.chunks[0]})
 
@@ -108,24 +112,16 @@ def _check_kind(array: DaskArray, label: str, ndim: int) -> None:
 def numeric_columns(
     frame: Frame, columns: Sequence[Hashable] | None, without: Sequence[Hashable]
 ) -> list[Hashable]:
-    """Return the columns asked for, or all columns of numbers but some.
-
-    Raises
-    ------
-    TypeError
-        For a column that holds no numbers, by name.
-    ValueError
-        For a column that is not there, by name, and where no column is left.
-    """
+    """Return the columns asked for, or all columns of numbers but some."""
     if columns is None:
         chosen = [c for c in frame.columns if c not in without and _is_numeric(frame, c)]
         if not chosen:
-            raise ValueError(
-                f"the DataFrame has no column of numbers; its columns are {list(frame.columns)}"
-            )
+            template = "the DataFrame has no column of numbers; its columns are {names}"
+            raise InputError("no_features", template, names=list(frame.columns))
         return chosen
     if isinstance(columns, str) or not columns:
-        raise ValueError(f"columns is a list of at least one name, got {columns!r}")
+        template = "`columns` must be a list of at least one name, got {given!r}"
+        raise InputError("columns_not_a_list", template, given=columns)
     for name in columns:
         _check(frame, name)
     return list(columns)
@@ -148,13 +144,14 @@ def rows_of_frame(
 
 def _check(frame: Frame, name: Hashable) -> None:
     if name not in frame.columns:
-        raise ValueError(
-            f"the DataFrame has no column {name!r}; its columns are {list(frame.columns)}"
-        )
+        template = "the DataFrame has no column {wanted!r}; its columns are {names}"
+        raise InputError("no_such_column", template, wanted=name, names=list(frame.columns))
     if not _is_numeric(frame, name):
-        raise TypeError(
-            f"column {name!r} holds entries of type {frame.dtypes[name]}, expected real numbers; "
-            "encode text and categories as numbers first, or leave the column out of columns"
+        raise InputTypeError(
+            "column_not_numeric",
+            "column {column!r} holds entries of type {dtype}, expected real numbers; encode text "
+            "and categories as numbers first, or leave the column out of `columns`",
+            **{"column": name, "dtype": str(frame.dtypes[name])},
         )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows.dask.frame_columns import (
     DaskArray,
     Frame,
@@ -26,6 +27,7 @@ from implicitmoments.rows.dask.tasks import (
     Integers,
     Partition,
     add_all,
+    answer_rows,
     count_rows,
     fold_partition,
     one_thread,
@@ -34,24 +36,20 @@ from implicitmoments.rows.dask.tasks import (
 )
 from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, add_sums
-from implicitmoments.rows.progress import ElsewhereSource
-from implicitmoments.rows.sources import Source, sum_counts
+from implicitmoments.rows.sources import ElsewhereSource, Source
 
-__all__ = ["DaskSource"]
+__all__ = ["DaskSource", "map_rows"]
 
 FAN_IN = 8  # sums that one task adds up
-COUNTED_ROWS = 65_536  # in a block, where rows are counted
 
 
 class DaskSource(Source):
     """Rows of a Dask array, each partition measured where Dask has it.
 
-    A pass is one task a partition and a tree of sums, on the workers of the active
-    ``distributed.Client``, or by Dask's scheduler as it is configured. The sums alone come
-    back. Making a source computes nothing. Values are checked on the workers, in passes up to
-    the first that saw all rows. BLAS uses one thread a task.
-
-    Pickled, as within a measure that travels, a source leaves its rows behind.
+    A pass is one task per partition and a tree of sums, on the workers of the active
+    ``distributed.Client``, or by Dask's scheduler as it is configured. Only the sums come back.
+    Making a source computes nothing. Values are checked on the workers, in passes up to the first
+    that reads all rows. BLAS uses one thread per task. A pickled source leaves its rows behind.
 
     Parameters
     ----------
@@ -107,7 +105,8 @@ class DaskSource(Source):
         y, sample_weight : column name, or Series or array of shape (n_samples,), optional
         """
         if not (is_frame(frame) and hasattr(frame, "columns")):
-            raise TypeError(f"expected a Dask DataFrame, got a {type(frame).__name__}")
+            kind, template = type(frame).__name__, "expected a Dask DataFrame, got a {kind}"
+            raise InputTypeError("not_a_dask_frame", template, kind=kind)
         others: dict[str, Any] = {"y": y, "counts": sample_weight}
         labels = {}
         for key, given in others.items():
@@ -135,16 +134,9 @@ class DaskSource(Source):
         """The number of rows; to count partitions of unknown length takes a small pass."""
         n = self._edges[-1]
         if not n:
-            raise ValueError("X is empty (no partition has rows), expected at least one row")
+            template = "X is empty (no partition has rows), expected at least one row"
+            raise InputError("no_rows", template)
         return n
-
-    @cached_property
-    def mass(self) -> float:
-        """The number of rows, with their multiplicity."""
-        if "counts" not in self._columns:
-            return float(self.n_rows)
-        rows = range(self.n_rows)
-        return float(self.fold(sum_counts, rows, COUNTED_ROWS, what="counting rows")["mass"])
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Compute these rows and no others, and bring them here."""
@@ -162,7 +154,7 @@ class DaskSource(Source):
         self,
         measure: Measure,
         rows: range,
-        block_rows: int,
+        rows_per_block: int,
         *,
         what: str = "",
         seed: int = 0,  # noqa: ARG002 (rows are there, and not made)
@@ -184,9 +176,9 @@ class DaskSource(Source):
             cut = range(max(rows.start, part.rows.start), min(rows.stop, part.rows.stop))
             level.append((name, 0, i))
             task = (fold_partition, carried, self._chunks[i], part, cut)
-            graph[level[-1]] = (*task, block_rows, self._checked)
+            graph[level[-1]] = (*task, rows_per_block, self._checked)
         root = _add_tree(graph, level, name)
-        total = add_sums(total, self._run(name, graph, [root])[0])
+        total = add_sums(total, _run(name, graph, [root], self._ready)[0])
         self._checked = self._checked or rows == range(self.n_rows)
         if after is not None:
             after(total, rows.stop)
@@ -200,7 +192,7 @@ class DaskSource(Source):
             low, high = np.searchsorted(rows, (part.rows.start, part.rows.stop))
             if high > low:
                 graph[name, i] = (pick_rows, self._chunks[i], part, rows[low:high])
-        taken = self._run(name, graph, list(graph))
+        taken = _run(name, graph, list(graph), self._ready)
         xp = namespace_of(taken[0]["x"])
         return {column: xp.concat([part[column] for part in taken]) for column in taken[0]}
 
@@ -218,7 +210,11 @@ class DaskSource(Source):
     def _partitions(self, rows: range) -> list[tuple[int, Partition]]:
         """Return the partitions that hold some of the rows, with their numbers."""
         if not 0 <= rows.start < rows.stop <= self.n_rows:
-            raise ValueError(f"expected some of the rows 0 to {self.n_rows - 1}, got {rows}")
+            raise InputError(
+                "no_such_rows",
+                "rows {start} to {stop} were asked for, and there are {n_rows}",
+                **{"start": rows.start, "stop": rows.stop, "n_rows": self.n_rows},
+            )
         names = tuple(self._columns)
         labels = tuple(self._labels[name] for name in names)
         first = int(np.searchsorted(self._edges, rows.start, side="right")) - 1
@@ -262,9 +258,6 @@ class DaskSource(Source):
             columns.append([graph[k] if _is_task(graph[k]) else k for k in _keys(column)])
         return [list(chunks) for chunks in zip(*columns, strict=True)]
 
-    def _run(self, name: str, graph: dict[Any, Any], keys: Sequence[Any]) -> list[Any]:
-        return _run(name, graph, keys, self._ready)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return ElsewhereSource, (self.__dict__.get("n_rows"), self.n_features)
 
@@ -301,6 +294,12 @@ def _add_tree(graph: dict[Any, Any], level: list[Any], name: str) -> Any:
     return level[0]
 
 
+def _computed(collections: Sequence[Any]) -> list[Any]:
+    """Compute by the active client or scheduler; threads of ours do not meet those of BLAS."""
+    with one_thread():
+        return list(dask_module("base").compute(*collections))
+
+
 def _run(
     name: str, graph: dict[Any, Any], keys: Sequence[Any], columns: Sequence[DaskArray]
 ) -> list[Any]:
@@ -310,7 +309,46 @@ def _run(
     return _computed([delayed.Delayed(key, whole, layer=name) for key in keys])
 
 
-def _computed(collections: Sequence[Any]) -> list[Any]:
-    """Compute by the active client or scheduler; threads of ours do not meet those of BLAS."""
-    with one_thread():
-        return list(dask_module("base").compute(*collections))
+def map_rows(
+    x: DaskArray | Frame,
+    function: Callable[[Array], Array],
+    *,
+    width: int | None = None,
+    dtype: Any = np.float64,
+    columns: Sequence[Hashable] | None = None,
+) -> DaskArray:
+    """Answer rows of a Dask array or DataFrame lazily: nothing is computed here.
+
+    Parameters
+    ----------
+    x : dask.array of shape (n_samples, n_features), or dask DataFrame
+    function : callable
+        ``function(rows)`` answers rows ``(n, n_features)`` with ``(n,)``, or ``(n, width)``. It
+        travels to the workers, and is called once per chunk that has rows.
+    width : int, optional
+        Numbers in one answer; one number without an axis of its own by default.
+    dtype : dtype
+        Of the answers.
+    columns : list of column names, optional
+        Of a DataFrame; all columns of numbers by default.
+
+    Returns
+    -------
+    dask.array of shape (n_samples,) or (n_samples, width)
+        In the row chunks of x.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from implicitmoments.rows import map_rows
+    >>> map_rows(da.ones((6, 2), chunks=(3, 2)), lambda x: x.sum(axis=1)).compute().tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    if is_frame(x):
+        x = rows_of_frame(x, numeric_columns(x, columns, ()))
+    x, dtype = rows_of_array(x), np.dtype(dtype)
+    answer = partial(answer_rows, function=function, width=width, out=dtype)
+    if width is None:
+        return x.map_blocks(answer, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype))
+    meta = np.empty((0, 0), dtype)
+    return x.map_blocks(answer, chunks=(x.chunks[0], (width,)), dtype=dtype, meta=meta)

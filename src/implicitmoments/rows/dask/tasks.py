@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.notes import InputError
 from implicitmoments.rows.fold import Block, Measure, Sums, add_sums, blocks, fold_blocks
 
 __all__ = [
@@ -42,70 +43,55 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Consecutive rows that are one chunk of every column.
+    """Consecutive rows that are one chunk of every column."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns as blocks name them: ``"x"`` first.
-    labels : tuple of str
-        The same as messages name them.
-    rows : range
-        Numbers of the rows among all rows.
-    """
-
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
-    rows: range
+    names: tuple[str, ...]  # columns as blocks name them: "x" first
+    labels: tuple[str, ...]  # the same as messages name them
+    rows: range  # their numbers among all rows
 
     def columns(self, chunks: Sequence[Array]) -> Block:
         """Name the chunks; lengths that were not known before are compared here."""
         for label, chunk in zip(self.labels, chunks, strict=True):
             if chunk.shape[0] != len(self.rows):
-                raise ValueError(
-                    f"{label} has {chunk.shape[0]} rows in the partition that begins with row "
-                    f"{self.rows.start}, expected {len(self.rows)}; partition all columns alike"
+                raise InputError(
+                    "partitions_differ",
+                    "{what} has {found:count row} in the partition that begins with row {row}, "
+                    "expected {expected}; partition all columns alike",
+                    **{"what": label, "found": chunk.shape[0], "expected": len(self.rows)},
+                    row=self.rows.start,
                 )
         return dict(zip(self.names, chunks, strict=True))
-
-    def cut(self, columns: Block, rows: range) -> Block:
-        """Return some rows, by their numbers among all rows, as real arrays."""
-        low, high = rows.start - self.rows.start, rows.stop - self.rows.start
-        return real_block({name: column[low:high, ...] for name, column in columns.items()})
-
-    def take(self, columns: Block, rows: Integers) -> Block:
-        """Return single rows, by their numbers among all rows, as real arrays."""
-        places = rows - self.rows.start
-        return real_block({name: column[places, ...] for name, column in columns.items()})
 
     def check(self, block: Block, first_row: int) -> None:
         """Raise for values that no sum should hold, with the number of the row."""
         for name, label in zip(self.names, self.labels, strict=True):
             check_finite(block[name], label, first_row)
         if "counts" in block and bool(namespace_of(block["x"]).any(block["counts"] < 0)):
-            label = self.labels[self.names.index("counts")]
             row = first_row + int(np.argmax(np.asarray(block["counts"] < 0)))
-            raise ValueError(
-                f"{label} has negative entries, the first in row {row}; weights are 0 or more"
+            raise InputError(
+                "negative_weight",
+                "{what} has negative entries, the first in row {first}; weights must be 0 or more",
+                **{"what": self.labels[self.names.index("counts")], "first": row},
             )
 
 
 def real_block(block: Block) -> Block:
     """Return columns of real numbers, in the precision of the points.
 
-    An array that came over the network may lie between the places of memory that BLAS reads. Its
-    products are then slow, and round differently: it is copied.
+    An array that came over the network may not be aligned in memory. Its products are then slow,
+    and round differently: it is copied.
     """
-    x = _in_place(as_real_array(block["x"], "X", 2))
-    others = {name: column for name, column in block.items() if name != "x"}
-    return {
-        "x": x,
-        **{n: move_like(_in_place(as_real_array(c, n, 1)), x) for n, c in others.items()},
-    }
+    x = _aligned(as_real_array(block["x"], "X", 2))
+    others = {n: as_real_array(c, n, 1) for n, c in block.items() if n != "x"}
+    return {"x": x, **{name: move_like(_aligned(c), x) for name, c in others.items()}}
 
 
-def _in_place(array: Array) -> Array:
+def _aligned(array: Array) -> Array:
     return np.require(array, requirements=["C", "A"]) if isinstance(array, np.ndarray) else array
+
+
+def _rows_at(columns: Block, places: slice | Integers) -> Block:
+    return real_block({name: column[places, ...] for name, column in columns.items()})
 
 
 def fold_partition(
@@ -113,25 +99,25 @@ def fold_partition(
     chunks: Sequence[Array],
     partition: Partition,
     rows: range,
-    block_rows: int,
+    rows_per_block: int,
     checked: bool,
 ) -> Sums:
     """Sum over the rows of a partition what the measure gives of each block."""
-    columns = partition.columns(chunks)
+    columns, start = partition.columns(chunks), partition.rows.start
 
     def read(piece: range) -> Block:
-        block = partition.cut(columns, piece)
+        block = _rows_at(columns, slice(piece.start - start, piece.stop - start))
         if not checked:
             partition.check(block, piece.start)
         return block
 
     with one_thread():
-        return fold_blocks(read, carried.measure, blocks(rows, block_rows))
+        return fold_blocks(read, carried.measure, blocks(rows, rows_per_block))
 
 
 def pick_rows(chunks: Sequence[Array], partition: Partition, rows: Integers) -> Block:
     """Return single rows of a partition."""
-    return partition.take(partition.columns(chunks), rows)
+    return _rows_at(partition.columns(chunks), rows - partition.rows.start)
 
 
 def add_all(parts: Sequence[Sums]) -> Sums:
@@ -154,13 +140,14 @@ def answer_rows(
     with one_thread():
         answers = function(x)
     if tuple(answers.shape) != shape:
-        raise ValueError(f"answers have shape {tuple(answers.shape)}, expected {shape}")
-    return answers.astype(out, copy=False)
+        template, given = "answers have shape {shape}, expected {expected}", tuple(answers.shape)
+        raise InputError("wrong_answers", template, shape=str(given), expected=str(shape))
+    return np.asarray(answers).astype(out, copy=False)
 
 
 @cache
 def _controller() -> Any:
-    """Return what knows the libraries that run threads; to look for them takes milliseconds."""
+    """Return what controls threads of libraries; finding them takes milliseconds."""
     return ThreadpoolController()
 
 
@@ -170,11 +157,10 @@ _limits: list[Any] = []
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let BLAS use one thread for as long as any task of this process is in here.
+    """Limit BLAS to one thread while any task of this process runs.
 
-    The limit holds for the whole process. Tasks overlap, so the first that enters sets it and
-    the last that leaves lifts it; one limit a task would be lifted by the first that ends. A
-    fold in here sees one allowed thread and starts none of its own.
+    The limit holds for the whole process. Tasks overlap: the first that enters sets it, and the
+    last that leaves lifts it. A fold in here sees one allowed thread and starts none of its own.
     """
     with _guard:
         if not _within[0]:

@@ -1,7 +1,22 @@
-"""Rows in files, of more than fits into memory: read in blocks, checked once."""
+"""Rows in files that may be larger than memory: read in blocks, checked once."""
 
 from implicitmoments.rows.files.block_source import BlockSource
+from implicitmoments.rows.files.errors import (
+    MissingFileError,
+    MissingLibraryError,
+    UnreadableError,
+    require,
+)
 from implicitmoments.rows.files.file_source import FileSource
-from implicitmoments.rows.files.opening import open_file
+from implicitmoments.rows.files.open_file import open_file, read_columns
 
-__all__ = ["BlockSource", "FileSource", "open_file"]
+__all__ = [
+    "BlockSource",
+    "FileSource",
+    "MissingFileError",
+    "MissingLibraryError",
+    "UnreadableError",
+    "open_file",
+    "read_columns",
+    "require",
+]

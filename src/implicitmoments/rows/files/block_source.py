@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from implicitmoments.arrays import as_real_array, to_numpy
-from implicitmoments.rows.files.file_source import Numbers
-from implicitmoments.rows.files.matrix import MatrixSource, float_type
+from implicitmoments.rows.files.array_file import SlicedSource
+from implicitmoments.rows.files.column_choice import ARGUMENTS
+from implicitmoments.rows.files.errors import refusal
+from implicitmoments.rows.files.file_source import Numbers, float_type
 from implicitmoments.rows.files.spool import Spool
 
 __all__ = ["BlockSource"]
 
 
-class BlockSource(MatrixSource):
+class BlockSource(SlicedSource):
     """Rows of blocks that come one after the other.
 
     An iterator can be passed over once, and a fit takes several passes: the rows are written to a
@@ -40,100 +43,79 @@ class BlockSource(MatrixSource):
     """
 
     def __init__(self, blocks: Iterable[Any], dtype: Any = None) -> None:
-        spool = _spool(_iterate(blocks), dtype)
-        points, others = spool.matrices()
-        super().__init__(
-            "blocks",
-            points,
-            columns=others,
-            dtype=spool.dtype,
-            feature_names=spool.feature_names,
-            is_checked=True,
-        )
+        super().__init__(**_spool(_iterate(blocks), dtype).contents())
+
+
+class _Block(NamedTuple):
+    """A block as numbers, with the names of its features."""
+
+    number: int
+    columns: dict[str, Numbers]
+    names: tuple[str, ...] | None
 
 
 def _spool(blocks: Iterator[Any], dtype: Any) -> Spool:
-    spool, first, number = None, {}, -1
-    try:
-        for number, item in enumerate(blocks):
-            given = _columns_of(item, number)
-            names = _feature_names(given["x"])
-            block = _as_numbers(given, number)
-            if spool is None:
-                first = block
-                spool = Spool("blocks", float_type(block["x"].dtype, dtype), names)
-            _check_like(first, block, number, spool, fixed=dtype is not None)
-            _check_names(spool, names, number)
-            spool.append(block)
-        if spool is None or not spool.n_rows:
-            n = number + 1
-            raise ValueError(
-                f"{n or 'no'} blocks came{', without rows' if n else ''}, expected one row at the "
-                "least; an iterator that was used before gives none"
-            )
-    except BaseException:
-        if spool is not None:
-            spool.close()
-        raise
+    """Write all blocks to temporary files."""
+    made = (_as_block(item, number) for number, item in enumerate(blocks))
+    first = next(made, None)
+    if first is None:
+        raise refusal("no_blocks", n_blocks=0)
+    last = first
+    spool = Spool("blocks", float_type(first.columns["x"].dtype, dtype), first.names)
+    with spool.filling():
+        for last in chain([first], made):
+            _check_like(first, last, rounds=dtype is not None)
+            spool.append(last.columns)
+        if not spool.n_rows:
+            raise refusal("no_blocks", n_blocks=last.number + 1)
     return spool
 
 
 def _iterate(blocks: Any) -> Iterator[Any]:
+    kind = type(blocks).__name__
     if hasattr(blocks, "shape") or hasattr(blocks, "schema") or isinstance(blocks, Mapping):
-        raise TypeError(
-            f"blocks is an iterator of blocks, got one {type(blocks).__name__}; give [block]"
-        )
+        raise refusal("one_block", kind=kind)
     if not isinstance(blocks, Iterable):
-        hint = "; call it first" if callable(blocks) else ""
-        raise TypeError(f"blocks is an iterator of blocks, got {type(blocks).__name__}{hint}")
+        raise refusal("not_blocks", "; call it first" if callable(blocks) else "", kind=kind)
     return iter(blocks)
 
 
-def _columns_of(item: Any, number: int) -> dict[str, Any]:
+def _as_block(item: Any, number: int) -> _Block:
+    columns = {"x": item}
     if isinstance(item, Mapping):
         columns = dict(item)
     elif isinstance(item, tuple):
         if len(item) not in (2, 3):
-            raise ValueError(
-                f"block {number} is a tuple of {len(item)}, expected (X, y) or "
-                "(X, y, sample_weight)"
-            )
+            raise refusal("block_tuple", number=number, length=len(item))
         columns = dict(zip(("x", "y", "counts"), item, strict=False))
-    else:
-        columns = {"x": item}
     if "x" not in columns:
-        raise ValueError(
-            f"block {number} has columns {sorted(columns)}, expected the points under 'x'"
-        )
-    others = {name: column for name, column in columns.items() if column is not None}
-    return {"x": columns["x"], **others}
+        raise refusal("block_without_points", number=number, columns=sorted(columns))
+    points = columns.pop("x")
+    numbers = {"x": _as_numbers(points, number, "x", None)}
+    for name, column in columns.items():
+        if column is not None:
+            numbers[name] = _as_numbers(column, number, name, len(numbers["x"]))
+    return _Block(number, numbers, _feature_names(points))
 
 
-def _as_numbers(given: Mapping[str, Any], number: int) -> dict[str, Numbers]:
-    block = {}
-    for name, value in given.items():
-        spoken = f"block {number}: {'X' if name == 'x' else name}"
-        ndim = 2 if name == "x" else 1
-        rows = _of_arrow(value) if _is_arrow(value) else value
-        if getattr(rows, "ndim", None) == ndim and rows.shape[0] == 0:
-            block[name] = np.empty(rows.shape)  # a block may be without rows
-        else:
-            block[name] = to_numpy(as_real_array(rows, spoken, ndim))
-        if len(block[name]) != len(block["x"]):
-            raise ValueError(
-                f"{spoken} has {len(block[name])} rows and X has {len(block['x'])}; expected one "
-                "value a row"
-            )
-    return block
+def _as_numbers(given: Any, number: int, name: str, n_rows: int | None) -> Numbers:
+    ndim = 2 if name == "x" else 1
+    label = "X" if name == "x" else ARGUMENTS.get(name, name)
+    if _is_arrow(given):
+        given = np.column_stack([np.asarray(column) for column in given.columns])
+    if getattr(given, "ndim", None) == ndim and given.shape[0] == 0:
+        numbers: Numbers = np.empty(given.shape)  # a block may be without rows
+    else:
+        numbers = to_numpy(as_real_array(given, f"block {number}: {label}", ndim))
+    if n_rows is not None and len(numbers) != n_rows:
+        lengths = {"n_rows": len(numbers), "expected": n_rows}
+        raise refusal("wrong_length", what=label, file=f"block {number}", **lengths)
+    return numbers
 
 
 def _is_arrow(x: Any) -> bool:
-    """Tell a table or record batch of Arrow, without an import."""
+    """Return whether x is a table or record batch of Arrow, without importing it."""
     return hasattr(x, "column_names") and hasattr(x, "schema")
-
-
-def _of_arrow(table: Any) -> Numbers:
-    return np.column_stack([np.asarray(column) for column in table.columns])
 
 
 def _feature_names(x: Any) -> tuple[str, ...] | None:
@@ -143,37 +125,18 @@ def _feature_names(x: Any) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _check_like(
-    first: Mapping[str, Numbers],
-    block: Mapping[str, Numbers],
-    number: int,
-    spool: Spool,
-    *,
-    fixed: bool,
-) -> None:
-    """Raise unless a block fits those before it."""
-    if set(first) != set(block):
-        raise ValueError(
-            f"block {number} has columns {sorted(block)} and block 0 has {sorted(first)}, "
-            "expected the same in every block"
-        )
-    widths = block["x"].shape[1], first["x"].shape[1]
-    if widths[0] != widths[1]:
-        raise ValueError(
-            f"block {number} has {widths[0]} features and block 0 has {widths[1]}, expected the "
-            "same in every block"
-        )
-    narrowed = spool.dtype == np.float32 and block["x"].dtype != np.float32
-    if narrowed and len(block["x"]) and not fixed:
-        raise ValueError(
-            f"block {number} holds {block['x'].dtype} and block 0 float32; give dtype='float32' "
-            "to round it, or dtype='float64'"
-        )
-
-
-def _check_names(spool: Spool, names: tuple[str, ...] | None, number: int) -> None:
-    if names != spool.feature_names:
-        raise ValueError(
-            f"block {number} has features {names} and block 0 has {spool.feature_names}, "
-            "expected the same in every block"
-        )
+def _check_like(first: _Block, block: _Block, *, rounds: bool) -> None:
+    """Raise unless a block fits the first one."""
+    one, other = first.columns["x"], block.columns["x"]
+    compared = (
+        ("columns", sorted(block.columns), sorted(first.columns)),
+        ("features", other.shape[1], one.shape[1]),
+        ("names", list(block.names or ()), list(first.names or ())),
+    )
+    for what, found, expected in compared:
+        if found != expected:
+            differ = {"found": found, "expected": expected}
+            raise refusal(f"block_{what}_differ", number=block.number, **differ)
+    if one.dtype == np.float32 != other.dtype and len(other) and not rounds:
+        found = str(other.dtype)
+        raise refusal("block_precision_differs", number=block.number, found=found)

@@ -1,4 +1,4 @@
-"""Which columns of a table are features, labels and weights."""
+"""Which columns of a file are features, labels and weights."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from implicitmoments.rows.files.reader_errors import brief
+from implicitmoments.rows.files.errors import brief, refusal
 
-__all__ = ["Choice", "Chosen", "choose_columns", "choose_numbers", "find_column"]
+__all__ = ["ARGUMENTS", "Choice", "Chosen", "choose_columns", "find_column"]
 
 INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the labels of rows
-
-MOST_COMPARED = 1_000  # names, with one that was mistyped
+ARGUMENTS = {"y": "y", "counts": "sample_weight"}  # columns of a block, as the user names them
+ROLES = {"y": "target", "counts": "weight"}  # and as a fitted estimator remembers them
+MOST_COMPARED = 1_000  # names that a mistyped one is compared with
+MOST_LISTED = 12  # names in a suggestion
 
 
 @dataclass(frozen=True)
@@ -30,132 +32,89 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Names of columns that are there and hold numbers.
-
-    Attributes
-    ----------
-    features : tuple of str
-    others : dict of str to str
-        ``"y"`` and ``"counts"``, where they were asked for.
-    """
+    """Names of columns that exist and hold numbers."""
 
     features: tuple[str, ...]
-    others: Mapping[str, str]
+    others: Mapping[str, str]  # "y" and "counts", where they were asked for
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every column that is read."""
         return (*self.features, *self.others.values())
 
+    def remembered(self, *, by_number: bool) -> dict[str, str]:
+        """Return the columns by role; features where they were chosen by number."""
+        roles = {ROLES[column]: name for column, name in self.others.items()}
+        return {**roles, "features": ",".join(self.features)} if by_number else roles
+
 
 def choose_columns(
-    label: str, names: Sequence[str], not_numbers: Mapping[str, str], choice: Choice
+    file: str,
+    names: Sequence[str],
+    choice: Choice,
+    not_numbers: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Chosen:
-    """Find the columns that were asked for.
+    """Find the columns that were asked for among the names of all columns.
 
-    Parameters
-    ----------
-    label : str
-        The name of the file, for messages.
-    names : sequence of str
-        Of all columns.
-    not_numbers : mapping of str to str
-        What columns hold that hold no numbers.
-    choice : Choice
+    Columns without names are named by numbers. ``not_numbers`` has values for an error about each
+    column that does not hold numbers: ``"found"`` says what, ``"cell"`` and ``"line"`` belong to
+    the first text.
     """
     given = {"y": choice.y, "counts": choice.sample_weight}
     others = {
-        column: find_column(
-            label, names, wanted, "sample_weight" if column == "counts" else column
-        )
+        column: find_column(file, names, wanted, ARGUMENTS[column])
         for column, wanted in given.items()
         if wanted is not None
     }
     if choice.columns is None:
         features = [n for n in names if n not in others.values() and not INDEX.fullmatch(n)]
         if "" in features:
-            raise ValueError(
-                f"column {list(names).index('')} of {label} has no name, as where row labels "
-                "are written; write the file without them, or name the columns by columns="
-            )
+            raise refusal("column_without_name", file=file, column=list(names).index(""))
     else:
-        features = [
-            find_column(label, names, wanted, "columns") for wanted in _listed(choice.columns)
-        ]
-    chosen = Chosen(tuple(features), others)
+        listed = choice.columns
+        if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
+            raise refusal("columns_not_a_list", file=file, given=listed)
+        features = [find_column(file, names, wanted, "columns") for wanted in listed]
     if not features:
-        raise ValueError(
-            f"no column of {label} is a feature, expected at least one of {brief(list(names))}"
-        )
-    asked, there = Counter(chosen.names), Counter(names)
+        raise refusal("no_features", file=file, names=[brief(name) for name in names])
+    chosen = Chosen(tuple(features), others)
     for column, name in others.items():
         if name in features:
-            what = "sample_weight" if column == "counts" else column
-            raise ValueError(
-                f"column {brief(name)!r} of {label} is asked for as a feature and as {what}; "
-                "leave it out of columns"
-            )
+            what = ARGUMENTS[column]
+            raise refusal("column_in_two_roles", file=file, column=brief(name), what=what)
+    asked, there = Counter(chosen.names), Counter(names)
     for name in chosen.names:
         if asked[name] > 1 or there[name] > 1:
-            raise ValueError(
-                f"column {brief(name)!r} of {label} is there or asked for more than once, "
-                "expected columns of different names"
-            )
-        if name in not_numbers:
-            good = [n for n in names if n not in not_numbers and n not in others.values()]
-            raise TypeError(
-                f"column {brief(name)!r} of {label} holds {not_numbers[name]}, expected numbers; "
-                f"encode it as numbers or choose others: columns={brief(good)}"
-            )
+            raise refusal("column_twice", file=file, column=brief(name))
+        if not_numbers and name in not_numbers:
+            good = [brief(n) for n in names if n not in not_numbers and n not in others.values()]
+            about = {"column": brief(name), "numeric": good[:MOST_LISTED], **not_numbers[name]}
+            raise refusal("column_not_numeric", file=file, **about)
     return chosen
 
 
-def choose_numbers(label: str, width: int, columns: Any, taken: Iterable[int]) -> list[int]:
-    """Find the columns of an array that are features: by default those not taken."""
-    numbers = range(width)
-    if columns is None:
-        chosen = [j for j in numbers if j not in taken]
-    else:
-        names = [str(j) for j in numbers]
-        chosen = [int(find_column(label, names, j, "columns")) for j in _listed(columns)]
-    if not chosen or len({*chosen, *taken}) != len([*chosen, *taken]):
-        raise ValueError(
-            f"columns {chosen} of {label} are features and {list(taken)} are not, expected at "
-            "least one feature and each column once"
-        )
-    return chosen
-
-
-def _listed(columns: Any) -> list[Any]:
-    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
-        raise TypeError(f"columns is a list of columns, got {columns!r}")
-    return list(columns)
-
-
-def find_column(label: str, names: Sequence[str], wanted: Any, what: str) -> str:
-    """Return the name of a column by name or number; ``what`` asks for it."""
+def find_column(file: str, names: Sequence[str], wanted: Any, what: str) -> str:
+    """Return the name of a column that the argument ``what`` gives by name or number."""
     if isinstance(wanted, str):
         if wanted in names:
             return wanted
-        raise ValueError(
-            f"{what} names column {wanted!r}, which {label} does not have; it has "
-            f"{brief(list(names))}{_near(wanted, names)}"
+        by_letters = {name.lower(): name for name in names[:MOST_COMPARED]}
+        found = difflib.get_close_matches(wanted.lower(), by_letters, 1)
+        raise refusal(
+            "no_such_column",
+            "; did you mean {near}?" if found else "",
+            file=file,
+            what=what,
+            wanted=wanted,
+            names=[brief(name) for name in names],
+            near=[brief(by_letters[name]) for name in found],
         )
     try:
         return names[operator.index(wanted)]
     except TypeError as reason:
-        raise TypeError(
-            f"{what} is a column by name or number for a file of columns, got {wanted!r}"
-        ) from reason
+        raise refusal("not_a_column", file=file, what=what, given=brief(repr(wanted))) from reason
     except IndexError as reason:
-        raise ValueError(
-            f"{what} is column {wanted}, and {label} has {len(names)} columns, expected a number "
-            f"below that"
+        n = len(names)
+        raise refusal(
+            "no_such_column_number", file=file, what=what, wanted=wanted, n_columns=n
         ) from reason
-
-
-def _near(wanted: str, names: Sequence[str]) -> str:
-    """Return a question where a name was mistyped."""
-    by_letters = {name.lower(): name for name in names[:MOST_COMPARED]}
-    found = difflib.get_close_matches(wanted.lower(), by_letters, 1)
-    return f"; did you mean {brief(by_letters[found[0]])}?" if found else ""

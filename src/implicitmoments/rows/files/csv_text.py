@@ -1,181 +1,199 @@
-"""Tables of text: CSV and TSV files, parsed once."""
+"""CSV and TSV files, parsed once into a temporary file of numbers."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from implicitmoments.rows.files.array_file import SlicedSource
 from implicitmoments.rows.files.column_choice import Choice, Chosen, choose_columns
-from implicitmoments.rows.files.complete_rows import source_of
-from implicitmoments.rows.files.matrix import MatrixSource, float_type
-from implicitmoments.rows.files.optional_imports import require
-from implicitmoments.rows.files.reader_errors import as_damage, brief
+from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
+from implicitmoments.rows.files.file_source import float_type
 from implicitmoments.rows.files.spool import Spool
-from implicitmoments.rows.files.table import empty_block, fill, is_number
+from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 
-__all__ = ["CsvFile", "open_csv"]
+__all__ = ["CSV", "CsvFile", "open_csv"]
 
-# what Arrow says; rows are counted from 1 and with the line of names
-NO_NUMBER = re.compile(r"In CSV column #(\d+): Row #(\d+): .* invalid value '(.*)'", re.S)
+CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+NOT_BLANK = re.compile(rb"[^\r\n]")
 QUOTED = re.compile(rb'"[^"]*"')
-NOT_UTF8 = (
-    "cannot be read as CSV: it is no text in UTF-8; save it in UTF-8, as iconv -t utf-8 does"
-)
-NO_ROW = re.compile(r"CSV parse error: Row #(\d+): (Expected \d+ columns, got \d+)")
-FRONT_BYTES = 2**20  # Arrow refuses lines of more
-MOST_COLUMNS = 2**16  # to guess the type of each Arrow takes 17 kB
-ADVICE = "write it again, as text in UTF-8 with names in the first line and a row in each other"
+PIECE_BYTES = 2**20  # of text that is parsed at a time; a line may not be longer
+MOST_COLUMNS = 2**16  # Arrow takes 17 kB to guess the type of each
 
 
 def open_csv(
     path: Path, choice: Choice, dtype: Any = None, *, drop_missing: bool = False
-) -> MatrixSource:
-    """Parse a file into a temporary file of numbers, block by block, and read from that."""
+) -> SlicedSource:
+    """Parse a file into a temporary file of numbers, and read from that."""
     file = CsvFile(path)
-    chosen = choose_columns(str(path), file.names, file.not_numbers, choice)
+    chosen = choose_columns(str(path), file.names, choice, file.not_numbers)
+    names = chosen.features if file.has_names else None
     spool = Spool(
         str(path),
         float_type(np.dtype(np.float64), dtype),
-        chosen.features if file.has_names else None,
+        names,
         first_line=1 + file.has_names,
         drop_missing=drop_missing,
     )
-    try:
-        for batch in file.batches(chosen):
-            block = empty_block(chosen, batch.num_rows, spool.dtype)
-            fill(block, 0, batch, chosen)
+    with spool.filling():
+        for table in file.numbers(chosen):
+            block = empty_block(chosen, table.num_rows, spool.dtype)
+            fill_block(block, 0, table, chosen)
             spool.append(block)
-        if not spool.n_rows + spool.n_dropped:
-            raise ValueError(f"{path} has no rows, expected at least one below the names")
-        return source_of(spool)
-    except BaseException:
-        spool.close()
-        raise
+        by_number = names is None and choice.columns is not None
+        return spool.source(chosen.remembered(by_number=by_number))
 
 
 class CsvFile:
-    """A file of text whose first lines were looked at."""
+    """A file of text: the first megabyte tells its separator, names and types of columns.
+
+    ``has_names`` says whether the first line holds names, or the first row; then columns are named
+    by numbers. ``not_numbers`` describes columns that do not hold numbers for ``choose_columns``.
+    """
 
     def __init__(self, path: Path) -> None:
         self._csv, self._pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
-        self.path, self.has_names = path, True
-        self.names: list[str] = []
-        with self._told():
-            front = self._front()
+        self.path, self.has_names, self.names = path, True, list[str]()
+        self._missing = {*self._csv.ConvertOptions().null_values, ""}
+        front = next(self._pieces(), b"")
         if front.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise ValueError(f"{path} {NOT_UTF8}")
-        self._delimiter, self._decimal_point = _layout(front, path)
-        width = _first_line(front).count(self._delimiter.encode()) + 1
-        if width > MOST_COLUMNS:
-            raise ValueError(
-                f"{path} has {width} columns, expected at most {MOST_COLUMNS} in a file of text; "
-                "write it as .npy or Parquet"
-            )
-        with self._told():
-            self.names = self._open().schema.names
-        counted = [str(j) for j in range(len(self.names))]  # what pandas gives as names
-        self.has_names = self.names == counted or not _are_numbers(self.names)
-        with self._told():
-            reader = self._open()
-            self.names, self._types = reader.schema.names, reader.schema.types
-            first = next(iter(reader), None)
-            self.not_numbers = {
-                field.name: self._describe(field, None if first is None else first.column(j))
-                for j, field in enumerate(reader.schema)
-                if not is_number(field.type)
-            }
+            self._refuse_encoding()
+        self._delimiter, self._decimal_point = _separators(front, path)
+        n_columns = _first_line(front).count(self._delimiter.encode()) + 1
+        if n_columns > MOST_COLUMNS:
+            about = {"n_columns": n_columns, "most": MOST_COLUMNS}
+            raise refusal("too_many_columns", file=str(path), **about)
+        with self._errors(front, 1):
+            table = self._parse(front, 1)
+            names = table.schema.names
+            counted = [str(j) for j in range(len(names))]  # which pandas writes as names
+            self.has_names = names == counted or not _are_numbers(names)
+            self.names = names if self.has_names else counted
+            if not self.has_names:
+                table = self._parse(front, 1)
+            types = dict(zip(self.names, table.schema.types, strict=True))
+        self._booleans = {name for name in types if self._pa.types.is_boolean(types[name])}
+        self.not_numbers = self._describe(front, types)
 
-    def batches(self, chosen: Chosen) -> Any:
-        """Yield record batches of the chosen columns as numbers."""
-        booleans = {
-            name
-            for name, kind in zip(self.names, self._types, strict=True)
-            if self._pa.types.is_boolean(kind)
-        }
-        types = {
-            name: self._pa.bool_() if name in booleans else self._pa.float64()
-            for name in chosen.names
-        }
-        with self._told():
-            yield from self._open(include_columns=list(chosen.names), column_types=types)
+    def numbers(self, chosen: Chosen) -> Iterator[Any]:
+        """Yield tables of the chosen columns as numbers."""
+        number, flag = self._pa.float64(), self._pa.bool_()
+        types = {name: flag if name in self._booleans else number for name in chosen.names}
+        return self._tables(self._pieces(), types)
 
-    def texts(self, names: Sequence[str]) -> Any:
-        """Return record batches of some columns as text, from a file that is open at once."""
-        types = dict.fromkeys(names, self._pa.string())
-        with self._told():
-            return self._each(self._open(include_columns=list(names), column_types=types))
+    def texts(self, names: Sequence[str]) -> Iterator[Any]:
+        """Yield tables of some columns as text, from a file that is open at once."""
+        return self._tables(self._pieces(), dict.fromkeys(names, self._pa.string()))
 
-    def _each(self, reader: Any) -> Any:
-        with self._told():
-            yield from reader
+    def _tables(self, pieces: Iterator[bytes], types: dict[str, Any]) -> Iterator[Any]:
+        line = 1
+        for text in pieces:
+            with self._errors(text, line, list(types)):
+                table = self._parse(text, line, types)
+            yield table
+            line += table.num_rows + (self.has_names and line == 1)
 
-    def _front(self) -> bytes:
-        """Return the beginning of the file, out of its packing."""
-        with self._pa.input_stream(str(self.path)) as stream:
-            front: bytes = stream.read(FRONT_BYTES)
-        return front
+    def _pieces(self) -> Iterator[bytes]:
+        """Open the file, and return its text in pieces that end with a line."""
+        with as_unreadable(self.path, "CSV"):
+            stream = self._pa.input_stream(str(self.path))  # out of its compression
+        return self._cut(stream)
 
-    def _open(self, **convert: Any) -> Any:
-        return self._csv.open_csv(
-            self.path,
-            # in one thread Arrow counts rows, and its messages name them
+    def _cut(self, stream: Any) -> Iterator[bytes]:
+        with stream:
+            left, got = b"", b"-"
+            while got:
+                with as_unreadable(self.path, "CSV"):
+                    got = stream.read(PIECE_BYTES)
+                text = left + got
+                end = (text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1) if got else len(text)
+                piece, left = text[:end], text[end:]
+                if NOT_BLANK.search(piece):
+                    yield piece
+                if len(left) > PIECE_BYTES:
+                    raise refusal("line_too_long", file=str(self.path), most=PIECE_BYTES)
+
+    def _parse(self, text: bytes, line: int, types: dict[str, Any] | None = None) -> Any:
+        """Return a table of all columns, or of those whose types are given."""
+        return self._csv.read_csv(
+            self._pa.BufferReader(text),
             read_options=self._csv.ReadOptions(
-                use_threads=False, autogenerate_column_names=not self.has_names
+                use_threads=False,  # and nothing is read ahead
+                block_size=len(text) + 1,
+                column_names=None if self.has_names and line == 1 else self.names,
             ),
             parse_options=self._csv.ParseOptions(delimiter=self._delimiter),
-            convert_options=self._csv.ConvertOptions(decimal_point=self._decimal_point, **convert),
+            convert_options=self._csv.ConvertOptions(
+                decimal_point=self._decimal_point,
+                column_types=types,
+                include_columns=None if types is None else list(types),
+            ),
         )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise one error that names the line, or at the least the file."""
+    def _errors(self, text: bytes, line: int, names: Sequence[str] = ()) -> Iterator[None]:
+        """Raise one error that names the line, or at least the file."""
         try:
             yield
-        except UnicodeDecodeError as reason:
-            raise ValueError(f"{self.path} {NOT_UTF8}") from reason
+        except UnicodeDecodeError:
+            self._refuse_encoding()
         except Exception as reason:
-            if words := self._explain(str(reason)):
-                raise ValueError(words) from reason
-            with as_damage(self.path, "cannot be read as CSV", ADVICE):
+            width, about = len(self.names), {"file": str(self.path)}
+            for at, cells in self._rows(text, line):
+                width, n = width or len(cells), len(cells)
+                if n != width:
+                    sizes = {"line": at, "expected": width, "found": n}
+                    raise refusal("wrong_number_of_cells", **about, **sizes) from reason
+                for name, cell in self._texts(at, cells, names):
+                    found = {"column": brief(name), "cell": brief(cell)}
+                    raise refusal("cell_not_a_number", **about, **found, line=at) from reason
+            with as_unreadable(self.path, "CSV"):
                 raise
 
-    def _explain(self, reason: str) -> str:
-        """Say which cell or row is wrong, where Arrow says so."""
-        if found := NO_NUMBER.search(reason):
-            column, row, text = found.groups()
-            name = self.names[int(column)]
-            return (
-                f"{self.path}, line {row}: column {brief(name)!r} holds {brief(text)!r}, expected "
-                "a number"
-            )
-        if found := NO_ROW.search(reason):
-            row, said = found.groups()
-            return f"{self.path}, line {row}: {said[0].lower()}{said[1:]}"
-        return ""
+    def _refuse_encoding(self) -> NoReturn:
+        raise refusal("not_utf8", file=str(self.path)) from None
 
-    def _describe(self, field: Any, column: Any) -> str:
-        """Say what a column holds, with the first cell that is no number."""
-        if column is not None and self._pa.types.is_timestamp(field.type):
-            # as text at once: nanoseconds would become objects of pandas, if it is there
-            column = column.cast(self._pa.timestamp(field.type.unit)).cast(self._pa.string())
-        texts = [] if column is None else [str(cell) for cell in column.to_pylist()]
-        rows = [i for i, t in enumerate(texts) if t != "None" and not _are_numbers([t])]
-        if not rows:
-            return f"entries of type {field.type}"
-        such = f"such as {brief(texts[rows[0]])!r} in line {rows[0] + 1 + self.has_names}"
-        if len(rows) == len(texts):
-            return f"text, {such}"
-        return f"text in {len(rows):,} of the first {len(texts):,} cells, {such}"
+    def _rows(self, text: bytes, line: int) -> Iterator[tuple[int, list[str]]]:
+        """Yield lines and their cells by Python's parser: slow, and only for messages."""
+        rows = (row.decode("utf-8", "replace") for row in re.split(rb"[\r\n]+", text) if row)
+        with suppress(csv.Error):
+            for at, row in enumerate(rows, line):
+                yield at, next(csv.reader([row], delimiter=self._delimiter))
+
+    def _texts(
+        self, line: int, cells: Sequence[str], names: Collection[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the cells of a row that are not numbers, of the columns that are named."""
+        if self.has_names and line == 1:
+            return
+        for name, cell in zip(self.names, cells, strict=False):
+            is_text = cell not in self._missing and not _are_numbers([cell], self._decimal_point)
+            if name in names and is_text:
+                yield name, cell
+
+    def _describe(self, front: bytes, types: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Describe the columns that do not hold numbers, each with its first text."""
+        kinds = {name: kind for name, kind in types.items() if not is_number(kind)}
+        described: dict[str, dict[str, Any]] = {}
+        for line, cells in self._rows(front, 1):
+            if len(described) == len(kinds):
+                return described
+            for name, cell in self._texts(line, cells, kinds.keys() - described):
+                found = f"text, such as {brief(cell)!r} in line {line}"
+                described[name] = {"found": found, "cell": brief(cell), "line": line}
+        plain = {name: {"found": f"entries of type {kind}"} for name, kind in kinds.items()}
+        return {**plain, **described}
 
 
-def _layout(front: bytes, path: Path) -> tuple[str, str]:
-    """Tell what separates columns and decimals, by the beginning of the file.
+def _separators(front: bytes, path: Path) -> tuple[str, str]:
+    """Return what separates columns and decimals, by the beginning of the file.
 
     Where commas are decimal points, spreadsheets separate columns by semicolons.
     """
@@ -194,9 +212,9 @@ def _first_line(text: bytes) -> bytes:
     return re.split(rb"[\r\n]", text.lstrip(b"\r\n"), maxsplit=1)[0]
 
 
-def _are_numbers(texts: Sequence[str]) -> bool:
-    """Tell whether all texts are finite numbers."""
+def _are_numbers(texts: Sequence[str], decimal_point: str = ".") -> bool:
+    """Return whether all texts are finite numbers."""
     try:
-        return bool(np.isfinite([float(text) for text in texts]).all())
+        return bool(np.isfinite([float(t.replace(decimal_point, ".")) for t in texts]).all())
     except ValueError:
         return False

@@ -1,51 +1,55 @@
-"""What sources of rows in files share: each row checked once, files watched, and closing."""
+"""What sources of rows in files share: rows checked once, files watched and closed."""
 
 from __future__ import annotations
 
+import os
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import RLock
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from implicitmoments.arrays import check_finite
+from implicitmoments.arrays import Array
 from implicitmoments.rows.draws import RowDraws
-from implicitmoments.rows.files.file_watch import RowSet, Stamp
+from implicitmoments.rows.files.column_choice import ARGUMENTS
+from implicitmoments.rows.files.errors import brief, refusal
 from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Source
 
-__all__ = ["Closeable", "FileSource", "Numbers", "check_block", "close_all"]
+__all__ = [
+    "FileSource",
+    "Numbers",
+    "check_block",
+    "close_all",
+    "float_type",
+]
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
 
 
-class Closeable(Protocol):
-    """What holds a file open."""
-
-    def close(self) -> None:
-        """Give it back."""
-
-
 class FileSource(Source):
-    """Rows that lie outside main memory and are read in blocks.
+    """Rows outside main memory that are read in blocks.
 
-    A row is looked at for NaN and infinity when it is first read, and not again. A source may be
-    used in a ``with`` statement; ``close`` gives back its files.
+    A row is checked for NaN and infinity in the first pass that reads it, and not in later ones. A
+    source may be used in a ``with`` statement; ``close`` closes its files.
 
     Parameters
     ----------
-    label : str
+    file : str
         What messages call the source: the name of its file.
     n_rows, n_features : int
     feature_names : sequence of str, optional
-    stamps : sequence of Stamp
-        Of the files behind the source: they may not change while it is open.
+    columns : mapping of str to str, optional
+        Columns that were asked for: ``"target"``, ``"weight"``, and ``"features"`` where features
+        were chosen by number.
+    watched : sequence of paths
+        Files that may not change while the source is open.
     held : sequence of objects with a method ``close``
-        Closed with the source, or when nobody holds it any more.
+        Closed with the source, or when the source is deleted.
 
     Examples
     --------
@@ -62,133 +66,152 @@ class FileSource(Source):
 
     n_rows: int
     feature_names: tuple[str, ...] | None
-    n_dropped: int = 0  # rows that were left out because a number is missing
+    n_dropped: int = 0  # rows left out because a number is missing
 
     def __init__(
         self,
-        label: str,
+        file: str,
         n_rows: int,
         n_features: int,
         feature_names: Sequence[str] | None = None,
         *,
-        stamps: Sequence[Stamp] = (),
-        held: Sequence[Closeable] = (),
+        columns: Mapping[str, str] | None = None,
+        watched: Sequence[Path] = (),
+        held: Sequence[Any] = (),
     ) -> None:
-        self._label, self.n_rows, self.n_features = label, n_rows, n_features
+        self.file, self.n_rows, self.n_features = file, n_rows, n_features
         self.feature_names = None if feature_names is None else tuple(feature_names)
-        self._stamps, self._checked, self._lock = tuple(stamps), RowSet(), RLock()
+        self.columns = dict(columns or {})
+        self._states = [(path, _state(path)) for path in watched]
+        self._n_checked, self._lock = 0, RLock()  # rows from the first on that were checked
         self._held = weakref.finalize(self, close_all, held)
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Read the rows from the file; threads take turns."""
         if rows and not 0 <= rows.start < rows.stop <= self.n_rows:
-            raise ValueError(
-                f"rows {rows.start} to {rows.stop} were asked for, and {self._label} has "
-                f"{self.n_rows}"
-            )
+            asked = {"start": rows.start, "stop": rows.stop}
+            raise refusal("no_such_rows", file=self.file, **asked, n_rows=self.n_rows)
         with self._lock:
-            with self.reading():
-                block = self._fetch(rows)
-            if new := self._checked.missing(rows):
-                self._check(block, rows, new)
-                self._checked.add(rows)
-        return block
+            block = self.read_unchecked(rows)
+            if rows.stop > self._n_checked:
+                check_block(block, self.file, rows.start, self.feature_names)
+                if rows.start <= self._n_checked:
+                    self._n_checked = rows.stop
+        return dict[str, Array](block)
 
-    @property
-    def label(self) -> str:
-        """What messages call the source."""
-        return self._label
+    def read_unchecked(self, rows: range) -> dict[str, Numbers]:
+        """Return the columns of rows as they are, with NaN where a number is missing.
 
-    def unchecked(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows as they are, with NaN where a number is missing."""
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+
+        Returns
+        -------
+        dict of str to array
+            The columns.
+        """
         with self.reading():
             return self._fetch(rows)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Let one thread read at a time, and say so if the file is closed or has changed."""
+        """Let one thread read at a time, and raise if the file is closed or has changed.
+
+        Yields
+        ------
+        None
+            While the file may be read.
+        """
         with self._lock:
             if not self._held.alive:
-                raise ValueError(f"{self._label} is closed; open it again to read its rows")
-            # before, for a mapped file may not be touched behind its end; after, for what was
-            # read is only then known to be of the file that was opened
-            self._watch()
+                raise refusal("source_closed", file=self.file)
+            # Before: a mapped file must not be read beyond its end. After: only then what was read
+            # is known to come from the file that was opened.
+            self._check_unchanged()
             try:
                 yield
             except (OSError, ValueError):
-                self._watch()
+                self._check_unchanged()
                 raise
-            self._watch()
+            self._check_unchanged()
 
     @abstractmethod
     def _fetch(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows that are there, one thread at a time."""
+        """Return the columns of rows that exist, for one thread at a time."""
 
     def close(self) -> None:
-        """Give back files; closing twice does no harm."""
+        """Close files; closing twice does no harm."""
         with self._lock:
             self._held()
 
     def __getstate__(self) -> object:
-        raise TypeError(
-            f"{self._label} is an open file, which cannot be copied or sent to another process; "
-            "open it there"
-        )
+        raise refusal("not_copyable", file=self.file)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        reason: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _watch(self) -> None:
-        for stamp in self._stamps:
-            stamp.check()
-
-    def _check(self, block: dict[str, Numbers], rows: range, new: Sequence[range]) -> None:
-        for part in new:
-            near = slice(part.start - rows.start, part.stop - rows.start)
-            check_block(
-                {name: column[near] for name, column in block.items()},
-                self._label,
-                part.start,
-                self.feature_names,
-            )
+    def _check_unchanged(self) -> None:
+        for path, before in self._states:
+            try:
+                now = _state(path)
+            except FileNotFoundError as reason:
+                raise refusal("file_removed", file=str(path)) from reason
+            if now != before:
+                raise refusal("file_changed", file=str(path), before=before[0], now=now[0])
 
 
-def close_all(held: Sequence[Closeable]) -> None:
+def _state(path: Path) -> tuple[int, int, int]:
+    state = os.stat(path)
+    return state.st_size, state.st_mtime_ns, state.st_ino
+
+
+def close_all(held: Sequence[Any]) -> None:
     """Close files, one after the other."""
     for one in held:
         one.close()
 
 
 def check_block(
-    block: dict[str, Numbers],
-    label: str,
+    block: Mapping[str, Numbers],
+    file: str,
     first_row: int,
     feature_names: Sequence[str] | None = None,
-    counted: str = "row",
+    unit: str = "row",
 ) -> None:
-    """Raise a ValueError that names the row, and the feature, where a number is missing."""
-    x = block["x"]
-    if not np.isfinite(x).all():
-        _, feature = np.argwhere(~np.isfinite(x))[0]
-        named = feature if feature_names is None else repr(feature_names[feature])
-        check_finite(x[:, feature], f"{label}: feature {named}", first_row, counted)
-    for name in set(block) - {"x"}:
-        check_finite(block[name], f"{label}: {_spoken(name)}", first_row, counted)
-    if "counts" in block and (block["counts"] < 0).any():
-        row = int(np.argmax(block["counts"] < 0))
-        raise ValueError(
-            f"{label}: {_spoken('counts')} is {block['counts'][row]:g} in {counted} "
-            f"{first_row + row}, expected at least 0"
-        )
+    """Raise an error that names the row or line, and the feature, where a number is missing."""
+    for column, numbers in block.items():
+        wrong = ~np.isfinite(numbers)
+        if not wrong.any():
+            continue
+        name, j = ARGUMENTS.get(column, column), 0
+        if numbers.ndim == 2:
+            j = int(np.argwhere(wrong)[0][1])
+            name = f"feature {j if feature_names is None else repr(brief(feature_names[j]))}"
+        wrong, bad = (a.reshape(len(a), -1)[:, j] for a in (wrong, numbers))
+        kind, n_rows = "NaN" if np.isnan(bad).any() else "infinity", int(wrong.sum())
+        place = {"unit": unit, "first": first_row + int(np.argmax(wrong))}
+        raise refusal("not_finite", file=file, name=name, kind=kind, n_rows=n_rows, **place)
+    counts = block.get("counts")
+    if counts is not None and (counts < 0).any():
+        row = int(np.argmax(counts < 0))
+        place = {"unit": unit, "first": first_row + row}
+        raise refusal("negative_weight", file=file, weight=float(counts[row]), **place)
 
 
-def _spoken(name: str) -> str:
-    return "sample_weight" if name == "counts" else name
+def float_type(given: np.dtype[Any], wanted: Any = None) -> np.dtype[Any]:
+    """Return float32 or float64: what is wanted, or what holds the numbers that are given."""
+    if wanted is None:
+        single = given.kind == "f" and given.itemsize == 4
+        return np.dtype(np.float32 if single else np.float64)
+    try:
+        asked: np.dtype[Any] = np.dtype(wanted)
+    except TypeError as reason:
+        raise refusal("not_a_float_type", dtype=repr(wanted)) from reason
+    if asked not in (np.float32, np.float64):
+        raise refusal("not_a_float_type", dtype=str(asked))
+    return asked

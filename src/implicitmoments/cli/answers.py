@@ -1,0 +1,230 @@
+"""Answers of a fitted model to the rows of a file, rows drawn from it, and its report."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import to_numpy
+from implicitmoments.cli.console import name_full_device, print_line
+from implicitmoments.cli.errors import MissingError, bad_input
+from implicitmoments.cli.input_table import CarriedColumns
+from implicitmoments.cli.model_columns import ModelColumns, load_model, open_for_model
+from implicitmoments.cli.options import PAGE_KINDS, TABLE_KINDS, Columns, check_output
+from implicitmoments.cli.output_table import Piece, write_table
+from implicitmoments.cli.summary import print_document
+from implicitmoments.notes import InputError
+from implicitmoments.rows import Block
+
+__all__ = ["predict_file", "report_file", "sample_file", "score_file"]
+
+READ_ROWS = 16_384
+DRAWN_ROWS = 65_536
+
+Answer = Callable[[Block], Piece]
+
+# what to do instead, by question
+INSTEAD = {
+    "labels": "it is a density; score --rows gives it for each row",
+    "predictions": "it is a density; score --rows gives it for each row",
+    "probabilities": "omit --proba",
+    "components": "--component is for regressions; predict gives the component of other models",
+    "densities": "it has no density; predict answers for each row",
+    "score": "it has no density; predict gives its clusters",
+    "samples": "it has no distribution of the features",
+}
+
+
+def predict_file(
+    model: Path,
+    file: str,
+    columns: Columns,
+    output: Path | None,
+    *,
+    proba: bool,
+    component: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write the component of each row, or the mean of its label, or probabilities."""
+    _check_table(output, file, model)
+    if columns.carried and output is not None and output.suffix.lower() == ".npy":
+        raise bad_input("numbers_only", path=output)
+    fitted, _ = load_model(model)
+    answer = _probabilities(fitted) if proba else _predictions(fitted)
+    if component:
+        answer = _with_component(fitted, answer)
+    how = {"labelled": proba or component, "as_json": as_json, "quiet": quiet}
+    _write_answers(fitted, file, columns, answer, output, **how)
+
+
+def score_file(
+    model: Path,
+    file: str,
+    columns: Columns,
+    output: Path | None,
+    *,
+    rows: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print how well a model describes rows, or write the log density of each."""
+    if output is not None and not rows:
+        raise bad_input("output_without_rows")
+    if columns.drop_missing and rows:
+        raise bad_input("rows_not_dropped")
+    _check_table(output, file, model)
+    fitted, own = load_model(model)
+    if rows:
+        answer = _densities(fitted, own)
+        _write_answers(fitted, file, columns, answer, output, as_json=as_json, quiet=quiet)
+        return
+    if not hasattr(fitted, "score"):
+        raise _no_answer(fitted, "score")
+    with open_for_model(fitted, file, columns, quiet=quiet) as (source, _):
+        found, n_rows = float(fitted.score(source)) - own.log_volume(fitted), source.n_rows
+    if as_json:
+        print_document({"score": found, "rows": n_rows}, indent=None)
+    else:
+        print_line(repr(found))
+
+
+def sample_file(
+    model: Path, number: int, output: Path | None, seed: int | None, *, as_json: bool, quiet: bool
+) -> None:
+    """Write rows drawn from a model."""
+    _check_table(output, model)
+    fitted, own = load_model(model)
+    draw = _method(fitted, "samples")
+    sizes = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
+    seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
+    pieces = (_named(own, draw(n, random_state=s)) for n, s in zip(sizes, seeds, strict=True))
+    write_table(output, pieces, number, what="drawing", as_json=as_json, quiet=quiet)
+
+
+def report_file(
+    model: Path, file: str, columns: Columns, output: Path, *, title: str | None, quiet: bool
+) -> Path:
+    """Write a page about a model and the rows, and return where it is."""
+    check_output(output, file, model, kinds=PAGE_KINDS)
+    try:
+        from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
+    except ModuleNotFoundError as missing:
+        raise MissingError(
+            "library_missing",
+            "the report needs {library}; pip install 'implicitmoments[plot]'",
+            library=missing.name,
+        ) from missing
+    fitted, own = load_model(model)
+    with (
+        name_full_device(str(output)),
+        open_for_model(fitted, file, columns, quiet=quiet) as (source, _),
+    ):
+        rows = "standard input" if file == "-" else Path(file).name
+        return write_report(
+            own.with_scaled_names(fitted),
+            source,
+            path=output,
+            title=title,
+            subtitle=f"Rows of {rows}, model {model.name}",
+        )
+
+
+def _predictions(model: Any) -> Answer:
+    question = "predictions" if "predictions" in model.answers else "labels"
+    name = "prediction" if question == "predictions" else "component"
+    predict = _method(model, question)
+    return lambda block: {name: to_numpy(predict(block["x"]))}
+
+
+def _probabilities(model: Any) -> Answer:
+    probabilities = _method(model, "probabilities")
+
+    def answer(block: Block) -> Piece:
+        found = to_numpy(probabilities(*_given(block)))
+        return {f"p{i}": found[:, i] for i in range(found.shape[1])}
+
+    return answer
+
+
+def _with_component(model: Any, answer: Answer) -> Answer:
+    """Add the most probable line given features and label."""
+    component = _method(model, "components")
+    return lambda block: {**answer(block), "component": to_numpy(component(*_given(block)))}
+
+
+def _densities(model: Any, own: ModelColumns) -> Answer:
+    densities, volume = _method(model, "densities"), own.log_volume(model)
+    return lambda block: {"log_density": to_numpy(densities(*_given(block))) - volume}
+
+
+def _given(block: Block) -> tuple[Any, ...]:
+    """Return features, and labels if there are any."""
+    return (block["x"], block["y"]) if "y" in block else (block["x"],)
+
+
+def _method(model: Any, question: str) -> Any:
+    """Return the method that answers a question, of a model that takes plain arrays.
+
+    Columns were found by their names before.
+    """
+    if question not in model.answers:
+        raise _no_answer(model, question)
+    twin = copy.copy(model)
+    if hasattr(twin, "feature_names_in_"):
+        del twin.feature_names_in_
+    return getattr(twin, model.answers[question])
+
+
+def _no_answer(model: Any, question: str) -> InputError:
+    return bad_input("no_answer", kind=model.kind, question=question, instead=INSTEAD[question])
+
+
+def _write_answers(
+    model: Any,
+    file: str,
+    columns: Columns,
+    answer: Answer,
+    output: Path | None,
+    *,
+    labelled: bool = True,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Ask about a file block by block, and write as answers come."""
+    opened = open_for_model(model, file, columns, labelled=labelled, quiet=quiet)
+    with opened as (source, carried):
+        n = source.n_rows
+        blocks = (np.arange(i, min(i + READ_ROWS, n)) for i in range(0, n, READ_ROWS))
+        pieces = (_beside(carried, answer(source.pick(numbers))) for numbers in blocks)
+        write_table(output, pieces, n, what="predicting", as_json=as_json, quiet=quiet)
+
+
+def _beside(carried: CarriedColumns | None, found: Piece) -> Piece:
+    """Put answers beside columns of the file, under another name if theirs is taken."""
+    if carried is None:
+        return found
+    beside = carried.take(len(next(iter(found.values()))))
+    return {**beside, **{n if n not in beside else f"{n}_found": v for n, v in found.items()}}
+
+
+def _named(own: ModelColumns, drawn: Any) -> Piece:
+    """Return drawn rows by the names of the columns, in the units of the file."""
+    parts = [to_numpy(part) for part in (drawn if isinstance(drawn, tuple) else (drawn,))]
+    x = parts[0] if own.scale is None else parts[0] * own.scale.astype(parts[0].dtype)
+    piece = dict(zip(own.labels, x.T, strict=True))
+    target = own.given.get("target", "y")
+    for part in parts[1:]:
+        whole = np.issubdtype(part.dtype, np.integer)
+        name = "component" if whole else "y" if target.isdecimal() else target
+        piece[name if name not in piece else f"{name}_drawn"] = part
+    return piece
+
+
+def _check_table(output: Path | None, *read: str | Path) -> None:
+    if output is not None:
+        check_output(output, *read, kinds=TABLE_KINDS)

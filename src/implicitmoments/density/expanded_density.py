@@ -1,0 +1,232 @@
+"""What both densities share: the steps of a fit, its parameters, and draws from the density."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from implicitmoments.arrays import Array, Floats
+from implicitmoments.density.clipped_density import (
+    ClippedDensity,
+    ClippedFit,
+    clip_expansion,
+)
+from implicitmoments.density.degree import (
+    NOT_COMPARED,
+    DegreeScores,
+    compare_degrees,
+    least_degree,
+)
+from implicitmoments.density.hermite_expansion import Expansion
+from implicitmoments.density.summary import DensitySummary
+from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.rows import RandomState, Rows, as_seed
+from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.validation import (
+    check_enough_rows,
+    check_method,
+    check_number,
+    check_option,
+    check_whole,
+    check_whole_or,
+)
+
+__all__ = ["ExpandedDensity", "RatioModel"]
+
+CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
+# Ratios below this count as this when degrees are compared, so that one row at which a polynomial
+# is negative does not decide.
+LEAST_RATIO = 0.01
+FAR = 0.05  # total variation distance that is worth a note
+NEGATIVE = 0.01  # proportion of the rows at which the expansion is negative
+CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
+
+
+@dataclass(frozen=True, eq=False)
+class RatioModel:
+    """What is known of F/G from rows, for all degrees.
+
+    Attributes
+    ----------
+    reference : Reference
+        G, and the coordinates that F/G depends on.
+    bound : callable
+        ``bound(degree)`` bounds the total variation error of truncation.
+    expand : callable
+        ``expand(degree)`` estimates the expansion.
+    stats : dict
+        Measurements of the rows.
+    """
+
+    reference: Any
+    bound: Callable[[int], float]
+    expand: Callable[[int], Expansion]
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
+    """A density that is a clipped polynomial times a Gaussian.
+
+    Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
+    """
+
+    degree: int | str
+    clip: float | str
+    floor: float
+    method: str
+    n_draws: int
+    random_state: RandomState
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise for parameters that cannot be used."""
+
+    @abstractmethod
+    def _least_rows(self, d: int) -> int:
+        """Return how many rows of d features there must be."""
+
+    def _look_at_rows(self, rows: Rows) -> Notes:  # noqa: ARG002
+        """Return notes on rows as they were given."""
+        return Notes()
+
+    @abstractmethod
+    def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
+        """Find G and what all degrees share; ``final`` for all rows, not for those of a fold."""
+
+    @abstractmethod
+    def _store(self, model: RatioModel, density: ClippedDensity[Any], probe: Array) -> Notes:
+        """Set the attributes of the fitted model, and return its notes."""
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, *, labelled: bool = False, **how: Any
+    ) -> None:
+        """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
+        self._check_parameters()
+        how |= {"labelled": labelled, "fewest": 2}
+        with open_rows(self, X, y, sample_weight, **how) as (every, seed):
+            notes = self._look_at_rows(every)
+            # Outliers would dominate high-order moments.
+            near = leave_out_outliers(every, self.n_components, labelled=labelled, seed=seed)
+            rows = near.rows
+            least = self._least_rows(rows.n_features)
+            check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
+            # 1. The Gaussian G, and the coordinates that F/G depends on.
+            model = self._learn(rows, seed, final=True)
+            # 2. The degree, by the tail bound or by held-out likelihood.
+            degree, compared = self._choose_degree(rows, model, seed)
+            # 3. F/G by its Hermite expansion.
+            expansion = model.expand(degree)
+            # 4. Clip it, multiply it by G, and normalise.
+            fitted = self._clip(expansion, model, rows, seed)
+            probe = rows.like
+        density = fitted.density
+        self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
+        self.acceptance_rate_ = density.mass / density.clip
+        self.stats_: dict[str, Any] = {
+            "method": self.method,
+            "rows_used": near.n_rows,
+            "outliers": near.n_outliers,
+            "scores": compared.scores,
+            "still_rising": compared.rising,
+            "last_rise": compared.rise,
+            **fitted.measurements(near.n_rows),
+            **model.stats,
+        }
+        if near.n_outliers:
+            notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
+        self.notes_ = Notes([*notes, *self._store(model, density, probe)])
+        warn_of(self.notes_, stacklevel=4)
+
+    def _clip(
+        self, expansion: Expansion, model: RatioModel, rows: Rows, seed: int
+    ) -> ClippedFit[Any]:
+        return clip_expansion(
+            expansion,
+            model.reference,
+            rows,
+            floor=self.floor,
+            loss=CLIP_LOSS * self.epsilon,
+            seed=seed,
+            clip=None if isinstance(self.clip, str) else self.clip,
+        )
+
+    def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
+        if not isinstance(self.degree, str):
+            return int(self.degree), NOT_COMPARED
+        enough = least_degree(model.bound, self.epsilon, self.max_degree)
+        if self.degree == "auto" or self.n_components == 1:
+            return enough, NOT_COMPARED
+        degrees = list(range(2, min(enough + 2, self.max_degree) + 1, 2))
+
+        def fit(kept: Rows) -> Callable[[int], ClippedDensity[Any]]:
+            part = self._learn(kept, seed, final=False)
+            loss = CLIP_LOSS * self.epsilon
+
+            def density(degree: int) -> ClippedDensity[Any]:
+                expansion = part.expand(degree)
+                how: dict[str, Any] = {"floor": LEAST_RATIO, "loss": loss, "seed": seed}
+                return clip_expansion(expansion, part.reference, kept, rough=True, **how).density
+
+            return density
+
+        fewest = self._least_rows(rows.n_features) + 1
+        compared = compare_degrees(fit, rows, degrees, fewest=fewest, highest=self.max_degree)
+        return compared.best, compared
+
+    def _check_expansion(self, methods: tuple[str, ...], highest_degree: int) -> None:
+        """Check the parameters of the expansion."""
+        check_whole("n_components", self.n_components, 1)
+        check_whole_or("degree", self.degree, ("auto", "cv"), 1, highest_degree)
+        check_number("epsilon", self.epsilon, 1e-6, 1.0)
+        check_whole("max_degree", self.max_degree, 2, highest_degree)
+        if isinstance(self.clip, str):
+            check_option("clip", self.clip, ("auto",), besides="a number or ")
+        else:
+            check_number("clip", self.clip, 1.0)
+        check_number("floor", self.floor, 0.0, 0.5)
+        check_method(self.method, methods)
+        check_whole("n_draws", self.n_draws, 1)
+
+    def _differs(self) -> bool:
+        """Return whether the density clearly differs from the rows."""
+        stats = self.stats_
+        chance = CHANCE / math.sqrt(stats["rows_counted"])
+        return bool(stats["negative_rows"] > NEGATIVE or stats["distance"] > FAR + chance)
+
+    def _degree_notes(self) -> Notes:
+        r"""Note that the highest degree allowed is clearly better than the one before.
+
+        If the density of the higher degree were the truth, a rise by r of the mean log-likelihood
+        would be the Kullback-Leibler divergence from it to the lower one, and their total
+        variation distance at most :math:`\sqrt{r/2}`, by Pinsker's inequality.
+        """
+        stats, highest = self.stats_, max(self.stats_["scores"], default=0)
+        step = math.sqrt(max(stats["last_rise"], 0.0) / 2)
+        if not stats["still_rising"] or highest + 2 <= self.max_degree or step <= FAR:
+            return Notes()
+        values = {"degree": highest, "before": highest - 2, "step": step}
+        values["max_degree"] = self.max_degree
+        return Notes([Note("degree_still_rising", values)])
+
+    def _draw(
+        self, density: ClippedDensity[Any], n_samples: int, random_state: RandomState
+    ) -> Floats:
+        """Draw points by rejection; ``stats_`` counts the proposals."""
+        n = check_whole("n_samples", n_samples, 1)
+        cap = check_whole("max_proposals", self.max_proposals, 1)
+        accepted = density.sample(n, seed=self._seed(random_state), max_proposals=cap)
+        self.stats_["proposals"] = accepted.n_proposals
+        self.stats_["acceptance_rate"] = accepted.acceptance_rate
+        return accepted.points
+
+    def _seed(self, random_state: RandomState) -> int:
+        """Return a seed for draws: by default that of the estimator."""
+        check_is_fitted(self)
+        return as_seed(self.random_state if random_state is None else random_state)

@@ -1,0 +1,198 @@
+r"""From orthogonal components to hidden vectors: unwhitening, roots, lengths and signs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import nnls
+
+from implicitmoments.arrays import Floats, move_like, outer_rows, to_numpy
+from implicitmoments.moments.balanced import mean_moments
+from implicitmoments.moments.decode.decoding_frame import DecodingFrame
+from implicitmoments.moments.decode.moment_pairs import MomentPair
+from implicitmoments.moments.decode.orthogonal_decomposition import Decomposition, refine
+from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.split_means import SplitMean
+
+__all__ = ["Eigenspace", "VectorRecovery", "find_signs"]
+
+SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
+SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
+SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
+CERTAIN = 3.0  # a sign is known beyond so many standard errors
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenspace:
+    """The top eigenspace of M_2r, which whitens and unwhitens components.
+
+    Attributes
+    ----------
+    V : array of shape (dim, k)
+        Top eigenvectors.
+    e : array of shape (k,)
+        Their eigenvalues, positive.
+    second : SplitMean
+        M_2r on the window.
+    """
+
+    V: Floats
+    e: Floats
+    second: SplitMean
+
+    @property
+    def whitener(self) -> Floats:
+        """W with Wᵀ M_2r W = I, of shape (dim, k)."""
+        return self.V / np.sqrt(self.e)
+
+    def unwhiten(self, found: Decomposition) -> Floats:
+        """Return the components q_i = V √e u_i λ_i as columns (dim, k)."""
+        components: Floats = (self.V * np.sqrt(self.e)) @ (found.vectors * found.values)
+        return components
+
+    def unwhiten_half(self, found: Decomposition, third: SplitMean, i: int) -> Floats:
+        """Return the components estimated from half i of the rows, to first order.
+
+        The half is whitened by itself, decomposed starting from the solution of all rows, and
+        shifted by its part of the error of the eigenspace.
+        """
+        W = self.whitener
+        g, R = np.linalg.eigh(W.T @ self.second.halves[i] @ W)
+        g = np.maximum(g, SMALLEST_HALF)
+        down, up = (R / np.sqrt(g)) @ R.T, (R * np.sqrt(g)) @ R.T
+        array = np.einsum("abc,ax,by,cz->xyz", third.halves[i], down, down, down, optimize=True)
+        mine = refine(array, found.vectors, tolerance=1e-6)
+        scaled = mine.vectors * mine.values
+        drift = self.second.half_difference @ W
+        drift = (1 - 2 * i) * (drift - self.V @ (self.V.T @ drift))
+        moved: Floats = (self.V * np.sqrt(self.e)) @ (up @ scaled) + drift @ scaled
+        return moved
+
+
+@dataclass(frozen=True, eq=False)
+class VectorRecovery:
+    """Recovers v from v ⊗ … ⊗ v, given in coordinates of a window."""
+
+    pair: MomentPair
+    standard: DecodingFrame
+
+    def recover(self, components: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return vectors in the frame (k, p), and the distance of each component from a power.
+
+        The direction is the right singular vector of a component as a matrix of its last slot
+        against the others. With a height, its first coordinate determines length and sign.
+
+        Parameters
+        ----------
+        components : array of shape (dim, k)
+        low, high : array of shape (p, p) and (dim, dim)
+            M_2 and M_2r, from which lengths are estimated if there is no height.
+        """
+        frame, r = self.standard.frame, self.pair.r
+        k = components.shape[1]
+        rows = move_like(np.ascontiguousarray(components.T), frame.basis)
+        step = to_numpy(self.pair.window.step(rows)).reshape(k, -1, frame.p)
+        _, sizes, right = np.linalg.svd(step, full_matrices=False)
+        directions = right[:, 0, :]
+        second = sizes[:, 1] if sizes.shape[1] > 1 else np.zeros(k)
+        ratios = second / np.maximum(sizes[:, 0], TINY)
+        if frame.height is not None:
+            first = directions[:, :1]
+            safe = np.where(np.abs(first) < SMALLEST_FIRST, SMALLEST_FIRST, first)
+            return directions * (frame.height / frame.scale) / safe, ratios
+        if r % 2:
+            directions = directions * self._odd_sign(step, directions)
+        if r > 1 and k <= frame.p * (frame.p + 1) // 2:
+            lengths = self._lengths(directions, low, high)
+        else:
+            lengths = sizes[:, 0] ** (1 / r)
+        return directions * lengths[:, None], ratios
+
+    def weights(self, vectors: Floats, high: Floats) -> Floats:
+        r"""Fit :math:`M_{2r} \approx \sum_i w_i v_i^{\otimes 2r}` with non-negative weights."""
+        return _fit(self._powers(vectors), high)
+
+    def vectors(self, coordinates: Floats, side: float) -> Floats:
+        """Map to the problem's coordinates; ``side`` = ±1 adds a half's error of the frame."""
+        frame = self.standard.frame
+        v = to_numpy(frame.vectors(move_like(coordinates, frame.basis)))
+        inside = (v - to_numpy(frame.center)) @ to_numpy(frame.basis).T
+        return np.asarray(v + side * (inside @ self.standard.leak + self.standard.shift))
+
+    def _lengths(self, directions: Floats, low: Floats, high: Floats) -> Floats:
+        r"""Estimate lengths from two moments of low order.
+
+        :math:`M_2` gives :math:`w_i \|v_i\|^2` and :math:`M_{2r}` gives :math:`w_i \|v_i\|^{2r}`
+        along known directions; both are far less noisy than :math:`M_{3r}`.
+        """
+        near, far = _fit(directions, low), _fit(self._powers(directions), high)
+        known = (near > SMALLEST_SHARE * np.max(near)) & (far > 0)
+        squared = np.where(known, far, 1.0) / np.where(known, near, 1.0)
+        return np.asarray(squared ** (0.5 / (self.pair.r - 1)))
+
+    def _powers(self, vectors: Floats) -> Floats:
+        """Return v ⊗ … ⊗ v with r slots, in coordinates of the window (k, dim)."""
+        carried = np.ones((len(vectors), 1))
+        for phi in self.pair.chain.steps:
+            carried = to_numpy(outer_rows(carried, vectors) @ to_numpy(phi).T)
+        eye = move_like(np.eye(self.pair.window.dim), self.pair.chain.noise)
+        window = to_numpy(self.pair.window.step(eye))
+        return np.asarray(outer_rows(carried, vectors) @ window.T)
+
+    def _odd_sign(self, step: Floats, directions: Floats) -> Floats:
+        """Sign of v from v^r, r odd: contract every slot with the direction."""
+        carried = np.ones((len(directions), 1))
+        for phi in self.pair.chain.steps:
+            carried = to_numpy(outer_rows(carried, directions) @ to_numpy(phi).T)
+        along = np.einsum("kap,ka,kp->k", step, carried, directions)
+        return np.where(along < 0, -1.0, 1.0)[:, None]
+
+
+def find_signs(
+    view: FramedRows,
+    pair: MomentPair,
+    eigenspace: Eigenspace,
+    found: Decomposition,
+    vectors: Floats,
+) -> Floats:
+    r"""Return +1, −1, or 0 if unknown, for vectors recovered from even powers without a height.
+
+    :math:`M_{r+1}` on (whitened U_r) × R^p is :math:`\sum_i \sqrt{w_i}\, u_i v_i^\top`: its rows
+    along :math:`u_i` are the vectors with their signs. If the data carry no information about
+    that order, :math:`M_1 = \sum_i w_i v_i` determines the signs of independent vectors.
+    """
+    k, r = len(vectors), pair.r
+    if view.frame.height is not None or r % 2 == 1:
+        return np.ones(k)
+    problem = view.problem
+    if problem.has_order(r + 1):
+        rows = move_like(np.ascontiguousarray(eigenspace.whitener.T), view.frame.noise)
+        chain = pair.chain.extend(pair.window.step(rows))
+        mixed = mean_moments(view, chain, [(1, r)])[1, r].map(to_numpy)
+        along = mixed.map(lambda m: np.sum((m @ found.vectors).T * vectors, axis=1))
+    elif problem.has_order(1) and k <= view.frame.p:
+        first = mean_moments(view, pair.chain, [(0, 1)])[0, 1].map(to_numpy)
+        along = first.map(lambda m: np.linalg.lstsq(vectors.T, m[0], rcond=None)[0])
+    else:
+        return np.zeros(k)
+    noise = math.sqrt(float(np.mean(along.half_difference**2)))
+    return np.where(np.abs(along.value) > CERTAIN * noise, np.sign(along.value), 0.0)
+
+
+def _fit(images: Floats, moment: Floats) -> Floats:
+    """Fit ``moment ≈ Σ w_i q_i q_iᵀ`` by least squares with w ≥ 0, for rows q_i of ``images``.
+
+    The matrix of the normal equations holds the squares of inner products; columns are scaled
+    to one, so that vectors of very different lengths fit equally well.
+    """
+    k = len(images)
+    squares = (images @ images.T) ** 2
+    target = np.einsum("ka,ab,kb->k", images, moment, images)
+    scale = np.sqrt(np.maximum(np.diag(squares), TINY))
+    factor = cholesky(squares / np.outer(scale, scale) + 1e-10 * np.eye(k), lower=True)
+    solved, _ = nnls(factor.T, solve_triangular(factor, target / scale, lower=True))
+    return np.asarray(solved / scale)

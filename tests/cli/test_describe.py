@@ -1,0 +1,78 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from implicitmoments.cli.app import app
+from implicitmoments.registry import class_names
+
+COMMANDS = ["fit", "predict", "score", "sample", "report", "describe", "demo"]
+ROOT = Path(__file__).parents[2]
+SHOWN = re.compile(r"implicitmoments ([a-z]+)((?: [^|>#\n`]+)?)")
+
+
+def options_shown(text):
+    """Command and options of every line that runs the command line."""
+    for command, rest in SHOWN.findall(text):
+        if command in COMMANDS:
+            yield command, re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest)
+
+
+@pytest.mark.parametrize("word", class_names())
+def test_describe(word, call, models):
+    result = call("describe", models[word])
+    assert result.exit_code == 0, result.stderr
+    assert class_names()[word] in result.stdout
+    assert "random_state=0" in result.stdout
+    document = json.loads(call("describe", models[word], "--json").stdout)
+    assert document["model"] == word
+    assert document["parameters"]["random_state"] == 0
+    labelled = word in ("regressions", "regression-density", "activations")
+    assert document["columns"] == ({"target": "price"} if labelled else {})
+
+
+@pytest.mark.parametrize("word", ["mixture", "regressions"])
+def test_report_is_a_page(word, call, data, models, tmp_path):
+    file = data / ("rows.csv" if word == "mixture" else "lines.csv")
+    out = tmp_path / "page.html"
+    result = call("report", models[word], file, "-o", out, "--title", "Of a test")
+    assert result.exit_code == 0, result.stderr
+    assert str(out) in result.stdout
+    assert "Of a test" in out.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_report_opens_the_page(call, data, models, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda page: opened.append(page) is None)
+    out = tmp_path / "page.html"
+    how = ("-o", out, "--open", "--json")
+    result = call("report", models["mixture"], data / "rows.csv", *how)
+    assert json.loads(result.stdout) == {"output": str(out)}
+    assert opened == [out.as_uri()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(command, call):
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert f"implicitmoments {command}" in result.stdout.split("Examples:")[1]
+
+
+def test_help_names_exit_codes_and_every_command(call):
+    text = call("--help").stdout
+    assert all(f"{status} " in text.split("Exit codes:")[1] for status in (0, 1, 2, 130, 143))
+    assert all(f"\n  {command} " in text for command in COMMANDS)
+    registered = {each.name or each.callback.__name__ for each in app.registered_commands}
+    assert registered == set(COMMANDS)
+
+
+def test_options_in_examples_and_pages_exist(call):
+    helps = {command: call(command, "--help").stdout for command in COMMANDS}
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/command_line.md")]
+    shown = [each for text in (*pages, *helps.values()) for each in options_shown(text)]
+    assert len(shown) > 30
+    for command, options in shown:
+        for option in options:
+            assert re.search(rf"(?<![\w-]){option}(?![\w-])", helps[command]), (command, option)

@@ -1,0 +1,158 @@
+"""The spherical family in the search: moves find what is missing and leave what is right."""
+
+import numpy as np
+import pytest
+
+from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture.far_groups import Group, far_groups
+from implicitmoments.mixture.likelihood import Mixture, log_densities
+from implicitmoments.mixture.sample import Sample
+from implicitmoments.mixture.standardise import without_outliers
+from implicitmoments.rows import Rows
+from implicitmoments.search import (
+    SEARCH,
+    merge_cheapest,
+    merge_losses,
+    rank_moves,
+    responsibilities,
+    run_em,
+    search_moves,
+)
+
+K, D = 8, 6
+FAMILY = SphericalFamily(VarianceModel())
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, truth = make_spherical_mixture(4_000, K, D, radius=10.0, separation=8.0, random_state=0)
+    return Sample(X), truth.vectors
+
+
+def mixture_at(means):
+    return Mixture(np.full(len(means), 1 / len(means)), means.copy(), np.ones(len(means)))
+
+
+def settled(rows, means, family=FAMILY):
+    return run_em(family, rows, mixture_at(means), SEARCH).state
+
+
+def nearest(found, means):
+    return np.linalg.norm(found[:, None] - means, axis=2).min(axis=0)
+
+
+@pytest.fixture(scope="module")
+def spoilt(data):
+    """A fixed point of EM with two components on one mean and none on another."""
+    rows, means = data
+    wrong = means.copy()
+    wrong[0] = wrong[1] + 0.3
+    return settled(rows, wrong)
+
+
+def test_the_best_split_finds_a_missing_component(data, spoilt):
+    rows, means = data
+    ranking = rank_moves(FAMILY, rows, spoilt, np.random.default_rng(0))
+    larger = run_em(FAMILY, rows, ranking.apply(spoilt, np.array([0])), SEARCH).state
+    assert nearest(larger.means, means).max() < 0.5
+    assert ranking.gains[0] > 50
+    assert set(ranking.merges.pairs[0]) == {0, 1}
+
+
+def test_nothing_is_missing_from_the_truth(data):
+    rows, means = data
+    right = settled(rows, means)
+    ranking = rank_moves(FAMILY, rows, right, np.random.default_rng(0))
+    # two parameters' worth of overfitting for each feature of the second part
+    assert ranking.gains.max() < 4 * D
+    done = search_moves(FAMILY, rows, right, 10, np.random.default_rng(0))
+    assert done.tried == 0
+
+
+def test_merging_costs_what_the_likelihood_falls_by(data, spoilt):
+    rows, _ = data
+    found, sums = responsibilities(FAMILY, rows, spoilt), FAMILY.e_step(rows, spoilt)
+    merges = merge_losses(FAMILY, rows, spoilt, found, sums)
+    for at in (0, K, -1):
+        after = log_densities(rows.X, merges.apply(spoilt, at)).sum()
+        fall = found.log_likelihood - after
+        assert merges.losses[at] == pytest.approx(fall, rel=1e-3, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "model", [VarianceModel(), VarianceModel(shared=False), VarianceModel(known=1.0)]
+)
+def test_moves_find_the_missing_mean(data, model):
+    rows, means = data
+    family, wrong = SphericalFamily(model), means.copy()
+    wrong[0] = wrong[1] + 0.3
+    start = settled(rows, wrong, family)
+    assert nearest(start.means, means).max() > 1
+    done = search_moves(family, rows, start, 10, np.random.default_rng(0))
+    assert done.accepted >= 1
+    assert nearest(done.state.means, means).max() < 0.5
+    after = log_densities(rows.X, done.state).sum()
+    assert done.log_likelihood == pytest.approx(after)
+    assert after > log_densities(rows.X, start).sum() + 100
+
+
+def test_a_component_behind_others_is_found():
+    """A mean at the centre of a ring has no rows of low density around it."""
+    ring = 2.6 * np.vstack([np.eye(4), -np.eye(4)])
+    means = np.vstack([ring, np.zeros((1, 4))])
+    rng = np.random.default_rng(0)
+    rows = Sample(means[rng.integers(9, size=9_000)] + rng.normal(size=(9_000, 4)))
+    wrong = means.copy()
+    wrong[8] = ring[0] + 0.2
+    done = search_moves(FAMILY, rows, mixture_at(wrong), 10, np.random.default_rng(0))
+    assert nearest(done.state.means, means)[8] < 0.6
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_light_component_is_found(seed):
+    """Forty rows of 20,000, which one start of EM gives to a neighbour."""
+    rng = np.random.default_rng(seed)
+    means = 6.0 * np.array([(i, j) for i in range(4) for j in range(3)], dtype=float)
+    weights = np.append(0.002, np.full(11, 0.998 / 11))
+    labels = rng.choice(12, 20_000, p=weights)
+    rows = Sample(means[labels] + rng.normal(size=(20_000, 2)))
+    best = run_em(FAMILY, rows, Mixture(weights, means, np.ones(12)), SEARCH)
+    wrong = np.vstack([means[1] + 0.2, means[1:]])
+    done = search_moves(FAMILY, rows, mixture_at(wrong), 10, rng)
+    assert done.log_likelihood == pytest.approx(best.level * rows.total, abs=1.0)
+
+
+def test_the_cheapest_merges_are_those_of_duplicates(data):
+    rows, means = data
+    state = mixture_at(np.vstack([means, means[:2] + 0.2]))
+    while state.k > K:
+        state = merge_cheapest(FAMILY, rows, state)
+    assert nearest(state.means, means).max() < 0.5
+
+
+def test_lonely_far_rows_are_left_out_and_groups_are_not(data):
+    rows, _ = data
+    X = rows.X.copy()
+    X[:3] = [[1e6] * D, [-1e6] * D, [60] * D]
+    kept, n_out = without_outliers(Rows.of(X), K, drop=True)
+    assert n_out == 3
+    assert kept.total == kept.kept == len(X) - 3
+    np.testing.assert_array_equal(kept.points, X[3:])
+    assert without_outliers(Rows.of(X), K, drop=False)[1] == 0
+    X[:100] = 60 + np.random.default_rng(0).normal(size=(100, D))
+    assert without_outliers(Rows.of(X), K, drop=True)[1] == 0
+
+
+def test_groups_at_another_scale_are_found(data):
+    rows, _ = data
+    rng = np.random.default_rng(0)
+    assert far_groups(Rows.of(rows.X), K, rng) is None
+    X = rows.X.copy()
+    X[::2] += 1e5
+    groups = far_groups(Rows.of(X), K, rng)
+    assert groups.n == len(groups.points) == 2
+    for g in range(2):
+        places = np.flatnonzero(Group(groups, g)({"x": X}))
+        assert len(places) == len(X) // 2
+        assert len(set(places % 2)) == 1
