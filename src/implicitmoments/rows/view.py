@@ -399,12 +399,16 @@ class Rows:
 
         Parameters
         ----------
-        measure, width, what, keyed
-            As for :meth:`fold`.
+        measure : callable
+            Returns named sums over the rows of a block.
         rows : range, optional
             Consecutive rows; all by default.
-        seed : int
-            Of a source that makes its rows.
+        width, what
+            As for :meth:`fold`.
+        seed : int, default 0
+            Seed of a source that generates its rows.
+        keyed : bool, default False
+            As for :meth:`fold`.
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
 
