@@ -237,5 +237,5 @@ class _Total:
         logs, counts = self.evaluated(block["x"]), block.get("counts")
         xp, mass = namespace_of(logs), float(logs.shape[0])
         if counts is not None:
-            logs, mass = logs * counts, xp.sum(counts, dtype=xp.float64)
+            logs, mass = logs * counts, float(xp.sum(counts, dtype=xp.float64))
         return {"log_likelihood": xp.sum(logs, dtype=xp.float64), "mass": mass}
