@@ -5,7 +5,7 @@ Run: python benchmarks/notes.py mixtures [--seeds 10]
 
 ``mixtures`` fits spherical mixtures with the number of components they have, with one fewer and
 with one column in another unit, with Gaussian and with other noise, and counts the fits in which
-``stats_["notes"]`` says that a component holds more than one group, or that columns are unlike.
+``notes_`` has a note that a component is not spherical, or that columns differ in spread.
 ``regressions`` does it with mixtures of lines, of which one or two are missing.
 """
 
@@ -42,17 +42,18 @@ NOISES: dict[str, Callable[..., Any]] = {
 UNIT = 0.2  # of one column
 
 
-def count(said: list[list[str]], words: str) -> str:
-    """Return in how many fits some note has these words."""
-    return f"{sum(any(words in each for each in notes) for notes in said)} of {len(said)}"
+def count(said: list[list[str]], *codes: str) -> str:
+    """Return in how many fits there is a note with one of some codes; any note without one."""
+    found = sum(bool(set(notes) & set(codes)) if codes else bool(notes) for notes in said)
+    return f"{found} of {len(said)}"
 
 
 def notes_of(model: Any, *rows: Any) -> list[str]:
-    """Return what a fit notes."""
+    """Return the codes of the notes on a fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        notes: list[str] = model.fit(*rows).stats_["notes"]
-    return notes
+        codes: list[str] = model.fit(*rows).notes_.codes
+    return codes
 
 
 def mixtures(seeds: int) -> None:
@@ -74,8 +75,9 @@ def mixtures(seeds: int) -> None:
             for name, (number, rows) in tried.items():
                 notes = notes_of(im.SphericalMixture(number, random_state=seed), rows)
                 said.setdefault(name, []).append(notes)
-        wide = [count(said[name], "more than one group") for name in ("fewer", *NOISES)]
-        cells = [count(said["right"], ""), wide[0], count(said["unit"], "(column 0)"), *wide[1:]]
+        wide = [count(said[name], "component_not_spherical") for name in ("fewer", *NOISES)]
+        unlike = count(said["unit"], "columns_differ_in_spread")
+        cells = [count(said["right"]), wide[0], unlike, *wide[1:]]
         print(f"| {n:,} | {k} | {d} | {separation:g} | {' | '.join(cells)} |", flush=True)
 
 
@@ -90,7 +92,8 @@ def regressions(seeds: int) -> None:
             for number in {k, k - 1, 1}:
                 notes = notes_of(im.RegressionMixture(number, random_state=seed), X, y)
                 said.setdefault(number, []).append(notes)
-        cells = [count(said[k], ""), *(count(said[j], "line may be missing") for j in (k - 1, 1))]
+        missing = [count(said[j], "line_missing", "line_looks_double") for j in (k - 1, 1)]
+        cells = [count(said[k]), *missing]
         print(f"| {n:,} | {k} | {d} | {noise:g} | {' | '.join(cells)} |", flush=True)
 
 

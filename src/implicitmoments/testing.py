@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, outer_rows
+from implicitmoments.arrays import Floats, outer_rows, to_numpy
 from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
@@ -89,7 +89,7 @@ def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) ->
     """
     steps, image = [], np.ones((len(vectors), 1))
     for _ in range(order):
-        joined = outer_rows(image, vectors)
+        joined = to_numpy(outer_rows(image, vectors))
         _, sizes, right = np.linalg.svd(joined, full_matrices=False)
         basis = right[sizes > 1e-10 * sizes[0]]
         # the identity is the basis of the whole space

@@ -1,11 +1,11 @@
 """Lines as good as those of EM from the truth, and errors that are what they are said to be."""
 
 import numpy as np
+from implicitmoments.regression.em import Model, climb
 from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression.em import Model, climb
 from implicitmoments.regression.likelihood import Lines
 from implicitmoments.regression.standardise import standardise
 from implicitmoments.rows import ArraySource

@@ -378,12 +378,11 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
     def _store_network(self, refined: Refined, problem: ActivationSumProblem) -> None:
         """Store weights and directions, and choose what predicts."""
         best = refined.fitted
-        given = partial(move_like, other=problem.rows.like)
+        given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
         self.directions_ = given(problem.original_vectors(best.network.directions))
         self.weights_ = given(best.network.weights)
-        self.network_ = replace(
-            best.network, weights=self.weights_, directions=given(best.network.directions)
-        )
+        arrays = {"weights": self.weights_, "directions": given(best.network.directions)}
+        self.network_ = replace(best.network, **arrays)
         self.direction_errors_ = given(refined.direction_errors)
         self.weight_errors_ = given(refined.weight_errors)
         self.n_iter_ = max(1, len(best.history) - 1)

@@ -284,7 +284,8 @@ def fit_paper_polynomial(
     n = int(found.stats["rows_per_step"])
     fresh, average = range(degree * n, (degree + 1) * n), CircuitMeans(problem, seed, size)
     projection = found.runs[0].projection
-    chain = SymmetricChain(tuple(to_numpy(step.theta) for step in projection.steps), np.eye(d))
+    steps = tuple(to_numpy(s.theta) for s in projection.steps if s.theta is not None)
+    chain = SymmetricChain(steps, np.eye(d))
     labels = problem.rows.fold(sum_labels, what="labels")
     forms = {}
     for order in filter(problem.has_order, range(degree + 1)):
@@ -295,4 +296,4 @@ def fit_paper_polynomial(
             vector = to_numpy(average.vector(order, projection.first(order), fresh))
         forms[0, order] = coefficient * vector[None, :]
     polynomial = Polynomial(BalancedMoments(Frame(np.eye(d), np.zeros(d)), chain, forms))
-    return FittedPolynomial(polynomial, Range.of(labels), math.nan, chain.steps[0])
+    return FittedPolynomial(polynomial, Range.of(labels), math.nan, steps[0])

@@ -261,7 +261,7 @@ def _sum_errors(
     """Sum squared errors of candidates (P, candidates), fold by fold."""
     x, counts, folds = block["x"], weights_of(block), shares_of(block, len(fitted))
     xp, values = namespace_of(x), features.evaluate(x)
-    squares: Array = 0.0
+    squares: Any = 0.0
     for i, coefficients in enumerate(fitted):
         (chosen,) = xp.nonzero(folds == i)
         part, y = xp.take(values, chosen, axis=0), xp.take(block["y"], chosen, axis=0)

@@ -15,6 +15,7 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     as_double,
+    machine_epsilon,
     move_like,
     multiply_into,
     namespace_of,
@@ -342,7 +343,7 @@ def _sum_squares(network: Network, block: Block) -> Sums:
         "loss": xp.sum(counts * as_double(y - network(block["x"])) ** 2),
         "size": xp.sum(counts * as_double(y) ** 2),
         "total": xp.sum(counts),
-        LARGEST + "eps": float(xp.finfo(y.dtype).eps),
+        LARGEST + "eps": machine_epsilon(y),
     }
 
 

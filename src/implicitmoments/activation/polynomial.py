@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -142,7 +143,7 @@ class Features:
         images = self.chain.images(z)
         columns = []
         for (a, b), maps in self._maps.items():
-            total: Array = 0.0
+            total: Any = 0.0
             for contracted, matrix in enumerate(maps):
                 left, right = images[a - contracted], images[b - contracted]
                 outer = pair_rows(left) if a == b else outer_rows(left, right)
@@ -198,7 +199,7 @@ class Features:
                 for contracted, factor in enumerate(factors):
                     if contracted:
                         left, right = steps[a - contracted], steps[b - contracted]
-                        form = drop(form, left, right, noise)
+                        form = to_numpy(drop(form, left, right, noise))
                     columns[contracted].append(factor * form.ravel())
             matrices = [np.array(column).T for column in columns]
             maps[a, b] = [_folded(m) for m in matrices] if a == b else matrices

@@ -1,5 +1,6 @@
 """Arrays of any array-API library: namespaces, linear algebra, kernels and hashing."""
 
+from implicitmoments.arrays.array_type import Array, Floats, Namespace
 from implicitmoments.arrays.hashing import key_shares, row_keys, share_rows
 from implicitmoments.arrays.kernels import (
     cross_sums,
@@ -19,15 +20,13 @@ from implicitmoments.arrays.linalg import (
     turned,
 )
 from implicitmoments.arrays.namespace import (
-    Array,
-    Floats,
-    Namespace,
     as_double,
     as_real_array,
     check_finite,
     device_memory,
     eye_like,
     index_like,
+    machine_epsilon,
     move_like,
     namespace_of,
     on_host,
@@ -59,6 +58,7 @@ __all__ = [
     "lift_rows",
     "linear_rows",
     "lower_to",
+    "machine_epsilon",
     "map_into",
     "move_like",
     "multiply_into",

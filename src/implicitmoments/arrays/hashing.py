@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import array_api_compat
 import numpy as np
 
+from implicitmoments.arrays.array_type import Array
 from implicitmoments.arrays.linalg import turned
-from implicitmoments.arrays.namespace import Array, move_like, namespace_of, to_numpy
+from implicitmoments.arrays.namespace import move_like, namespace_of, to_numpy
 
 __all__ = ["key_shares", "row_keys", "share_rows"]
 
@@ -44,10 +46,11 @@ def key_shares(keys: Array, n_shares: int) -> Array:
     return (xp.bitwise_and(keys, LOWEST_63) % n_shares + high) % n_shares
 
 
-def _bits(values: Array) -> Array:
+def _bits(values: Any) -> Array:
     """Return the bits of float64 as int64."""
     xp = namespace_of(values)
     if hasattr(values, "view"):
-        return values.view(xp.int64)
-    bits = to_numpy(values).view(np.int64)
-    return xp.asarray(bits, device=array_api_compat.device(values))
+        bits: Array = values.view(xp.int64)
+        return bits
+    on_host = to_numpy(values).view(np.int64)
+    return xp.asarray(on_host, device=array_api_compat.device(values))

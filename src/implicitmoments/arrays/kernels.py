@@ -7,7 +7,8 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays.namespace import Array, namespace_of, on_host
+from implicitmoments.arrays.array_type import Array
+from implicitmoments.arrays.namespace import namespace_of, on_host
 
 __all__ = ["cross_sums", "lift_rows", "linear_rows", "lower_to", "softmax_rows"]
 
@@ -22,9 +23,9 @@ def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Arra
     """
     if isinstance(x, np.ndarray):
         return _lift_in_numpy(x, center, scale)
-    xp, device = namespace_of(x), array_api_compat.device(x)
+    xp: Any = namespace_of(x)
     n, d = x.shape
-    lifted = xp.empty((n, d + 2), dtype=x.dtype, device=device)
+    lifted: Any = xp.empty((n, d + 2), dtype=x.dtype, device=array_api_compat.device(x))
     points = lifted[:, :d]
     if array_api_compat.is_torch_array(x):
         points.copy_(x) if center is None else xp.subtract(x, center, out=points).div_(scale)
@@ -33,7 +34,8 @@ def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Arra
         points = x if center is None else (x - center) / scale
         lifted[:, :d], lifted[:, d] = points, xp.sum(points * points, axis=1)
     lifted[:, d + 1] = 1.0
-    return lifted
+    rows: Array = lifted
+    return rows
 
 
 def _lift_in_numpy(
@@ -107,7 +109,9 @@ def lower_to(array: Array, most: float) -> Array:
     if _has_out(array):
         return namespace_of(array).minimum(array, most, out=array)
     if array_api_compat.is_torch_array(array):
-        return array.clamp_(max=most)
+        array.clamp_(max=most)
+        lowered: Array = array
+        return lowered
     return namespace_of(array).clip(array, max=most)
 
 

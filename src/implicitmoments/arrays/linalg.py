@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays.namespace import Array, eye_like, namespace_of
+from implicitmoments.arrays.array_type import Array
+from implicitmoments.arrays.namespace import eye_like, namespace_of
 
 __all__ = [
     "descending_eigh",
@@ -44,7 +47,7 @@ def orthonormality_defect(rows: Array) -> float:
 
 def multiply_into(target: Array, left: Array, right: Array) -> None:
     """Write ``left * right`` into an array, without a temporary if the library supports it."""
-    xp = namespace_of(target)
+    xp: Any = namespace_of(target)
     if array_api_compat.is_array_api_strict_namespace(xp):
         target[...] = left * right
     else:
@@ -57,17 +60,22 @@ def turned(matrix: Array) -> Array:
     Arithmetic keeps the layout of its operands, so ``+ 0`` is not sufficient.
     """
     xp = namespace_of(matrix)
-    flipped = xp.matrix_transpose(matrix)
+    flipped: Any = xp.matrix_transpose(matrix)
     if array_api_compat.is_torch_array(matrix):
-        return flipped.contiguous()
-    return xp.ascontiguousarray(flipped) if hasattr(xp, "ascontiguousarray") else flipped
+        flipped = flipped.contiguous()
+    elif hasattr(xp, "ascontiguousarray"):
+        flipped = xp.ascontiguousarray(flipped)
+    copied: Array = flipped
+    return copied
 
 
 def map_into(name: str, values: Array) -> Array:
     """Apply a function of the array API, such as ``"exp"``; in place for NumPy."""
     if isinstance(values, np.ndarray):
-        return getattr(np, name)(values, out=values)
-    return getattr(namespace_of(values), name)(values)
+        mapped: Array = getattr(np, name)(values, out=values)
+    else:
+        mapped = getattr(namespace_of(values), name)(values)
+    return mapped
 
 
 def gram(rows: Array) -> Array:

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
+from implicitmoments.arrays.array_type import Array, Namespace
 from implicitmoments.notes import InputError, InputTypeError
 
 __all__ = [
-    "Array",
-    "Floats",
-    "Namespace",
     "as_double",
     "as_real_array",
     "check_finite",
     "device_memory",
     "eye_like",
     "index_like",
+    "machine_epsilon",
     "move_like",
     "namespace_of",
     "on_host",
     "to_numpy",
 ]
 
-# Arrays of any library that follows the array API standard; no static type covers them all.
-Array: TypeAlias = Any
-Namespace: TypeAlias = Any
 UNKNOWN_MEMORY = 2**33  # assumed for a device that does not report it: 8 GB
-# Small arrays on the host.
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+_NUMPY: Any = array_api_compat.numpy
 
 
 def namespace_of(*arrays: Array) -> Namespace:
     """Return the array-API namespace shared by the arrays."""
     if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # called for every block
-        return array_api_compat.numpy
+        numpy: Namespace = _NUMPY
+        return numpy
     try:
-        return array_api_compat.array_namespace(*arrays)
+        namespace: Any = array_api_compat.array_namespace(*arrays)
     except TypeError as reason:
         kinds = sorted({type(array).__module__.split(".")[0] for array in arrays})
         raise InputTypeError(
@@ -47,16 +43,18 @@ def namespace_of(*arrays: Array) -> Namespace:
             "arrays of different libraries are mixed ({libraries}); convert them to one library",
             libraries=", ".join(kinds),
         ) from reason
+    found: Namespace = namespace
+    return found
 
 
-def as_real_array(value: Array, name: str, ndim: int) -> Array:
-    """Return ``value`` as a real floating-point array with ``ndim`` axes, in its own library.
+def as_real_array(given: Any, name: str, ndim: int) -> Array:
+    """Return ``given`` as a real floating-point array with ``ndim`` axes, in its own library.
 
     Lists and data frames become NumPy arrays, integers and booleans become float64; float32
     stays float32.
     """
-    if not array_api_compat.is_array_api_obj(value):
-        value = _from_python(value, name)
+    known = array_api_compat.is_array_api_obj(given)
+    value: Array = given if known else _from_python(given, name)
     xp = namespace_of(value)
     if not _is_numeric(xp, value):
         raise InputTypeError(
@@ -128,6 +126,12 @@ def move_like(array: Array, other: Array) -> Array:
     return array if array.dtype == other.dtype else xp.astype(array, other.dtype)
 
 
+def machine_epsilon(array: Array) -> float:
+    """Return the distance from 1 to the next larger number of the precision of an array."""
+    information: Any = namespace_of(array).finfo(array.dtype)
+    return float(information.eps)
+
+
 def eye_like(n: int, other: Array) -> Array:
     """Return the identity (n, n) in the library, the precision and on the device of ``other``."""
     xp = namespace_of(other)
@@ -167,7 +171,7 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(array.detach().cpu())
     if isinstance(array, np.ndarray) or not hasattr(array, "__array_namespace__"):
         return np.asarray(array)
-    xp = namespace_of(array)
+    xp: Any = namespace_of(array)
     if array_api_compat.is_array_api_strict_namespace(xp):
         array = array_api_compat.to_device(array, xp.Device("CPU_DEVICE"))
     return np.asarray(array)

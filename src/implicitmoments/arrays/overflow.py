@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from implicitmoments.arrays.namespace import Array, to_numpy
+from implicitmoments.arrays.array_type import Array
+from implicitmoments.arrays.namespace import to_numpy
 from implicitmoments.notes import InputError
 
 __all__ = ["LARGEST", "check_squares", "quiet_overflow", "refuse_large"]
@@ -15,7 +16,7 @@ LARGEST = 1e150  # the square of a larger number overflows a double
 quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 
 
-def check_squares(name: str, squares: Array) -> None:
+def check_squares(name: str, squares: Array | float) -> None:
     """Raise if sums of squares are not finite.
 
     Parameters
@@ -26,7 +27,7 @@ def check_squares(name: str, squares: Array) -> None:
         Sums of products of the entries. The diagonal sums are of positive terms: they are NaN
         only if an entry is.
     """
-    own = np.diagonal(np.atleast_2d(to_numpy(squares)))
+    own = np.diagonal(np.atleast_2d(squares if isinstance(squares, float) else to_numpy(squares)))
     if np.isnan(own).any():
         raise InputError(
             "not_finite", "{name} contains NaN; drop or fill those rows first", name=name

@@ -101,7 +101,7 @@ class ClippedDensity(Generic[R]):
         span = self.span
         accepted = rejection_sample(
             lambda rng: rng.normal(span.p),
-            self.ratio,
+            lambda coordinates: to_numpy(self.ratio(coordinates)),
             self.clip,
             n_samples,
             seed=seed,

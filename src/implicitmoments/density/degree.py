@@ -47,10 +47,6 @@ def mixture_tail(squared_radius: float, degree: int) -> float:
     degree : int
         The highest order kept.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(mixture_tail(1.0, 4), 3)
@@ -79,10 +75,6 @@ def regression_tail(squared: float, noise: float, degree: int) -> float:
         The variance of the noise.
     degree : int
         The highest order kept.
-
-    Returns
-    -------
-    float
 
     Examples
     --------

@@ -120,7 +120,7 @@ def assemble_graded(
     found = {}
     for a, b, r in splits:
         parts = [to_numpy(sums[f"{a},{b},{r},{n}"]) for n in range(a + 1)]
-        found[a, b, r] = assemble_form(chain, parts, a, b)
+        found[a, b, r] = to_numpy(assemble_form(chain, parts, a, b))
     return found
 
 

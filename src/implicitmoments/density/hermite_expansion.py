@@ -22,6 +22,7 @@ from implicitmoments.arrays import (
     eye_like,
     move_like,
     namespace_of,
+    to_numpy,
 )
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
@@ -185,7 +186,10 @@ class DenseExpansion:
         """Evaluate at rows of coordinates (n, p)."""
         found = np.zeros(len(coordinates))
         for t, tensor in enumerate(self.tensors):
-            found += hermite_dense(coordinates, t).reshape(len(coordinates), -1) @ tensor.ravel()
+            found += (
+                to_numpy(hermite_dense(coordinates, t)).reshape(len(coordinates), -1)
+                @ tensor.ravel()
+            )
         return found
 
 

@@ -116,18 +116,18 @@ def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> Co
     forms: dict[tuple[int, int], Floats] = {}
     for order in range(degree + 1):
         left, right = moments.by_order[order]
-        form = moments.forms[left, right]
+        form = to_numpy(moments.forms[left, right])
         for b in range(order // 2 + 1):
             a = order - 2 * b
             if b:
                 # the noise of the frame is I / scale², and the form lacks scale² of its own
                 steps = chain.steps[left], chain.steps[right]
-                form = drop(form, *steps, chain.noise) * scale**4
+                form = to_numpy(drop(form, *steps, chain.noise)) * scale**4
             for c in range(degree // 2 - a - b + 1):
                 term = term_factor(a, b, c, excess) * form
                 forms[a, b + c] = forms[a, b + c] + term if (a, b + c) in forms else term
             left, right = left - 1, right - 1
-    return ContractedExpansion(degree, chain, scale, moments.frame.basis, forms)
+    return ContractedExpansion(degree, chain, scale, to_numpy(moments.frame.basis), forms)
 
 
 def expand_contracted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class LabelDistribution:
                 )
         return drawn
 
-    def _densities(self, x: Array) -> Iterator[tuple[slice, Floats, Array]]:
+    def _densities(self, x: Array) -> Iterator[tuple[slice, Floats, Any]]:
         """Yield blocks of points with the density at the nodes, not normalised."""
         grid = np.linspace(-REACH, REACH, NODES)
         values = move_like(hermite_values(grid, self.expansion.degree), x)
@@ -131,6 +132,6 @@ class RegressionDensity:
         """
         rows = np.asarray(to_numpy(X), dtype=np.float64)
         x, _ = self.frame.standard(rows, np.zeros(len(rows)))
-        z = self.label.sample(self.frame.on_span(x), n_samples, seed=seed, first=first)
-        labels: Floats = self.frame.labels(x, 0.0)[:, None] + self.frame.scale * z
+        z = self.label.sample(to_numpy(self.frame.on_span(x)), n_samples, seed=seed, first=first)
+        labels: Floats = to_numpy(self.frame.labels(x, 0.0))[:, None] + self.frame.scale * z
         return labels

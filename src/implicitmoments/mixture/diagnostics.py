@@ -1,4 +1,4 @@
-"""How rows lie about the means: the model has them round, and as wide in one column as another."""
+"""Within-component spread: whether components are spherical, and columns alike."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from implicitmoments.rows import Rows
 
 __all__ = ["Within", "look_within", "measure_within"]
 
-MOST_ROWS = 20_000  # that are looked at
-MOST_PRODUCTS = 2e9  # of numbers, for the covariances of all components
-FEWEST_ROWS = 20  # of a component whose width is measured
+MOST_ROWS = 20_000  # of the sample
+MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
+FEWEST_ROWS = 20  # of a component whose width is measured: fewer give no eigenvalue
 
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """Spreads about the means, of rows that are each given to their likeliest component.
+    """Spreads about the means, with each row assigned to its most probable component.
 
     Attributes
     ----------
     spreads : array of shape (d,)
-        Standard deviation about the mean in each column, in the component where it is least: one
-        that holds two groups does not count.
+        Standard deviation about the mean in each column, in the component where it is least:
+        one that contains two groups does not count.
     widths : array of shape (k,)
-        Largest variance of a component along any direction, with columns scaled to what they are
-        in all components together, over the largest that round noise makes of so many rows; NaN
-        of components with few rows.
+        Largest variance of a component along any direction, with columns scaled by their pooled
+        spread, over the largest that spherical noise has with so many rows; NaN for components
+        with few rows.
     doubt : float
-        Mean probability of the components that a row was not given to.
+        Expected misclassification rate.
     n_rows : int
     """
 
@@ -44,7 +44,7 @@ class Within:
 
 
 def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Within:
-    """Measure some of the rows about the means, in the unit of the rows."""
+    """Measure a sample of the rows about the means, in the unit of the rows."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
     n = min(MOST_ROWS, max(FEWEST_ROWS * mixture.k, affordable))
     return measure_within(draw_sample(rows, n, rng, mixture.k), mixture)
@@ -83,5 +83,5 @@ def _width(apart: Floats, mass: Floats) -> float:
     n, d = apart.shape
     scaled = apart * np.sqrt(mass / mass.sum())[:, None]
     gram = scaled.T @ scaled if d <= n else scaled @ scaled.T
-    alike = mass.sum() ** 2 / float(mass @ mass)  # rows that count as much as these with weights
+    alike = mass.sum() ** 2 / float(mass @ mass)  # effective number of weighted rows
     return float(np.linalg.eigvalsh(gram)[-1]) / (1 + math.sqrt(d / alike)) ** 2

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Any, Self
 
-import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, move_like, namespace_of
@@ -16,16 +15,11 @@ from implicitmoments.mixture.fit import Options
 from implicitmoments.mixture.fit_by_scale import fit_by_scale
 from implicitmoments.mixture.fit_notes import notes_on
 from implicitmoments.mixture.fitted import SphericalAnswers
-from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream
+from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import hold_rows
-from implicitmoments.mixture.standardise import (
-    center_of,
-    merge_small,
-    scale_of,
-    standardise,
-    without_outliers,
-)
+from implicitmoments.mixture.standardise import center_of, merge_small, scale_of, standardise
+from implicitmoments.mixture.standardise import without_outliers as leave_out
 from implicitmoments.moments.spectra import component_stats
 from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import ArraySource, Progress, RandomState, Rows, as_seed
@@ -220,15 +214,11 @@ class SphericalMixture(SphericalAnswers):
         """Take in further rows.
 
         The first rows, 400 per component and at least 20,000, are held and fitted as by
-        :meth:`fit`; they fix the number of components and the unit of length. From then on the
-        sums of the moments up to order 6 and those of EM are kept, and a random sample of as many
-        rows. Each piece is taken in by a few EM steps. Whenever the number of rows has doubled,
-        the moments of all rows are decoded again and moves are tried; the likelihood on the
-        sample decides.
-
-        The result depends slightly on the order and size of the pieces, since the sums of EM are
-        those of the mixture at the time. Each piece should be a random part of all rows: pieces
-        sorted by component mislead it.
+        :meth:`fit`; they fix the number of components. From then on sums of the moments and of EM
+        are kept, and a random sample of as many rows. Each piece is taken in by a few EM steps.
+        Whenever the number of rows has doubled, the moments are decoded again and moves are
+        tried; the likelihood on the sample decides. The result depends slightly on the order and
+        size of the pieces, each of which should be a random part of all rows.
 
         Parameters
         ----------
@@ -247,15 +237,13 @@ class SphericalMixture(SphericalAnswers):
         >>> import implicitmoments as im
         >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
         >>> model = im.SphericalMixture(3, random_state=0)
-        >>> for piece in (X[:1_000], X[1_000:2_000], X[2_000:]):
-        ...     model = model.partial_fit(piece)
-        >>> model.stats_["rows_seen"]
+        >>> model.partial_fit(X[:1_000]).partial_fit(X[1_000:]).stats_["rows_seen"]
         3000.0
         """
         self._check_parameters()
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
         with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
-            rows = _in_one_unit(Rows.of(given), sample_weight)
+            rows = in_one_unit(Rows.of(given), sample_weight)
             rows = replace(rows, rows_per_block=self.rows_per_block)
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
@@ -271,8 +259,8 @@ class SphericalMixture(SphericalAnswers):
 
     def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
         """Keep the first rows and fit them; begin a stream when there are enough."""
-        columns = dict(rows.pick(np.arange(rows.n)))
-        columns = {name: columns[name] for name in ("x", "counts") if name in columns}
+        picked = rows.pick(np.arange(rows.n))
+        columns = {name: picked[name] for name in ("x", "counts") if name in picked}
         if held is not None:
             if ("counts" in columns) != ("counts" in held):
                 raise InputError(
@@ -282,8 +270,7 @@ class SphericalMixture(SphericalAnswers):
             xp = namespace_of(held["x"])
             columns = {name: xp.concat([held[name], columns[name]]) for name in held}
         self._check_enough(int(columns["x"].shape[0]))
-        whole = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
-        rows = standardise(whole)
+        rows = standardise(Rows(ArraySource(**columns), rows_per_block=self.rows_per_block))
         if held is None or rows.n >= SEARCH.rows or rows.n >= REFIT * self._fitted:
             mixture, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
@@ -312,8 +299,8 @@ class SphericalMixture(SphericalAnswers):
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
         k = None if self.n_components == "auto" else int(self.n_components)
         most, unit = min(self.max_components, rows.kept), scale_of(rows)
-        options = Options(self.order, self.n_moves, self._final)
-        found = fit_by_scale(rows, k, most, self._family(unit), options, rng)
+        options = Options(k, most, self.order, self.n_moves, self._final)
+        found = fit_by_scale(rows, self._family(unit), options, rng)
         decoded = found.start.decoded
         self.components_read_ = decoded.components
         self.stats_: dict[str, Any] = {}
@@ -358,20 +345,19 @@ class SphericalMixture(SphericalAnswers):
             for value in (own.weights, own.means, own.variances)
         )
         self.weights_, self.means_, self.n_components_ = weights, means, own.k
-        tied = self.covariance_type == "tied_spherical" or self.variance is not None
+        tied = self.covariance_type == "tied_spherical"
         self.variance_ = float(own.variances[0]) if tied else variances
         return ordered
 
     def _store_stream(self, stream: Stream, rows: Rows) -> None:
         self._store(stream.mixture, rows)
-        unit = rows.n_features * math.log(scale_of(rows))
-        self.lower_bound_ = float(stream.sums.level) - unit
+        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(scale_of(rows))
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
         self.stats_["mean_log_likelihood_history"] = ()  # pieces are taken in by few steps
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)
-        return without_outliers(rows, most, drop=self.drop_outliers)
+        return leave_out(rows, most, drop=self.drop_outliers)
 
     @property
     def _final(self) -> Budget:
@@ -379,22 +365,19 @@ class SphericalMixture(SphericalAnswers):
 
     def _family(self, scale: float) -> SphericalFamily:
         known = None if self.variance is None else self.variance / scale**2
-        return SphericalFamily(
-            VarianceModel(known, self.covariance_type == "tied_spherical", FLOOR)
-        )
+        tied = self.covariance_type == "tied_spherical"
+        return SphericalFamily(VarianceModel(known, tied, FLOOR))
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""
         check_whole_or("n_components", self.n_components, ("auto",), 1)
-        for name in ("max_iter", "max_components"):
-            check_whole(name, getattr(self, name), 1)
-        if self.rows_per_block is not None:
-            check_whole("rows_per_block", self.rows_per_block, 1)
-        check_whole("n_moves", self.n_moves, 0)
+        for name, least in (("max_iter", 1), ("max_components", 1), ("n_moves", 0)):
+            check_whole(name, getattr(self, name), least)
+        for name, most in (("rows_per_block", math.inf), ("order", 3)):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), 1, most)
         check_flag("drop_outliers", self.drop_outliers)
         check_number("tol", self.tol, 0.0)
-        if self.order is not None:
-            check_whole("order", self.order, 1, 3)
         check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
         if check_variance(self.variance) is not None and self.covariance_type == "spherical":
             raise InputError(
@@ -413,15 +396,3 @@ class SphericalMixture(SphericalAnswers):
                 k=self.n_components,
                 n=n,
             )
-
-
-def _in_one_unit(rows: Rows, sample_weight: Any) -> Rows:
-    """Let rows of a piece count as often as was given: no piece is scaled on its own."""
-    if sample_weight is None:
-        return rows
-    weights = sample_weight
-    if not array_api_compat.is_array_api_obj(weights):
-        weights = np.asarray(weights, dtype=np.float64)
-    given = float(namespace_of(weights).sum(weights))
-    factor = given * (1 if weights.ndim else rows.n) / rows.total
-    return rows if math.isclose(factor, 1.0, rel_tol=1e-5) else rows.weighted(factor)

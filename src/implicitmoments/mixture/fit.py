@@ -10,15 +10,15 @@ import numpy as np
 
 from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import Sample, draw_sample
+from implicitmoments.mixture.sample import draw_sample
 from implicitmoments.mixture.starts import Start, choose_start, decode_moments, spectral_rank
 from implicitmoments.rows import Rows
-from implicitmoments.search import SEARCH, Budget, Fitted, Searched, choose_k, run_em, search_moves
+from implicitmoments.search import SEARCH, Budget, Fitted, choose_k, run_em, search_moves
 
 __all__ = ["Fit", "Options", "fit_mixture"]
 
 # A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
-# told from a tail of another.
+# distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
 
 
@@ -28,6 +28,10 @@ class Options:
 
     Attributes
     ----------
+    k : int or None
+        Number of components; None to choose it by the Bayesian information criterion.
+    most : int
+        The largest number that is tried.
     order : int or None
         Order r of the components decoded from the moments.
     n_moves : int
@@ -36,6 +40,8 @@ class Options:
         Of EM on all rows.
     """
 
+    k: int | None
+    most: int
     order: int | None
     n_moves: int
     final: Budget
@@ -59,29 +65,10 @@ class Fit:
 
 
 def fit_mixture(
-    rows: Rows,
-    k: int | None,
-    most: int,
-    family: SphericalFamily,
-    options: Options,
-    rng: np.random.Generator,
+    rows: Rows, family: SphericalFamily, options: Options, rng: np.random.Generator
 ) -> Fit:
-    """Fit k components, or as many as the Bayesian information criterion chooses.
-
-    Parameters
-    ----------
-    rows : Rows
-    k : int or None
-        None to choose a number up to ``most``.
-    most : int
-    family : SphericalFamily
-    options : Options
-    rng : Generator
-
-    Returns
-    -------
-    Fit
-    """
+    """Fit standardised rows without outliers: starts compete, moves, EM on all rows."""
+    k, most = options.k, options.most
     clock = _Clock()
     n = SEARCH.rows_for(k or most)
     sample = draw_sample(rows, n, rng, k or most)
@@ -91,23 +78,25 @@ def fit_mixture(
     start = choose_start(sample, first, decoded, family, rng)
     clock.read("seconds_start")
 
-    found: dict[str, Any] = {}
+    state, found, moves = start.mixture, dict[str, Any](), []
     if k is None:
-        chosen = choose_k(family, sample, start.mixture, most, options.n_moves, rng)
-        searched = chosen.searched
+        chosen = choose_k(family, sample, state, most, options.n_moves, rng)
+        state, moves = chosen.searched.state, [chosen.searched]
         found = {"spectral_components": first, "sample_bic": chosen.scores}
-        if searched.state.k != first:  # describe the moments of the number that was chosen
-            again = decode_moments(rows, searched.state.k, family.model, options.order, rng)
+        if state.k != first:  # describe the moments of the number that was chosen
+            again = decode_moments(rows, state.k, family.model, options.order, rng)
             start = replace(start, decoded=again)
-    else:
-        searched = search_moves(family, sample, start.mixture, options.n_moves, rng)
-    doubtful = searched.state.k > 1 and not (start.decoded.clear and _heavy(searched.state))
+    elif options.n_moves:
+        moves = [search_moves(family, sample, state, options.n_moves, rng)]
+        state = moves[0].state
+    doubtful = state.k > 1 and not (start.decoded.clear and _heavy(state))
     if doubtful and n < rows.kept and options.n_moves:
-        sample = draw_sample(rows, MORE_ROWS * n, rng, searched.state.k)
-        searched = _search_again(searched, family, sample, options, rng)
+        sample = draw_sample(rows, MORE_ROWS * n, rng, state.k)
+        moves.append(search_moves(family, sample, state, options.n_moves, rng))
+        state = moves[-1].state
     clock.read("seconds_search")
 
-    fitted = run_em(family, rows, searched.state, options.final)
+    fitted = run_em(family, rows, state, options.final)
     clock.read("seconds_em")
     stats = {
         "start": start.kind,
@@ -115,8 +104,8 @@ def fit_mixture(
         **(start.decoded.numbers or {}),
         **found,
         "sample_rows": sample.n,
-        "n_moves": searched.accepted,
-        "n_moves_tried": searched.tried,
+        "n_moves": sum(searched.accepted for searched in moves),
+        "n_moves_tried": sum(searched.tried for searched in moves),
         **clock.seconds,
     }
     return Fit(fitted, start, stats)
@@ -124,20 +113,6 @@ def fit_mixture(
 
 def _heavy(mixture: Mixture) -> bool:
     return float(mixture.weights.min()) >= FAINT / mixture.k
-
-
-def _search_again(
-    before: Searched[Mixture],
-    family: SphericalFamily,
-    sample: Sample,
-    options: Options,
-    rng: np.random.Generator,
-) -> Searched[Mixture]:
-    """Search on more rows, and count the moves of both searches."""
-    after = search_moves(family, sample, before.state, options.n_moves, rng)
-    return replace(
-        after, accepted=before.accepted + after.accepted, tried=before.tried + after.tried
-    )
 
 
 class _Clock:

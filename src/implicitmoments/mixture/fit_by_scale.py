@@ -8,7 +8,8 @@ them, no component has rows in two groups, and the likelihood is a sum over grou
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,125 +33,108 @@ from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 __all__ = ["fit_by_scale"]
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A far group of rows in a unit of its own, and the mixture fitted to it."""
+
+    rows: Rows
+    family: SphericalFamily
+    fit: Fit
+    mixture: Mixture
+
+    def settle(self, family: SphericalFamily, options: Options) -> Fitted[Mixture]:
+        return run_em(family, self.rows, self.mixture, options.final)
+
+
 def fit_by_scale(
+    rows: Rows, family: SphericalFamily, options: Options, rng: np.random.Generator
+) -> Fit:
+    """Fit a mixture; far groups of rows, where there are any, separately."""
+    groups = far_groups(rows, options.k or options.most, rng)
+    if groups is None:
+        return fit_mixture(rows, family, options, rng)
+    room = (options.k or options.most) - groups.n + 1
+    chosen = replace(options, k=None, most=room)
+    parts = [_fit_part(rows, groups, g, family, chosen, rng) for g in range(groups.n)]
+    if options.k is not None:
+        parts = _to_number(parts, options.k, rng)
+    return _join(rows, parts, options)
+
+
+def _fit_part(
     rows: Rows,
-    k: int | None,
-    most: int,
+    groups: Groups,
+    g: int,
     family: SphericalFamily,
     options: Options,
     rng: np.random.Generator,
-) -> Fit:
-    """Fit k components, or as many as BIC chooses up to ``most``; far groups of rows apart."""
-    told = far_groups(rows, k or most, rng)
-    if told is None:
-        return fit_mixture(rows, k, most, family, options, rng)
-    room = (k or most) - told.n + 1
-    groups = [_group(rows, told, g) for g in range(told.n)]
-    families = [_rescaled(family, rows, group) for group in groups]
-    fits = [
-        fit_by_scale(group, None, room, own, options, rng)
-        for group, own in zip(groups, families, strict=True)
-    ]
-    mixtures = [fit.fitted.state for fit in fits]
-    if k is not None:
-        mixtures = _to_number(groups, mixtures, families, k, rng)
-    return _joined(rows, groups, mixtures, families, fits, options)
-
-
-def _group(rows: Rows, groups: Groups, g: int) -> Rows:
-    """Return the rows of a group, in a unit of their own; in memory where they are few."""
+) -> _Part:
+    """Fit the rows of a group, which are held in memory where there are few."""
     group = rows.as_given().kept_by(Group(groups, g))
-    if rows.small:
-        group = group.hold()
-    return without_outliers(standardise(group), 1, drop=False)[0]
+    group = standardise(group.hold() if rows.small else group)
+    group, _ = without_outliers(group, 1, drop=False)
+    if (known := family.model.known) is not None:
+        known *= (scale_of(rows) / scale_of(group)) ** 2
+        family = SphericalFamily(replace(family.model, known=known))
+    fit = fit_by_scale(group, family, options, rng)
+    return _Part(group, family, fit, fit.fitted.state)
 
 
-def _rescaled(family: SphericalFamily, rows: Rows, group: Rows) -> SphericalFamily:
-    """Return the family with what is known of the variance in the unit of a group."""
-    known = family.model.known
-    if known is None:
-        return family
-    factor = (scale_of(rows) / scale_of(group)) ** 2
-    return SphericalFamily(replace(family.model, known=known * factor))
-
-
-def _to_number(
-    groups: list[Rows],
-    mixtures: list[Mixture],
-    families: list[SphericalFamily],
-    k: int,
-    rng: np.random.Generator,
-) -> list[Mixture]:
+def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Part]:
     """Split where that gains most, or merge where that loses least, until k are left."""
+    parts = list(parts)
     samples = [
-        draw_sample(group, SEARCH.rows_for(mixture.k), rng, mixture.k)
-        for group, mixture in zip(groups, mixtures, strict=True)
+        draw_sample(part.rows, SEARCH.rows_for(part.mixture.k), rng, part.mixture.k)
+        for part in parts
     ]
-    mixtures = list(mixtures)
-    while (excess := sum(m.k for m in mixtures) - k) != 0:
+    while (excess := sum(part.mixture.k for part in parts) - k) != 0:
         gains, changed = [], []
-        for group, sample, mixture, family in zip(
-            groups, samples, mixtures, families, strict=True
-        ):
-            ranking = rank_moves(family, sample, mixture, rng)
-            gain, other = -np.inf, mixture
+        for part, sample in zip(parts, samples, strict=True):
+            ranking = rank_moves(part.family, sample, part.mixture, rng)
+            gain, other = -np.inf, part.mixture
             if excess < 0:
-                gain, other = ranking.gains[0], ranking.apply(mixture, np.array([0]))
+                gain, other = ranking.gains[0], ranking.apply(other, np.array([0]))
             elif ranking.merges is not None:
-                gain, other = -ranking.merges.losses[0], ranking.merges.apply(mixture)
-            gains.append(gain * group.total / sample.total)
+                gain, other = -ranking.merges.losses[0], ranking.merges.apply(other)
+            gains.append(gain * part.rows.total / sample.total)
             changed.append(other)
         best = int(np.argmax(gains))
-        mixtures[best] = run_em(families[best], samples[best], changed[best], SEARCH).state
-    return mixtures
+        settled = run_em(parts[best].family, samples[best], changed[best], SEARCH)
+        parts[best] = replace(parts[best], mixture=settled.state)
+    return parts
 
 
-def _joined(
-    rows: Rows,
-    groups: list[Rows],
-    mixtures: list[Mixture],
-    families: list[SphericalFamily],
-    fits: list[Fit],
-    options: Options,
-) -> Fit:
+def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
     """Run EM on every group, with one variance where it is shared, and join the mixtures."""
-    settled = [
-        run_em(family, group, mixture, options.final)
-        for family, group, mixture in zip(families, groups, mixtures, strict=True)
-    ]
-    total = sum(group.total for group in groups)
-    model = families[0].model
+    fitted = [part.settle(part.family, options) for part in parts]
+    scales = [scale_of(part.rows) for part in parts]
+    totals = np.array([part.rows.total for part in parts])
+    shares = totals / totals.sum()
+    model = parts[0].family.model
     if model.estimated_once:
-        squares = sum(
-            group.total * found.state.pooled * scale_of(group) ** 2
-            for group, found in zip(groups, settled, strict=True)
-        )
-        known = [float(squares / total) / scale_of(group) ** 2 for group in groups]
-        settled = [
-            run_em(SphericalFamily(replace(model, known=v)), group, found.state, options.final)
-            for v, group, found in zip(known, groups, settled, strict=True)
+        own = [found.state.pooled * s**2 for found, s in zip(fitted, scales, strict=True)]
+        families = [
+            SphericalFamily(replace(model, known=float(shares @ own) / s**2)) for s in scales
         ]
-    parts, level = [], 0.0
-    for group, found in zip(groups, settled, strict=True):
-        share, d = group.total / total, rows.n_features
-        own = found.state.moved(center_of(group), scale_of(group))
-        parts.append(replace(own, weights=own.weights * share))
-        level += share * (found.level - d * np.log(scale_of(group)) + np.log(share))
+        parts = [replace(p, mixture=f.state) for p, f in zip(parts, fitted, strict=True)]
+        fitted = [p.settle(family, options) for p, family in zip(parts, families, strict=True)]
+    d, unit = rows.n_features, scale_of(rows)
+    own_units = [
+        found.state.moved(center_of(part.rows), s)
+        for part, found, s in zip(parts, fitted, scales, strict=True)
+    ]
     together = Mixture(
-        np.concatenate([m.weights for m in parts]),
-        np.vstack([m.means for m in parts]),
-        np.concatenate([m.variances for m in parts]),
+        np.concatenate([w * m.weights for w, m in zip(shares, own_units, strict=True)]),
+        np.vstack([m.means for m in own_units]),
+        np.concatenate([m.variances for m in own_units]),
     )
-    unit = scale_of(rows)
     mixture = together.moved(-center_of(rows) / unit, 1 / unit)
-    fitted = Fitted(
-        mixture,
-        float(level) + rows.n_features * float(np.log(unit)),
-        (),
-        all(found.converged for found in settled),
-        max(found.n_iter for found in settled),
-    )
-    return Fit(fitted, _joint_start(fits), _joint_stats(fits))
+    levels = np.array([found.level for found in fitted]) - d * np.log(scales)
+    level = d * math.log(unit) + shares @ (levels + np.log(shares))
+    converged, n_iter = all(f.converged for f in fitted), max(f.n_iter for f in fitted)
+    whole = Fitted(mixture, float(level), (), converged, n_iter)
+    fits = [part.fit for part in parts]
+    return Fit(whole, _joint_start(fits), _joint_stats(fits))
 
 
 def _joint_start(fits: list[Fit]) -> Start:

@@ -1,4 +1,4 @@
-"""What a fitted spherical mixture answers: labels, densities, samples, criteria."""
+"""Labels, densities, samples and criteria of a fitted spherical mixture."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from implicitmoments.validation import check_whole
 
 __all__ = ["SphericalAnswers"]
 
-# rows and a mixture, both seen from one centre in one unit -> one entry or one row a row
+# rows and a mixture, both about one centre in one unit -> one entry or one row per row
 Asked = Callable[[Array, Mixture], Array]
 
 
 class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
-    """Methods that read ``weights_``, ``means_`` and ``variance_`` of a fitted mixture.
+    """Methods that use ``weights_``, ``means_`` and ``variance_`` of a fitted mixture.
 
-    Answers are arrays of the library of the rows that are asked about, on their device.
+    They return arrays in the library of the rows that are given, on their device.
     """
 
     def predict(self, X: Any) -> Array:
-        """Return the likeliest component of every row, (n_samples,).
+        """Return the most probable component of every row, (n_samples,).
 
         Parameters
         ----------
@@ -183,19 +183,19 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
 
     def _answer(self, X: Any, asked: Asked, *, density: bool = False) -> Array:
         check_is_fitted(self)
-        told = _Told(self._mixture(), asked, density)
-        k, d = told.mixture.means.shape
+        evaluate = _Evaluated(self._mixture(), asked, density)
+        k, d = evaluate.mixture.means.shape
         foreign = hasattr(X, "shape") and not on_host(X)
         size = DEFAULT_BUDGET.rows_per_block(max(k, d), X) if foreign else None
-        return answer(self, X, told, rows_per_block=size)
+        return answer(self, X, evaluate, rows_per_block=size)
 
     def _total(self, X: Any, sample_weight: Any = None) -> Sums:
         """Add up log densities, weights and rows."""
         check_is_fitted(self)
-        told = _Told(self._mixture(), log_densities, True)
+        evaluate = _Evaluated(self._mixture(), log_densities, True)
         with open_rows(self, X, None, sample_weight, reset=False) as (given, _):
             rows = Rows.of(given)
-            found = rows.fold(_Total(told), width=told.mixture.k, what="log-likelihood")
+            found = rows.fold(_Total(evaluate), width=evaluate.mixture.k, what="log-likelihood")
             return {**found, "rows": rows.n}
 
 
@@ -208,12 +208,12 @@ def _shares(x: Array, mixture: Mixture) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
-    """Looks at rows from the centre of a mixture in its own unit, and answers."""
+class _Evaluated:
+    """Evaluates a function of rows about the centre of a mixture, in its own unit."""
 
     mixture: Mixture
     asked: Asked
-    density: bool  # whether it is logarithms of a density, which knows the unit
+    density: bool  # whether the values are log densities, which depend on the unit
 
     def __call__(self, x: Array) -> Array:
         if isinstance(x, np.ndarray):
@@ -229,13 +229,13 @@ class _Told:
 
 @dataclass(frozen=True, eq=False)
 class _Total:
-    """Sums of what is told of a block."""
+    """Sums of log densities of a block."""
 
-    told: _Told
+    evaluated: _Evaluated
 
     def __call__(self, block: Block) -> Sums:
-        logs, counts = self.told(block["x"]), block.get("counts")
+        logs, counts = self.evaluated(block["x"]), block.get("counts")
         xp, mass = namespace_of(logs), float(logs.shape[0])
         if counts is not None:
-            logs, mass = logs * counts, xp.sum(counts, dtype=xp.float64)
+            logs, mass = logs * counts, float(xp.sum(counts, dtype=xp.float64))
         return {"log_likelihood": xp.sum(logs, dtype=xp.float64), "mass": mass}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from typing import Any
 
+import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays import move_like, to_numpy
+from implicitmoments.arrays import move_like, namespace_of, to_numpy
 from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.incremental_moments import MomentSums, begin_sums
 from implicitmoments.mixture.likelihood import Mixture, Sums, e_step
@@ -14,7 +17,7 @@ from implicitmoments.mixture.sample import Integers, Sample
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em, search_moves
 
-__all__ = ["Stream", "begin_stream", "continue_stream"]
+__all__ = ["Stream", "begin_stream", "continue_stream", "in_one_unit"]
 
 # A piece that is a share s of all rows weighs s to this power. At 1 old sums never fade, and
 # overlapping components lag behind; at 0.7 the last pieces rule, and separate ones are noisy.
@@ -148,3 +151,15 @@ def _look_again(
     # the sample stands for all rows until further ones come
     sums = found.times(stream.sums.total / found.total)
     return replace(stream, mixture=best, sums=sums, corrections=stream.corrections + 1)
+
+
+def in_one_unit(rows: Rows, sample_weight: Any) -> Rows:
+    """Let rows of a piece count as often as was given: no piece is scaled on its own."""
+    if sample_weight is None:
+        return rows
+    weights = sample_weight
+    if not array_api_compat.is_array_api_obj(weights):
+        weights = np.asarray(weights, dtype=np.float64)
+    given = float(namespace_of(weights).sum(weights))
+    factor = given * (1 if weights.ndim else rows.n) / rows.total
+    return rows if math.isclose(factor, 1.0, rel_tol=1e-5) else rows.weighted(factor)

@@ -1,7 +1,7 @@
 r"""Moments of rows that come in pieces: sums in a frame fixed by the first of them.
 
-The moments of orders 4 and 6 are linear in sums that do not know the variance, so it may be
-chosen again at every reading. What is fixed is where one looks: the centre, the span of the
+The moments of orders 4 and 6 are linear in sums that do not depend on the variance, so the
+variance may change each time they are decoded. The frame is fixed: the centre, the span of the
 features and, for order 6, twice as many directions of symmetric matrices as there are components.
 """
 

@@ -170,7 +170,7 @@ class _EStep:
         total = float(lifted.shape[0])
         if times is not None:
             lifted, densities = lifted * times[:, None], densities * times
-            total = xp.sum(times, dtype=xp.float64)
+            total = float(xp.sum(times, dtype=xp.float64))
         return {
             "moments": cross_sums(shares, lifted),
             "log_likelihood": xp.sum(densities, dtype=xp.float64),
@@ -190,7 +190,7 @@ class _PlainEStep:
         joint = linear_rows(x, self.slopes)
         joint += self.offsets
         shares, densities = softmax_rows(joint)
-        total = float(len(x))
+        total = float(x.shape[0])
         if times is not None:
             shares *= times[:, None]
             densities, total = densities * times, float(np.sum(times))

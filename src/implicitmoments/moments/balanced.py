@@ -7,9 +7,10 @@ requires subspaces of order n/2 and moments of order n, not n and 2n.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.circuits import Circuit
@@ -103,10 +104,11 @@ class BalancedMoments:
         if a == 0:
             images = evaluate(circuit, inputs, right)
             return images @ move_like(form[0, :], images)
-        total: Array = 0.0
+        total: Any = 0.0
         for head, tail in evaluate_split(circuit, inputs, left, right):
             total = total + namespace_of(head).sum((head @ move_like(form, head)) * tail, axis=1)
-        return total
+        found: Array = total
+        return found
 
     @cached_property
     def projection(self) -> RecursiveProjection:
@@ -178,7 +180,7 @@ def mean_moments(
                 sums[f"{a},{b},{n}"] = xp.matrix_transpose(left) @ images[b - n]
         return sums
 
-    def assembled(a: int, b: int) -> Array:
+    def assembled(a: int, b: int) -> Callable[[Sums], Array]:
         def build(means: Sums) -> Array:
             return assemble_form(chain, [means[f"{a},{b},{n}"] for n in range(a + 1)], a, b)
 

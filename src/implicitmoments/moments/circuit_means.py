@@ -70,7 +70,8 @@ class CircuitMeans:
                 progress(f"order {order}", done - rows.start, len(rows))
 
         sums = self.problem.fold(order, measure, rows, size, seed=self.seed, after=after)
-        return sums["sum"] / len(rows)
+        mean: Array = sums["sum"] / len(rows)
+        return mean
 
 
 def _circuit_of_order(problem: MomentProblem, order: int) -> Circuit:

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from implicitmoments.arrays import (
     Array,
@@ -139,6 +140,7 @@ class MomentProblem(ABC):
 
         def read(piece: range) -> Block:
             inputs = self.draw(order, piece, RowDraws(seed, piece, (Stream.AUXILIARY, order)))
+            array: Any
             for name, array in inputs.items():
                 given = array.shape[0] if hasattr(array, "shape") else len(array)
                 if given != len(piece):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit
@@ -100,7 +100,7 @@ class Query:
         size = max(1, QUERY_NUMBERS // (width * max(1, self.circuit.order)))
         parts = []
         for rows in blocks(range(n), size):
-            total: Array = 0.0
+            total: Any = 0.0
             for inputs in self._draws(rows):
                 total = total + inner(inputs)
             parts.append(total / self.n_draws)

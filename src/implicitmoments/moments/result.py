@@ -411,7 +411,9 @@ class ClosedFormMoments(ImplicitMoments):
     def _answer(self, query: Query) -> Array:
         def inner(inputs: Mapping[str, Array]) -> Array:
             answers = (fold.moments.inner(query.circuit, inputs) for fold in self.folds)
-            return sum(answers) / len(self.folds)
+            total: Any = sum(answers)
+            mean: Array = total / len(self.folds)
+            return mean
 
         return query.answer(inner, self.width)
 

@@ -74,8 +74,8 @@ class PairWindow:
         """Row and column of each coordinate, and its factor."""
         i, j = _pairs(int(self.noise.shape[0]))
         factors = np.where(i == j, 1.0, math.sqrt(2.0))
-        i, j = index_like(i, self.noise), index_like(j, self.noise)
-        return i, j, move_like(factors, self.noise)
+        noise = self.noise
+        return index_like(i, noise), index_like(j, noise), move_like(factors, noise)
 
     @property
     def dim(self) -> int:

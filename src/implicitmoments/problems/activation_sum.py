@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.moments import HermiteProblem
@@ -102,11 +103,12 @@ class ActivationSumProblem(HermiteProblem):
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
         """Replace y by its residual after the known lower orders."""
-        explained: Array = 0.0
+        explained: Any = 0.0
         for m, inner in lower.items():
             if m < order:
                 explained = explained + self.activation.coefficient(m) * inner
-        return weights - explained / self._divisor(order)
+        left: Array = weights - explained / self._divisor(order)
+        return left
 
     def _divisor(self, order: int) -> float:
         return self.activation.coefficient(order) * math.sqrt(math.factorial(order))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import array_api_compat
 import numpy as np
@@ -111,13 +111,15 @@ class Activation:
         if isinstance(u, np.ndarray):
             return np.asarray(function(u), dtype=u.dtype)
         xp = namespace_of(u)
+        value: Any
         try:
             value = function(u)
         except Exception as reason:
             raise self._refusal(u, f"{type(reason).__name__}: {reason}") from reason
         if not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
             raise self._refusal(u, f"it returns {type(value).__name__}")
-        return value if value.dtype == u.dtype else xp.astype(value, u.dtype)
+        found: Array = value if value.dtype == u.dtype else xp.astype(value, u.dtype)
+        return found
 
     def _refusal(self, u: Array, why: str) -> InputTypeError:
         return InputTypeError(
@@ -451,9 +453,12 @@ def _normal_cdf(u: Array) -> Array:
     if array_api_compat.is_cupy_array(u):
         from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
 
-        return ndtr_on_device(u)
+        found: Array = ndtr_on_device(u)
+        return found
     if array_api_compat.is_torch_array(u):
-        return namespace_of(u).special.ndtr(u)
+        torch: Any = namespace_of(u)
+        on_device: Array = torch.special.ndtr(u)
+        return on_device
     return move_like(np.asarray(ndtr(to_numpy(u))), u)
 
 

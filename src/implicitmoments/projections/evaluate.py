@@ -139,6 +139,7 @@ def _carry(
     """
     carried: dict[int, Array] = {}
     for node in listed:
+        value: Array | None
         match node:
             case Unit():
                 value = batch.ones()
@@ -148,7 +149,8 @@ def _carry(
                 value = batch.arrays[name]
             case _:
                 value = _operate(node, carried, carried, 0, projection)
-        carried[id(node)] = value
+        if value is not None:  # operands come first, so that every wire is reached
+            carried[id(node)] = value
     return carried
 
 

@@ -13,6 +13,7 @@ from implicitmoments.arrays import (
     as_real_array,
     check_finite,
     eye_like,
+    machine_epsilon,
     move_like,
     namespace_of,
     orthonormality_defect,
@@ -277,7 +278,7 @@ class RecursiveProjection:
             )
         defect = orthonormality_defect(theta)
         if tolerance is None:
-            tolerance = math.sqrt(float(namespace_of(theta).finfo(theta.dtype).eps))
+            tolerance = math.sqrt(machine_epsilon(theta))
         if not defect <= tolerance:
             raise InputError(
                 "step_not_orthonormal",

@@ -189,5 +189,5 @@ def lay_out(x: Array, y: Array, counts: Array | None = None) -> DesignBlock:
         counts = np.ones(len(x)) if counts is None else np.asarray(counts, dtype=np.float64)
         return DesignBlock(u, counts)
     ones = xp.ones_like(y)
-    u = xp.concat([ones[None, :], xp.matrix_transpose(x), y[None, :]], axis=0)
-    return DesignBlock(u, ones if counts is None else counts)
+    columns = xp.concat([ones[None, :], xp.matrix_transpose(x), y[None, :]], axis=0)
+    return DesignBlock(columns, ones if counts is None else counts)

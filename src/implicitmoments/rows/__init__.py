@@ -1,11 +1,18 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
-from implicitmoments.rows.block_map import LabelMap, Rule, join_labels, shares_of, weights_of
+from implicitmoments.rows.block_map import (
+    Census,
+    LabelMap,
+    Rule,
+    join_labels,
+    shares_of,
+    weights_of,
+)
 from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
 from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
 from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
-from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
+from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed, draw_numbers
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
     After,
@@ -26,7 +33,7 @@ from implicitmoments.rows.sources import (
     as_source,
 )
 from implicitmoments.rows.truth import Truth
-from implicitmoments.rows.view import Census, Rows, draw_numbers
+from implicitmoments.rows.view import Rows
 from implicitmoments.rows.whitening import Whitening
 
 __all__ = [

@@ -106,9 +106,9 @@ def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: An
             expected=d,
         )
     example = np.asarray(function(np.zeros((1, width))))
-    return map_rows(
-        X, function, width=None if example.ndim == 1 else example.shape[1], dtype=example.dtype
-    )
+    width = None if example.ndim == 1 else example.shape[1]
+    lazy: Array = map_rows(X, function, width=width, dtype=example.dtype)
+    return lazy
 
 
 def _beside(X: Any, y: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,15 +17,20 @@ from implicitmoments.arrays import (
     namespace_of,
     row_keys,
 )
-from implicitmoments.rows.fold import Block
+from implicitmoments.rows.fold import Block, Measure, Sums
 
 __all__ = [
     "BlockMap",
+    "Census",
+    "Composed",
+    "KeptMeasure",
     "LabelMap",
     "Linear",
     "Rule",
     "Share",
+    "WholeMeasure",
     "compose",
+    "count_rows",
     "join_labels",
     "shares_of",
     "take_rows",
@@ -75,7 +80,8 @@ class Share:
     def __call__(self, block: Block) -> Array:
         """Return which rows are kept."""
         shares = shares_of(block, self.n_shares)
-        return shares != self.share if self.out else shares == self.share
+        kept: Array = shares != self.share if self.out else shares == self.share
+        return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +178,35 @@ class BlockMap:
         return lift_rows(self._map(x))
 
 
+@dataclass(frozen=True)
+class Census:
+    """How many rows are kept.
+
+    Attributes
+    ----------
+    kept : int
+        Rows that are kept and have a positive weight.
+    total : float
+        The sum of their weights.
+    squares : float or None
+        The weighted sum of their squared lengths as mapped, where it is known.
+    longest : float or None
+        The largest of their squared lengths, where it is known.
+    """
+
+    kept: int
+    total: float
+    squares: float | None = None
+    longest: float | None = None
+
+
+def count_rows(block: Block) -> Sums:
+    """Count the rows of a block, and sum their weights."""
+    counts = weights_of(block)
+    total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
+    return {"kept": int(counts.shape[0]), "total": float(total)}
+
+
 def compose(
     center: Floats | None, linear: Linear, then_center: Floats | None, then_linear: Linear
 ) -> tuple[Floats | None, Linear]:
@@ -245,3 +280,40 @@ def _left_out(block: Block, kept: Array | None, center: Floats | None) -> Block:
     if "key" not in block:  # its content is its own
         found["key"] = row_keys(x)
     return found
+
+
+@dataclass(frozen=True)
+class Composed:
+    """One function of a block after another."""
+
+    first: Callable[[Block], Block]
+    second: Callable[[Block], Block]
+
+    def __call__(self, block: Block) -> Block:
+        """Apply both."""
+        return self.second(self.first(block))
+
+
+@dataclass(frozen=True, eq=False)
+class KeptMeasure:
+    """Measures the rows of a block that are kept: what a pass sends to where the rows are."""
+
+    reader: BlockMap
+    measure: Callable[[Block], Mapping[str, Any]]
+
+    def __call__(self, block: Block, rows: range) -> Mapping[str, Any]:
+        """Measure a block."""
+        read = self.reader(block, rows)
+        return self.measure(read) if read["x"].shape[0] else {}
+
+
+@dataclass(frozen=True, eq=False)
+class WholeMeasure:
+    """Measures all rows of a block, with their numbers."""
+
+    reader: BlockMap
+    measure: Measure
+
+    def __call__(self, block: Block, rows: range) -> Mapping[str, Any]:
+        """Measure a block."""
+        return self.measure(self.reader.whole(block, rows), rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import ndtri
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError, InputTypeError
 
-__all__ = ["RandomState", "RowDraws", "Stream", "as_seed"]
+__all__ = ["RandomState", "RowDraws", "Stream", "as_seed", "draw_numbers"]
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -33,6 +34,7 @@ class Stream(IntEnum):
     QUERY = 4  # auxiliary inputs of a query, by draw
 
 
+STRETCH = 2**20  # rows among which row numbers are drawn at a time
 WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
 
@@ -170,3 +172,24 @@ class RowDraws:
         key = np.random.SeedSequence(self.seed, spawn_key=(*self.stream, self._calls))
         self._calls += 1
         return key.generate_state(2, np.uint64)
+
+
+def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:
+    """Draw n of the numbers below ``n_rows``, in ascending order; all if there are no more.
+
+    Every stretch of a million numbers gives its share of them at random, so that no array of the
+    length of all rows is made.
+
+    Examples
+    --------
+    >>> draw_numbers(10**9, 3, 0).shape
+    (3,)
+    """
+    if n >= n_rows:
+        return np.arange(n_rows)
+    rng = np.random.default_rng(rng)
+    drawn = []
+    for low, high in pairwise([*range(0, n_rows, STRETCH), n_rows]):
+        quota = n * high // n_rows - n * low // n_rows
+        drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
+    return np.concatenate(drawn)

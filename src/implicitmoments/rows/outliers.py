@@ -11,9 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
 from implicitmoments.notes import InputError
-from implicitmoments.rows.block_map import BlockMap, join_labels, take_rows, weights_of
+from implicitmoments.rows.block_map import BlockMap, Census, join_labels, take_rows, weights_of
 from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
-from implicitmoments.rows.view import Census, Rows
+from implicitmoments.rows.view import Rows
 
 __all__ = [
     "Near",
@@ -260,7 +260,7 @@ def _in_groups(
     step = math.ceil(len(far) / MOST_LINKED)
     chosen = np.sort(np.random.default_rng(0).choice(far, len(far) // step, replace=False))
     some = z[chosen]
-    linked = squared_distances(some, some) < _link(some) ** 2
+    linked = to_numpy(squared_distances(some, some)) < _link(some) ** 2
     _, groups = connected_components(linked, directed=False)
     sizes = np.bincount(groups, weights=weights[chosen]) * step
     grouped[chosen] = sizes[groups] >= SMALLEST_COMPONENT * float(weights.sum()) / k

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,53 +14,36 @@ from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
 from implicitmoments.notes import InputError
 from implicitmoments.rows.block_map import (
     BlockMap,
+    Census,
+    Composed,
+    KeptMeasure,
     LabelMap,
     Linear,
     Rule,
     Share,
+    WholeMeasure,
     compose,
-    weights_of,
+    count_rows,
 )
 from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
-from implicitmoments.rows.draws import RowDraws
-from implicitmoments.rows.fold import After, Block, Measure, Progress, Sums, blocks
+from implicitmoments.rows.draws import RowDraws, draw_numbers
+from implicitmoments.rows.fold import After, Block, Measure, Progress, ProgressReport, Sums, blocks
 from implicitmoments.rows.sources import ArraySource, Integers, Source, as_source
 
-__all__ = ["Census", "Rows", "draw_numbers"]
+__all__ = ["Rows"]
 
-STRETCH = 2**20  # rows among which row numbers are drawn at a time
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
-
-
-@dataclass(frozen=True)
-class Census:
-    """How many rows are kept.
-
-    Attributes
-    ----------
-    kept : int
-        Rows that are kept and have a positive weight.
-    total : float
-        The sum of their weights.
-    squares : float or None
-        The weighted sum of their squared lengths as mapped, where it is known.
-    longest : float or None
-        The largest of their squared lengths, where it is known.
-    """
-
-    kept: int
-    total: float
-    squares: float | None = None
-    longest: float | None = None
+# What maps a block, in a view and in the BlockMap that travels to where the rows are.
+MAPPED = ("center", "linear", "labels", "keep", "weights", "wide", "transform")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     r"""A view of rows: a source, an affine map, the rows kept, and their weights.
 
-    Every estimator passes over its rows through a view. Views compose by :meth:`mapped`,
-    :meth:`kept_by`, :meth:`weighted` and :meth:`split`, which read nothing.
+    Every estimator passes over its rows through a view. Views compose, and composing reads
+    nothing.
 
     Attributes
     ----------
@@ -73,8 +55,7 @@ class Rows:
     labels : LabelMap or None
         Maps the column ``"y"``.
     keep : tuple of Rule
-        Functions of a block as the source has it that return which rows are kept, (n,), or None
-        for all.
+        Functions of a block as the source has it: which rows are kept, (n,), or None for all.
     weights : array of shape (n,), float or None
         Multiplies the weights (``"counts"``) that rows have in the source.
     wide : bool
@@ -114,7 +95,7 @@ class Rows:
 
     @classmethod
     def of(cls, points: Any, **columns: Array | None) -> Rows:
-        """Return a view of an array, a function, a source, or what is a view already.
+        """Return a view of an array (n, d), a function, a source, or what is a view already.
 
         Parameters
         ----------
@@ -127,10 +108,10 @@ class Rows:
         Rows
             ``points`` itself if it is a view.
         """
-        columns = {name: column for name, column in columns.items() if column is not None}
+        given = {name: column for name, column in columns.items() if column is not None}
         if isinstance(points, Rows):
             return points
-        return cls(ArraySource(points, **columns) if columns else as_source(points))
+        return cls(ArraySource(points, **given) if given else as_source(points))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what was computed, and whoever watches: a measure may take a view along."""
@@ -166,13 +147,12 @@ class Rows:
     def first_kept(self) -> Block:
         """The first row that is kept, as mapped."""
         block = replace(self.reader(), transform=None)(self.first, range(1))
-        if block["x"].shape[0] == 0:
-            full = (block for block in self.blocks() if block["x"].shape[0])
-            found = next(full, None)
-            if found is None:
-                raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
-            block = {name: column[:1, ...] for name, column in found.items()}
-        return block
+        if block["x"].shape[0]:
+            return block
+        for block in self.blocks():
+            if block["x"].shape[0]:
+                return {name: column[:1, ...] for name, column in block.items()}
+        raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
 
     @property
     def weighted_rows(self) -> bool:
@@ -186,7 +166,7 @@ class Rows:
             return self.known
         if not self.keep and not self.weighted_rows:
             return Census(self.n, float(self.n))
-        found = self.fold(_count, what="counting rows")
+        found = self.fold(count_rows, what="counting rows")
         return Census(int(found.get("kept", 0)), float(found.get("total", 0.0)))
 
     @property
@@ -200,6 +180,11 @@ class Rows:
         return self.census.total
 
     @property
+    def _counted(self) -> Census | None:
+        """What is known of the rows under any map."""
+        return None if self.known is None else Census(self.known.kept, self.known.total)
+
+    @property
     def small(self) -> bool:
         """Whether all rows may be held in memory."""
         return self.n * max(self.n_features, 1) <= self.budget.held
@@ -207,10 +192,7 @@ class Rows:
     # Views of the same rows
 
     def mapped(
-        self,
-        center: Floats | None = None,
-        linear: Linear = None,
-        labels: LabelMap | None = None,
+        self, center: Floats | None = None, linear: Linear = None, labels: LabelMap | None = None
     ) -> Rows:
         """Return the rows with a further affine map of the points, and a map of the labels.
 
@@ -229,10 +211,8 @@ class Rows:
             A view of the same source.
         """
         center, linear = compose(self.center, self.linear, center, linear)
-        known = None if self.known is None else Census(self.known.kept, self.known.total)
-        return replace(
-            self, center=center, linear=linear, labels=labels or self.labels, known=known
-        )
+        labels = labels or self.labels
+        return replace(self, center=center, linear=linear, labels=labels, known=self._counted)
 
     def transformed(self, function: Callable[[Block], Block]) -> Rows:
         """Return the rows with a function of their blocks in place of the columns of the source.
@@ -250,9 +230,9 @@ class Rows:
         Rows
             A view of the same source.
         """
-        before = self.transform
-        both = function if before is None else _Composed(before, function)
-        return replace(self, transform=both, known=None)
+        if self.transform is not None:
+            function = Composed(self.transform, function)
+        return replace(self, transform=function, known=None)
 
     def as_given(self) -> Rows:
         """Return the rows that are kept, with their weights, as the source has them.
@@ -375,15 +355,15 @@ class Rows:
     ) -> Sums:
         """Sum over the rows that are kept what ``measure`` returns of each block: one pass.
 
-        Sums are added in the order of the rows, so that they have the same bits for any number of
-        threads. Blocks without rows are not measured.
+        Sums are added in the order of the rows: they have the same bits for any number of threads.
+        Blocks without rows are not measured.
 
         Parameters
         ----------
         measure : callable
-            ``measure(block)`` returns named sums over the rows of a block; it holds small arrays
-            only, since it travels to where the rows are. ``block`` has ``"x"`` as mapped, ``"y"``
-            where rows have labels, and ``"counts"`` where they have weights.
+            ``measure(block)`` returns named sums over the rows of a block: ``"x"`` as mapped,
+            ``"y"`` if rows have labels, ``"counts"`` if they have weights. It travels to where
+            the rows are, so it holds small arrays only.
         width : int
             Numbers that are made of a row; blocks are chosen small enough.
         what : str
@@ -398,12 +378,8 @@ class Rows:
         dict of str to array
             The sums.
         """
-        return self._pass(
-            _Kept(self.reader(keyed=keyed, lifted=lifted), measure),
-            range(self.n),
-            self.block_size(width),
-            what,
-        )
+        kept = KeptMeasure(self.reader(keyed=keyed, lifted=lifted), measure)
+        return self.fold_source(kept, width=width, what=what)
 
     def fold_numbered(
         self,
@@ -416,22 +392,19 @@ class Rows:
         keyed: bool = False,
         after: After | None = None,
     ) -> Sums:
-        """Sum over blocks of all rows, with their numbers; rows not kept have weight 0.
+        """Sum what ``measure(block, rows)`` returns of blocks of all rows, with their numbers.
 
-        For computations with numbers of their own for each row. Rows that are not kept lie at the
-        centre of the map.
+        For computations with numbers of their own for each row. Rows that are not kept have
+        weight 0 and lie at the centre of the map.
 
         Parameters
         ----------
-        measure : callable
-            ``measure(block, rows)`` returns named sums.
+        measure, width, what, keyed
+            As for :meth:`fold`.
         rows : range, optional
             Consecutive rows; all by default.
-        width : int
-        what : str
         seed : int
             Of a source that makes its rows.
-        keyed : bool
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
 
@@ -440,43 +413,36 @@ class Rows:
         dict of str to array
             The sums.
         """
-        rows = range(self.n) if rows is None else rows
-        whole = _Whole(self.reader(keyed=keyed), measure)
-        return self._pass(whole, rows, self.block_size(width), what, seed=seed, after=after)
+        whole = WholeMeasure(self.reader(keyed=keyed), measure)
+        how: dict[str, Any] = {"width": width, "what": what, "seed": seed, "after": after}
+        return self.fold_source(whole, rows, **how)
 
-    def fold_source(self, measure: Measure, *, width: int = 1, what: str = "") -> Sums:
+    def fold_source(
+        self,
+        measure: Measure,
+        rows: range | None = None,
+        *,
+        width: int = 1,
+        what: str = "",
+        seed: int = 0,
+        after: After | None = None,
+    ) -> Sums:
         """Sum over blocks as the source has them, with the numbers of their rows.
 
         Parameters
         ----------
-        measure : callable
-            ``measure(block, rows)`` returns named sums.
-        width : int, default 1
-            Numbers computed per row.
-        what : str
-            Name of the pass.
+        measure, rows, width, what, seed, after
+            As for :meth:`fold_numbered`.
 
         Returns
         -------
         dict of str to array
             The sums.
         """
-        return self._pass(measure, range(self.n), self.block_size(width), what)
-
-    def _pass(
-        self,
-        measure: Measure,
-        rows: range,
-        size: int,
-        what: str,
-        seed: int = 0,
-        after: After | None = None,
-    ) -> Sums:
-        if self.progress is None:
-            return self.source.fold(measure, rows, size, what=what, seed=seed, after=after)
-        watch = _Watch(self.progress, what, rows, after)
-        sums = self.source.fold(measure, rows, size, what=what, seed=seed, after=watch)
-        watch.finish()
+        rows, size = range(self.n) if rows is None else rows, self.block_size(width)
+        report = ProgressReport(self.progress, what, rows, after)
+        sums = self.source.fold(measure, rows, size, what=what, seed=seed, after=report)
+        report.finish()
         return sums
 
     def read(self, rows: range, rng: RowDraws | None = None) -> Block:
@@ -534,7 +500,8 @@ class Rows:
         mapping of str to array
             The columns.
         """
-        reader, parts = self.reader(keyed=self._keyed), []
+        plain = self.center is None and self.linear is None and self.transform is None
+        reader, parts = self.reader(keyed=not plain), []  # mapped points no longer tell the key
         step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
         for start in range(0, max(len(numbers), 1), step):
             some = numbers[start : start + step]
@@ -547,8 +514,7 @@ class Rows:
     ) -> Rows:
         """Hold about n of the rows that are kept, drawn at random without replacement.
 
-        All rows where there are no more. The rows depend on ``rng`` alone, neither on blocks nor
-        on what the source is. They stay in the order of the source.
+        All rows where there are no more. They stay in order, and depend on ``rng`` alone.
 
         Parameters
         ----------
@@ -593,24 +559,12 @@ class Rows:
         if x.shape[0] == 0:
             raise InputError("no_rows_kept", "none of {n:count row} is kept", n=len(numbers))
         xp = namespace_of(x)
-        if single and x.dtype != xp.float32 and _within(x, LARGEST_SINGLE):
+        if single and x.dtype != xp.float32 and bool(xp.max(xp.abs(x)) <= LARGEST_SINGLE):
             x = xp.astype(x, xp.float32)
-        held = ArraySource(x, **block)
-        n = held.n
-        counts = block.get("counts")
-        total = float(n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
-        return Rows(
-            held,
-            rows_per_block=self.rows_per_block,
-            budget=self.budget,
-            known=Census(n, total),
-        )
-
-    @property
-    def _keyed(self) -> bool:
-        """Whether rows as mapped no longer hold their key."""
-        plain = self.center is None and self.linear is None and self.transform is None
-        return not plain or "key" in self.first
+        held, counts = ArraySource(x, **block), block.get("counts")
+        total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
+        known, size = Census(held.n, total), self.rows_per_block
+        return Rows(held, rows_per_block=size, budget=self.budget, known=known)
 
     @cached_property
     def block(self) -> Block:
@@ -628,88 +582,3 @@ class Rows:
         if not self.weighted_rows:
             return None
         return np.asarray(to_numpy(self.block["counts"]), dtype=np.float64)
-
-
-def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:
-    """Draw n of the numbers below ``n_rows``, in ascending order; all if there are no more.
-
-    Every stretch of a million numbers gives its share of them at random, so that no array of the
-    length of all rows is made.
-
-    Examples
-    --------
-    >>> draw_numbers(10**9, 3, 0).shape
-    (3,)
-    """
-    if n >= n_rows:
-        return np.arange(n_rows)
-    rng = np.random.default_rng(rng)
-    drawn = []
-    for low, high in pairwise([*range(0, n_rows, STRETCH), n_rows]):
-        quota = n * high // n_rows - n * low // n_rows
-        drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
-    return np.concatenate(drawn)
-
-
-@dataclass(frozen=True)
-class _Composed:
-    """One function of a block after another."""
-
-    first: Callable[[Block], Block]
-    second: Callable[[Block], Block]
-
-    def __call__(self, block: Block) -> Block:
-        return self.second(self.first(block))
-
-
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """Measures the rows of a block that are kept: what a pass sends to where the rows are."""
-
-    reader: BlockMap
-    measure: Callable[[Block], Mapping[str, Any]]
-
-    def __call__(self, block: Block, rows: range) -> Mapping[str, Any]:
-        read = self.reader(block, rows)
-        return self.measure(read) if read["x"].shape[0] else {}
-
-
-@dataclass(frozen=True, eq=False)
-class _Whole:
-    """Measures all rows of a block, with their numbers."""
-
-    reader: BlockMap
-    measure: Measure
-
-    def __call__(self, block: Block, rows: range) -> Mapping[str, Any]:
-        return self.measure(self.reader.whole(block, rows), rows)
-
-
-class _Watch:
-    """Reports how far a pass is."""
-
-    def __init__(self, progress: Progress, what: str, rows: range, after: After | None) -> None:
-        self._progress, self._what, self._rows, self._after = progress, what, rows, after
-        self._done = 0
-
-    def __call__(self, sums: Sums, next_row: int) -> None:
-        if self._after is not None:
-            self._after(sums, next_row)
-        self._done = next_row - self._rows.start
-        self._progress(self._what, self._done, len(self._rows))
-
-    def finish(self) -> None:
-        """Report the end, unless that was done: a journal may have answered."""
-        if self._done < len(self._rows):
-            self._progress(self._what, len(self._rows), len(self._rows))
-
-
-def _count(block: Block) -> Sums:
-    counts = weights_of(block)
-    xp = namespace_of(counts)
-    return {"kept": int(counts.shape[0]), "total": float(xp.sum(counts, dtype=xp.float64))}
-
-
-def _within(x: Array, most: float) -> bool:
-    xp = namespace_of(x)
-    return bool(xp.max(xp.abs(x)) <= most)

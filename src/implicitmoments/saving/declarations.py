@@ -131,6 +131,8 @@ class Declaration:
         hint = self._resolved.get(hint, hint)
         origin, inner = _parts(hint)
         kind = origin or hint
+        if kind is Array:
+            return
         if isinstance(kind, TypeVar) or getattr(kind, "_is_protocol", False):
             raise TypeError(f"{self.estimator}.variants does not say what {kind} is")
         if kind not in CODECS and not is_dataclass(kind):

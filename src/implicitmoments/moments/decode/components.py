@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.decode.decoded import Decoded
 from implicitmoments.moments.decode.decoding_frame import DecodingFrame
 from implicitmoments.moments.framed_rows import FramedRows
@@ -131,9 +131,9 @@ def mean_component(standard: DecodingFrame, problem: HermiteProblem) -> Componen
     mean, mass = standard.mean, standard.mass or 1.0
     if mean is None:
         raise ValueError("the mean is a component only if all orders have the same weights")
-    center = mean.value / mass
+    center, off = to_numpy(mean.value) / mass, to_numpy(mean.half_difference) / mass
     vector = problem.original_vectors(center[None, :])
-    moved = problem.original_vectors((center + mean.half_difference / mass)[None, :])
+    moved = problem.original_vectors((center + off)[None, :])
     error = np.linalg.norm(moved - vector, axis=1)
     there = np.ones(1, dtype=bool)
     return Components(np.full(1, mass), vector, there, error, Notes(), vector, None)

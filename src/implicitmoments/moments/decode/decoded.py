@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.closed_form import noise_floor
 from implicitmoments.moments.decode.decoding_frame import DecodingFrame
 from implicitmoments.moments.decode.hidden_vectors import Eigenspace, VectorRecovery, find_signs
@@ -123,18 +123,20 @@ def decode(
     e = np.maximum(values[:k], SMALLEST_EIGENVALUE * values[0])
     eigenspace = Eigenspace(basis[:, :k], e, high)
     third = pair.third(eigenspace.whitener)
-    found = decompose(third.value, seed=seed)
+    found = decompose(to_numpy(third.value), seed=seed)
+    first, second = to_numpy(low.value), to_numpy(high.value)
     # Back to vectors, once for all rows and once for each half.
     recovery = VectorRecovery(pair, standard)
-    coordinates, ratios = recovery.recover(eigenspace.unwhiten(found), low.value, high.value)
+    coordinates, ratios = recovery.recover(eigenspace.unwhiten(found), first, second)
     signs = find_signs(view.in_frame(standard.frame), pair, eigenspace, found, coordinates)
     coordinates = coordinates * np.where(signs == 0, 1.0, signs)[:, None]
     halves = []
     for i, side in ((0, 1.0), (1, -1.0)):
-        parts = eigenspace.unwhiten_half(found, third, i), low.halves[i], high.halves[i]
-        halves.append(recovery.vectors(_aligned(recovery.recover(*parts)[0], coordinates), side))
+        moments = (to_numpy(moment.halves[i]) for moment in (low, high))
+        half = recovery.recover(eigenspace.unwhiten_half(found, third, i), *moments)[0]
+        halves.append(recovery.vectors(_aligned(half, coordinates), side))
     unit = standard.frame.scale ** (2 * r)
-    weights = recovery.weights(coordinates, high.value)
+    weights = recovery.weights(coordinates, second)
     strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
     return Decoded(

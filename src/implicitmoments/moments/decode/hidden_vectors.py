@@ -138,7 +138,7 @@ class VectorRecovery:
         """Return v ⊗ … ⊗ v with r slots, in coordinates of the window (k, dim)."""
         carried = np.ones((len(vectors), 1))
         for phi in self.pair.chain.steps:
-            carried = outer_rows(carried, vectors) @ to_numpy(phi).T
+            carried = to_numpy(outer_rows(carried, vectors) @ to_numpy(phi).T)
         eye = move_like(np.eye(self.pair.window.dim), self.pair.chain.noise)
         window = to_numpy(self.pair.window.step(eye))
         return np.asarray(outer_rows(carried, vectors) @ window.T)
@@ -147,7 +147,7 @@ class VectorRecovery:
         """Sign of v from v^r, r odd: contract every slot with the direction."""
         carried = np.ones((len(directions), 1))
         for phi in self.pair.chain.steps:
-            carried = outer_rows(carried, directions) @ to_numpy(phi).T
+            carried = to_numpy(outer_rows(carried, directions) @ to_numpy(phi).T)
         along = np.einsum("kap,ka,kp->k", step, carried, directions)
         return np.where(along < 0, -1.0, 1.0)[:, None]
 

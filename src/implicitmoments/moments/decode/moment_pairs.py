@@ -76,7 +76,8 @@ class ChainMomentPair:
         """Average M_3r through the chain, whose last step is the whitener."""
         last = self.window.step(move_like(np.ascontiguousarray(whitener.T), self.chain.noise))
         whitened = self.chain.extend(last)
-        return three_way_mean(self.view, whitened, self.r, self.r, self.r).map(symmetrise)
+        third = three_way_mean(self.view, whitened, self.r, self.r, self.r)
+        return third.map(lambda form: symmetrise(to_numpy(form)))
 
 
 @dataclass(eq=False)

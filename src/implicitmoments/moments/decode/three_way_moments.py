@@ -70,7 +70,7 @@ def three_way_mean(view: FramedRows, chain: SymmetricChain, a: int, b: int, c: i
                     array = _lift_pair(array, steps[n[i]], steps[n[j]], noise, i, j)
                     n[i], n[j] = n[i] + 1, n[j] + 1
             total = total + factor * array
-        return total
+        return np.asarray(total)
 
     builders: dict[str, Callable[[Sums], Array]] = {"moment": assemble}
     width = max(chain.dim(n) for n in range(chain.order + 1)) ** 2

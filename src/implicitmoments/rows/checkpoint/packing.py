@@ -25,7 +25,7 @@ class Packed(NamedTuple):
     content: memoryview
 
 
-def pack(name: str, value: Array) -> Packed:
+def pack(name: str, value: Any) -> Packed:
     """Return a number or an array as bytes."""
     if type(value) in (bool, int, float):
         return Packed("python", "[]", memoryview(json.dumps(value).encode()))
@@ -47,7 +47,7 @@ def pack(name: str, value: Array) -> Packed:
     )
 
 
-def unpack(kind: str, axes: str, content: bytes | bytearray, like: Callable[[], Array]) -> Array:
+def unpack(kind: str, axes: str, content: bytes | bytearray, like: Callable[[], Array]) -> Any:
     """Return the number or array that was packed.
 
     ``like`` returns an array of the library and on the device of the rows. Raises a ValueError or

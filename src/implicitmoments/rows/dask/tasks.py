@@ -142,7 +142,7 @@ def answer_rows(
     if tuple(answers.shape) != shape:
         template, given = "answers have shape {shape}, expected {expected}", tuple(answers.shape)
         raise InputError("wrong_answers", template, shape=str(given), expected=str(shape))
-    return answers.astype(out, copy=False)
+    return np.asarray(answers).astype(out, copy=False)
 
 
 @cache

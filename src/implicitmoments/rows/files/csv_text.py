@@ -22,6 +22,7 @@ from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 __all__ = ["CSV", "CsvFile", "open_csv"]
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+NOT_BLANK = re.compile(rb"[^\r\n]")
 QUOTED = re.compile(rb'"[^"]*"')
 PIECE_BYTES = 2**20  # of text that is parsed at a time; a line may not be longer
 MOST_COLUMNS = 2**16  # Arrow takes 17 kB to guess the type of each
@@ -111,11 +112,11 @@ class CsvFile:
             while got:
                 with as_unreadable(self.path, "CSV"):
                     got = stream.read(PIECE_BYTES)
-                left += got
-                end = max(left.rfind(b"\n"), left.rfind(b"\r")) + 1 if got else len(left)
-                if left[:end].strip(b"\r\n"):
-                    yield left[:end]
-                left = left[end:]
+                text = left + got
+                end = (text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1) if got else len(text)
+                piece, left = text[:end], text[end:]
+                if NOT_BLANK.search(piece):
+                    yield piece
                 if len(left) > PIECE_BYTES:
                     raise refusal("line_too_long", file=str(self.path), most=PIECE_BYTES)
 

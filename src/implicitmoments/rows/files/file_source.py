@@ -13,6 +13,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from implicitmoments.arrays import Array
 from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.files.column_choice import ARGUMENTS
 from implicitmoments.rows.files.errors import brief, refusal
@@ -96,7 +97,7 @@ class FileSource(Source):
                 check_block(block, self.file, rows.start, self.feature_names)
                 if rows.start <= self._n_checked:
                     self._n_checked = rows.stop
-        return block
+        return dict[str, Array](block)
 
     def read_unchecked(self, rows: range) -> dict[str, Numbers]:
         """Return the columns of rows as they are, with NaN where a number is missing.

@@ -46,11 +46,12 @@ class Spool:
     def append(self, block: Mapping[str, Numbers]) -> None:
         """Check the columns of some rows and write them after those before."""
         with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
-            rows = {name: column.astype(self.dtype) for name, column in block.items()}
+            rows = {name: column.astype(self.dtype, copy=False) for name, column in block.items()}
         first, unit = self.n_rows + self.n_dropped, "row"
         if self._first_line is not None:
             first, unit = first + self._first_line, "line"
-        table = np.column_stack(list(rows.values()))
+        columns = list(rows.values())
+        table = np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.column_stack(columns)
         if self._drop_missing:
             kept = np.isfinite(table).all(axis=1)
             table, rows = table[kept], {name: column[kept] for name, column in rows.items()}
