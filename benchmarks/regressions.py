@@ -241,7 +241,7 @@ def compare(settings: dict[str, Callable[[int], Data]], arguments: argparse.Name
         f"{arguments.seeds} seeds; Python {platform.python_version()}, NumPy {np.__version__}, "
         f"scikit-learn {sklearn.__version__}; R packages: {', '.join(packages) or 'none'}"
     )
-    print("| setting | method | as good as from the truth | seconds (range) | worst ratio |")
+    print("| setting | method | as good as EM from the truth | seconds (range) | worst ratio |")
     print("|---" * 5 + "|")
     for name, make in settings.items():
         found: dict[str, list[tuple[Outcome | None, float]]] = {}
