@@ -34,7 +34,8 @@ class State:
     def keep(self, chosen: Places) -> Self:
         """Return the chosen components, with weights that sum to 1."""
         taken = self.take(chosen)
-        return replace(taken, weights=taken.weights / taken.weights.sum())
+        total = max(float(taken.weights.sum()), np.finfo(float).tiny)  # of components without rows
+        return replace(taken, weights=taken.weights / total)
 
     def without(self, i: int) -> Self:
         """Return the components other than i, with weights that sum to 1."""

@@ -239,7 +239,7 @@ def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
     """Return for each component the others with which it shares most rows, (m, 2)."""
     k = len(weights)
     common = to_numpy(cross_sums(found.shares, found.shares * found.counts[:, None]))
-    common = common / np.sqrt(np.outer(weights, weights))
+    common = common / np.sqrt(np.maximum(np.outer(weights, weights), np.finfo(float).tiny))
     np.fill_diagonal(common, -1.0)
     n = min(PARTNERS, k - 1)
     partners = np.argsort(-common, axis=1, kind="stable")[:, :n]
