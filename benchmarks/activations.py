@@ -216,7 +216,7 @@ def targets(seeds: int) -> None:
         (Setting(cosine(1.0), 50, 10), 10_000, False, None),
         (Setting(cosine(2.0), 50, 10), 100_000, False, None),
     ]
-    print("| setting | rows | refined | asked | least R² | median R² | seconds |")
+    print("| setting | rows | refined | target | minimum R² | median R² | seconds |")
     print("|---|---|---|---|---|---|---|")
     for setting, n, refine, asked in rows:
         scores, seconds = [], []

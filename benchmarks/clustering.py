@@ -4,7 +4,7 @@ Run: python benchmarks/clustering.py clusters [--seeds 5]
      python benchmarks/clustering.py errors [--plot docs/figures/clustering.svg]
 
 Means at least ``separation`` apart in 20 features. The adjusted Rand index is taken against the
-true components, beside that of the rule of Bayes with the true means. Error rates of tests are
+true components, beside that of the Bayes rule with the true means. Error rates of tests are
 the mean of both kinds, on pairs of one and of two components, at the best threshold for
 distances and at the chosen one for ours.
 """
@@ -55,14 +55,14 @@ def data(n: int, k: int, separation: float, seed: int) -> tuple[Floats, Spherica
 def cluster_table(n_seeds: int, n: int, without: list[str]) -> None:
     """Print adjusted Rand indices and seconds, ours and others'."""
     print(f"d = {D}, N = {n:,}, {n_seeds} seeds; {versions()}")
-    print("| k | separation | method | adjusted Rand index | worst over Bayes | seconds |")
+    print("| k | separation | method | adjusted Rand index | worst relative to Bayes rule | seconds |")
     print("|---" * 6 + "|")
     for k, separation in SETTINGS:
         found: dict[str, list[tuple[float, float, float]]] = {}
         for seed in range(n_seeds):
             X, truth, labels = data(n, k, separation, seed)
             best = adjusted_rand_score(labels, truth.predict(X))
-            found.setdefault("rule of Bayes", []).append((best, 1.0, 0.0))
+            found.setdefault("Bayes rule", []).append((best, 1.0, 0.0))
             clock = perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AssumptionWarning)
@@ -113,7 +113,7 @@ def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
         "distance": best_error(np.linalg.norm(X[i] - X[j], axis=1), same),
         "distance in the span": best_error(np.linalg.norm(left - right, axis=1), same),
         "pairwise test": float(np.mean(~told[same]) + np.mean(told[~same])) / 2,
-        "said by the test": (test.split_rate + test.merge_rate) / 2,
+        "estimated by the test": (test.split_rate + test.merge_rate) / 2,
     }
     for t in ORDERS:
         statistic = np.asarray(moments[t].hermite((left - right) / np.sqrt(2)))
@@ -147,7 +147,7 @@ def draw(drawn: dict[int, dict[str, list[float]]], path: Path) -> None:
     mpl.use("svg")
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    shown = ["distance", "distance in the span", "pairwise test", "said by the test"]
+    shown = ["distance", "distance in the span", "pairwise test", "estimated by the test"]
     styles = ["C1--", "C1-", "C0-", "C0:"]
     figure, panels = plt.subplots(1, len(drawn), figsize=(9, 3.6), sharey=True)
     for panel, (k, curves) in zip(panels, drawn.items(), strict=True):

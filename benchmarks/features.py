@@ -1,12 +1,12 @@
-"""What this library and its peers do: the tables of docs/comparison.md, every cell tried.
+"""Features of this library and its peers: the tables of docs/comparison.md, each cell tested.
 
 Run: python benchmarks/features.py                              the tables
-     python benchmarks/features.py --saw [ROW ...]              what each probe saw
-     python benchmarks/features.py --check docs/comparison.md   fail where the page says otherwise
+     python benchmarks/features.py --saw [ROW ...]              results of each probe
+     python benchmarks/features.py --check docs/comparison.md   fail if the page differs
 
 Needs: pip install "implicitmoments[cli,dask,peers]" tensorly array-api-strict pandas, and
 R with flexmix, mixtools, mvtnorm, lme4 and glmnet (Debian: r-cran-flexmix and so on).
-A package that is missing has no column and is not checked.
+A missing package has no column and is not checked.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
     "Models": (
         EVERYONE,
         [
-            "spherical Gaussians, a variance each",
-            "spherical Gaussians, one variance",
+            "spherical Gaussians, one variance per component",
+            "spherical Gaussians, tied variance",
             "diagonal covariances",
             "full covariances",
-            "one full covariance for all",
+            "tied full covariance",
             "factor analysers",
             "other families (Poisson, gamma, …)",
-            "components of free shape",
+            "nonparametric components",
             "features of different families",
             "linear regressions",
             "generalised linear models",
             "random effects",
             "smooth or penalised terms",
             "weights that depend on x",
-            "rows in groups that share a component",
+            "grouped rows that share a component",
             "positive sums of a known activation",
-            "density without components, from moments",
+            "density from moments, without components",
             "hidden Markov models, Bayesian networks",
-            "moments of an order beyond memory",
-            "more hidden vectors than features, by moments",
+            "implicit moments of high order",
+            "more components than features, from moments",
             "decomposition of a given tensor",
             "Tucker, tensor train, tensor regression",
         ],
@@ -63,58 +63,58 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
     "Fitting": (
         FITS_ROWS,
         [
-            "start",
-            "several starts",
-            "a start of your own",
+            "initialisation",
+            "multiple starts",
+            "user-defined start",
             "EM",
             "stochastic or hard EM",
-            "weights of rows",
+            "sample weights",
             "number of components",
             "criteria",
-            "bootstrap test of the number",
+            "bootstrap test of the number of components",
             "standard errors",
-            "far rows",
+            "outliers",
             "missing values",
-            "light components",
+            "components of small weight",
             "prior on parameters",
-            "floor under variances",
-            "parameters held fixed",
-            "labels of some rows known",
-            "predicts new rows",
+            "lower bound on variances",
+            "fixed parameters",
+            "semi-supervised",
+            "prediction for new rows",
             "density of new rows",
-            "draws rows",
+            "sampling",
         ],
     ),
-    "Rows and machines": (
+    "Data and hardware": (
         FITS_ROWS,
         [
-            "rows in pieces",
-            "rows in files",
-            "goes on after an interruption",
-            "other arrays, GPU",
+            "incremental fits",
+            "data in files",
+            "resumes after an interruption",
+            "other array libraries, GPU",
             "float32 in, float32 out",
-            "rows on Dask",
-            "sparse rows",
+            "Dask",
+            "sparse data",
         ],
     ),
-    "Around a fit": (
+    "Tools": (
         FITS_ROWS,
         [
-            "scikit-learn's conventions",
+            "scikit-learn API",
             "data frames",
-            "saved to a file",
+            "model files",
             "command line",
             "report",
-            "pictures",
-            "data sets shipped",
+            "plots",
+            "data sets included",
         ],
     ),
     "The projects": (
         EVERYONE,
         [
-            "version tried",
-            "state, in its own words",
-            "known since",
+            "version tested",
+            "stated development status",
+            "first year",
             "licence",
         ],
     ),
@@ -128,7 +128,7 @@ def probe_python(wanted: set[str]) -> Found:
         try:
             probes = import_module(f"feature_probes.{module}").probes()
         except ModuleNotFoundError as error:
-            print(f"{package} is left out: {error}", file=sys.stderr)
+            print(f"{package} is skipped: {error}", file=sys.stderr)
             continue
         found[package] = {row: probe() for row, probe in probes.items() if row in wanted}
     return found
@@ -137,7 +137,7 @@ def probe_python(wanted: set[str]) -> Found:
 def probe_r() -> Found:
     """Run features.R, which prints package, row, cell and what it saw between tabs."""
     if shutil.which("Rscript") is None:
-        print("flexmix and mixtools are left out: there is no Rscript", file=sys.stderr)
+        print("flexmix and mixtools are skipped: Rscript is not installed", file=sys.stderr)
         return {}
     script = Path(__file__).with_name("features.R")
     done = subprocess.run(["Rscript", script], capture_output=True, text=True, check=False)

@@ -114,7 +114,7 @@ def p_value(X: Floats, Y: Floats, truth: Spherical, wrong: Spherical) -> float:
 def sampler_table(n_seeds: int) -> None:
     """Print two-sample tests against the truth and against its mirror image."""
     print(f"{DRAWS:,} draws; the wrong mixture is the truth reflected at its centre")
-    print("| norm | seed | p against truth | p against wrong | clip | accepted | seconds |")
+    print("| norm | seed | p against truth | p against reflection | clip | accepted | seconds |")
     print("|---" * 7 + "|")
     for radius in RADII[:2]:
         for seed in range(n_seeds):

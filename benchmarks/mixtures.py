@@ -122,11 +122,11 @@ AWKWARD = {
     "plain": PLAIN,
     "weights 20:1": replace(PLAIN, ratio=20),
     "5 % outliers": replace(PLAIN, outliers=0.05),
-    "k − 2 asked": replace(PLAIN, asked=-2),
-    "k + 2 asked": replace(PLAIN, asked=2),
+    "k − 2 fitted": replace(PLAIN, asked=-2),
+    "k + 2 fitted": replace(PLAIN, asked=2),
     "variances 4:1": replace(PLAIN, spread=4),
     "Laplace noise": replace(PLAIN, laplace=True),
-    "Laplace noise, nearer": replace(PLAIN, laplace=True, separation=2.5, radius=2.5),
+    "Laplace noise, separation 2.5": replace(PLAIN, laplace=True, separation=2.5, radius=2.5),
     "N = 2,000": replace(PLAIN, n=2_000),
     "N = 2,000, k = 10, d = 5": Setting(10, 5, 4, 5, 2_000),
 }
@@ -266,7 +266,7 @@ def measure(setting: Setting, method: Peer, seeds: range) -> str:
 
 def table(settings: dict[str, Setting], methods: dict[str, Peer], seeds: range) -> None:
     """Print a Markdown table, one line for each setting and method."""
-    head = "success | means lost (range) | largest error | nats | variance | seconds (range)"
+    head = "success | means missed (range) | largest error | nats | variance | seconds (range)"
     print(f"| setting | k | d | separation | radius | N | method | {head} |\n" + "|---" * 13 + "|")
     for name, setting in settings.items():
         radius = f"{setting.radius:.3g}"
@@ -291,7 +291,7 @@ def main() -> None:
     all_settings = {"parameters": PARAMETERS, "push": PUSH, "awkward": AWKWARD}
     settings, methods = all_settings[arguments.table], peers()
     if arguments.table == "awkward":
-        methods = {"SphericalMixture": ours, "SphericalMixture, separate": separate, **methods}
+        methods = {"SphericalMixture": ours, "SphericalMixture, one variance per component": separate, **methods}
     if arguments.table != "parameters":
         methods = {n: m for n, m in methods.items() if "KMeans" not in n}
     if arguments.settings:

@@ -111,7 +111,7 @@ def by_em(X: Floats, k: int, n_starts: int, seed: int) -> list[tuple[float, Floa
 
 
 def summary(errors: list[Floats], seconds: list[float], n_exempt: int) -> str:
-    """Write successes, means lost on average, largest error and median seconds."""
+    """Write successes, means missed on average, largest error and median seconds."""
     counted = [e[: len(e) - n_exempt] for e in errors]  # the mean at the centre is the last
     good = sum(bool(e.max() < CLOSE) for e in counted)
     lost = np.mean([np.sum(e >= CLOSE) for e in counted])
@@ -121,7 +121,7 @@ def summary(errors: list[Floats], seconds: list[float], n_exempt: int) -> str:
 
 def main_table(n_seeds: int, n_starts: int) -> None:
     """Print the table beside scikit-learn."""
-    head = "success | means lost | largest error | seconds"
+    head = "success | means missed | largest error | seconds"
     print(f"| method | k | d | separation | radius | N | {head} |\n" + "|---" * 10 + "|")
     for setting in MAIN:
         # of the spread set every mean but that at the centre is asked for, whoever is judged
@@ -146,8 +146,8 @@ def main_table(n_seeds: int, n_starts: int) -> None:
 def push_table(n_seeds: int) -> None:
     """Print where decoding stops, beside the gap to the noise floor and the verdict."""
     print(
-        "| k | d | separation | radius | N | success | means lost | largest error | seconds "
-        "| gap | reported error | said unresolved | confused | confused and not said |"
+        "| k | d | separation | radius | N | success | means missed | largest error | seconds "
+        "| gap | reported error | reported unresolved | confused | confused, not reported |"
     )
     print("|---" * 14 + "|")
     for setting in PUSH:

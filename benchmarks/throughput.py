@@ -125,7 +125,7 @@ def main() -> None:
 
 def queries() -> None:
     """Print the time of answers against order and k; O(order · k² p) a row."""
-    print("\n| order | k = p | microseconds a row | ns / (order · k² p) |\n|---|---|---|---|")
+    print("\n| order | k = p | microseconds per row | ns / (order · k² p) |\n|---|---|---|---|")
     for size in (10, 20, 40):
         X = np.random.default_rng(0).normal(size=(20_000, size))
         X += 2 * np.eye(size)[np.arange(20_000) % size]

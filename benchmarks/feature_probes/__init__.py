@@ -93,10 +93,10 @@ def project(name: str) -> Probes:
     licences = [text for key in LICENCE for text in says.get_all(key) or []]
     commands = [e.name for e in found.entry_points if e.group == "console_scripts"]
     return {
-        "version tried": lambda: (found.version, f"metadata of {name}"),
-        "licence": lambda: (licences[0] if licences else "not said", f"{licences}"),
-        "state, in its own words": lambda: (state[0] if state else "not said", f"{state}"),
-        "known since": lambda: since(name),
+        "version tested": lambda: (found.version, f"metadata of {name}"),
+        "licence": lambda: (licences[0] if licences else "not stated", f"{licences}"),
+        "stated development status": lambda: (state[0] if state else "not stated", f"{state}"),
+        "first year": lambda: since(name),
         "command line": lambda: (
             f"`{commands[0]}`" if commands else "no",
             f"console scripts {commands}",

@@ -36,6 +36,7 @@ NAMES = public_names(
 )
 ESTIMATORS = [n for n in NAMES if n.startswith(("Spherical", "Regression", "Activation"))]
 MIXTURES = [n for n in ESTIMATORS if n.startswith(("SphericalMixture", "RegressionMixture"))]
+REFUSED = "covariance_type"  # the parameter that the error names
 
 
 def fit(rows: Any = X, k: Any = 2, **how: Any) -> Any:
@@ -162,31 +163,31 @@ def floor() -> Cell:
 def models() -> Probes:
     """Return the probes of models."""
     return {
-        "spherical Gaussians, a variance each": lambda: tries(
+        "spherical Gaussians, one variance per component": lambda: tries(
             lambda: fit(covariance_type="spherical").variance_
         ),
-        "spherical Gaussians, one variance": lambda: (
+        "spherical Gaussians, tied variance": lambda: (
             "yes" if np.ndim(fit().variance_) == 0 else "no",
             f"variance {fit().variance_:.3f}",
         ),
-        "diagonal covariances": lambda: absent(ESTIMATORS, "covariance|diag"),
-        "full covariances": lambda: absent(ESTIMATORS, "covariance|full"),
-        "one full covariance for all": lambda: absent(ESTIMATORS, "covariance|full|tied"),
+        "diagonal covariances": lambda: tries(lambda: fit(covariance_type="diag"), REFUSED),
+        "full covariances": lambda: tries(lambda: fit(covariance_type="full"), REFUSED),
+        "tied full covariance": lambda: tries(lambda: fit(covariance_type="tied"), REFUSED),
         "factor analysers": lambda: absent(ESTIMATORS, "factor"),
         "other families (Poisson, gamma, …)": lambda: absent(MIXTURES, "famil|poisson|gamma"),
-        "components of free shape": lambda: absent(ESTIMATORS, "kernel|bandwidth|nonparam"),
+        "nonparametric components": lambda: absent(ESTIMATORS, "kernel|bandwidth|nonparam"),
         "features of different families": lambda: absent(ESTIMATORS, "famil|distrib"),
         "linear regressions": lambda: tries(lambda: lines().coef_.ravel().round(2)),
         "generalised linear models": lambda: absent(ESTIMATORS, "link|famil|poisson|logistic"),
         "random effects": lambda: absent(ESTIMATORS, "random_eff|group|mixed"),
         "smooth or penalised terms": lambda: absent(MIXTURES, "spline|smooth|alpha|penal|l1"),
         "weights that depend on x": lambda: absent(MIXTURES, "expert|concomitant|gating"),
-        "rows in groups that share a component": lambda: absent(MIXTURES, "group"),
+        "grouped rows that share a component": lambda: absent(MIXTURES, "group"),
         "positive sums of a known activation": network,
-        "density without components, from moments": density,
+        "density from moments, without components": density,
         "hidden Markov models, Bayesian networks": lambda: absent(NAMES, "markov|hmm|bayes"),
-        "moments of an order beyond memory": moments,
-        "more hidden vectors than features, by moments": overcomplete,
+        "implicit moments of high order": moments,
+        "more components than features, from moments": overcomplete,
         "decomposition of a given tensor": lambda: absent(NAMES, "parafac|tucker|decompos"),
         "Tucker, tensor train, tensor regression": lambda: absent(NAMES, "tucker|train"),
     }
@@ -198,24 +199,24 @@ def fitting() -> Probes:
     outliers = int(fit(WILD).stats_["outliers"])
     starts = im.ActivationSumRegressor().n_starts
     return {
-        "start": lambda: (
-            "moments, beside scattered rows" if "moments" in tried else "unknown",
+        "initialisation": lambda: (
+            "moments, or k-means++" if "moments" in tried else "unknown",
             f"starts compared {tried}",
         ),
-        "several starts": lambda: (
+        "multiple starts": lambda: (
             "activations, `n_starts`",
             f"activations {starts}; mixtures: {absent(MIXTURES, 'n_init|n_starts')[1]}",
         ),
-        "a start of your own": lambda: absent(ESTIMATORS, "init|warm|start_|guess"),
+        "user-defined start": lambda: absent(ESTIMATORS, "init|warm|start_|guess"),
         "EM": lambda: tries(
             lambda: (
                 f"{len(fit().stats_['mean_log_likelihood_history'])} steps,"
                 f" {fit().stats_['n_moves_tried']} moves tried"
             ),
-            yes="yes, with repairs",
+            yes="yes, with moves",
         ),
         "stochastic or hard EM": lambda: absent(MIXTURES, "stochastic|hard|classif|batch"),
-        "weights of rows": lambda: tries(
+        "sample weights": lambda: tries(
             lambda: im.SphericalMixture(2).fit(X, sample_weight=WEIGHTS).weights_
         ),
         "number of components": lambda: (
@@ -223,27 +224,27 @@ def fitting() -> Probes:
             f"found {fit(LIGHT, 'auto').n_components_} of 2",
         ),
         "criteria": lambda: tries(lambda: (fit().aic(X), fit().bic(X)), yes="AIC, BIC"),
-        "bootstrap test of the number": lambda: absent(NAMES, "boot"),
+        "bootstrap test of the number of components": lambda: absent(NAMES, "boot"),
         "standard errors": lambda: tries(
             lambda: lines().coef_errors_, yes="coefficients of regressions"
         ),
-        "far rows": lambda: (
+        "outliers": lambda: (
             "left out and counted, spherical mixtures" if outliers == 1 else "no",
             f"outliers with one row at 1e6: {outliers}",
         ),
         "missing values": lambda: tries(lambda: fit(HOLES), "contains NaN"),
-        "light components": lambda: tries(
+        "components of small weight": lambda: tries(
             lambda: float(fit(LIGHT).weights_.min().round(3)), yes="kept"
         ),
         "prior on parameters": lambda: absent(ESTIMATORS, "prior|bayes|concentration"),
-        "floor under variances": floor,
-        "parameters held fixed": lambda: tries(
+        "lower bound on variances": floor,
+        "fixed parameters": lambda: tries(
             lambda: fit(variance=1.0).variance_, yes="`variance=`"
         ),
-        "labels of some rows known": lambda: absent(MIXTURES, "labels|semi|known"),
-        "predicts new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
+        "semi-supervised": lambda: absent(MIXTURES, "labels|semi|known"),
+        "prediction for new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
         "density of new rows": lambda: tries(lambda: fit().score_samples(X[:1])),
-        "draws rows": lambda: tries(lambda: fit().sample(2)[0]),
+        "sampling": lambda: tries(lambda: fit().sample(2)[0]),
     }
 
 
@@ -254,25 +255,25 @@ def using() -> Probes:
     sparse = import_module("scipy.sparse").csr_array(X)
     model = im.SphericalMixture(2, random_state=0)
     return {
-        "rows in pieces": lambda: tries(
+        "incremental fits": lambda: tries(
             lambda: im.SphericalMixture(2).partial_fit(X).partial_fit(X).weights_,
             yes="`partial_fit`, spherical mixtures",
         ),
-        "rows in files": from_file,
-        "goes on after an interruption": interrupted,
-        "other arrays, GPU": torch_arrays,
+        "data in files": from_file,
+        "resumes after an interruption": interrupted,
+        "other array libraries, GPU": torch_arrays,
         "float32 in, float32 out": lambda: (
             "yes" if fit(X.astype(np.float32)).means_.dtype == np.float32 else "no",
             f"means are {fit(X.astype(np.float32)).means_.dtype}",
         ),
-        "rows on Dask": lambda: tries(lambda: fit(dask).weights_),
-        "sparse rows": lambda: tries(lambda: fit(sparse), "[Ss]parse"),
-        "scikit-learn's conventions": lambda: tries(lambda: cross_val_score(clone(model), X)),
+        "Dask": lambda: tries(lambda: fit(dask).weights_),
+        "sparse data": lambda: tries(lambda: fit(sparse), "[Ss]parse"),
+        "scikit-learn API": lambda: tries(lambda: cross_val_score(clone(model), X)),
         "data frames": lambda: tries(lambda: fit(frame).feature_names_in_),
-        "saved to a file": saved,
+        "model files": saved,
         "report": report,
-        "pictures": pictures,
-        "data sets shipped": lambda: absent(NAMES, "load_", no="generators only"),
+        "plots": pictures,
+        "data sets included": lambda: absent(NAMES, "load_", no="generators only"),
     }
 
 

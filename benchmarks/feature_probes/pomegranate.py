@@ -186,26 +186,26 @@ def models() -> Probes:
     """Return the probes of models."""
     regressions = "regressionmix|linear(?!chain)|glm|lmm"
     return {
-        "spherical Gaussians, a variance each": lambda: shape("sphere", []),
-        "spherical Gaussians, one variance": lambda: absent(MIXTURES, "shared|tied|equal"),
+        "spherical Gaussians, one variance per component": lambda: shape("sphere", []),
+        "spherical Gaussians, tied variance": lambda: absent(MIXTURES, "shared|tied|equal"),
         "diagonal covariances": lambda: shape("diag", [2]),
         "full covariances": lambda: shape("full", [2, 2]),
-        "one full covariance for all": lambda: absent(MIXTURES, "shared|tied|equal"),
+        "tied full covariance": lambda: absent(MIXTURES, "shared|tied|equal"),
         "factor analysers": lambda: absent(NAMES, "factoranal|lowrank"),
         "other families (Poisson, gamma, …)": families,
-        "components of free shape": lambda: absent(NAMES, "kernel|bandwidth|nonparam"),
+        "nonparametric components": lambda: absent(NAMES, "kernel|bandwidth|nonparam"),
         "features of different families": kinds,
         "linear regressions": lambda: absent(NAMES, regressions),
         "generalised linear models": lambda: absent(NAMES, regressions),
         "random effects": lambda: absent(NAMES, "randomeff|mixedeff|lmm"),
         "smooth or penalised terms": lambda: absent(NAMES, "spline|smooth|lasso|penal"),
         "weights that depend on x": lambda: absent(NAMES, "expert|concomitant|gating"),
-        "rows in groups that share a component": lambda: absent(MIXTURES, "group"),
+        "grouped rows that share a component": lambda: absent(MIXTURES, "group"),
         "positive sums of a known activation": lambda: absent(NAMES, "activation|relu"),
-        "density without components, from moments": lambda: absent(NAMES, "moment|hermite"),
+        "density from moments, without components": lambda: absent(NAMES, "moment|hermite"),
         "hidden Markov models, Bayesian networks": chains,
-        "moments of an order beyond memory": lambda: absent(NAMES, "moment"),
-        "more hidden vectors than features, by moments": lambda: absent(NAMES, "moment"),
+        "implicit moments of high order": lambda: absent(NAMES, "moment"),
+        "more components than features, from moments": lambda: absent(NAMES, "moment"),
         "decomposition of a given tensor": lambda: absent(NAMES, "parafac|tucker|decompos"),
         "Tucker, tensor train, tensor regression": lambda: absent(NAMES, "tucker|train$"),
     }
@@ -216,28 +216,28 @@ def fitting() -> Probes:
     start = inspect.signature(Model).parameters["init"].default
     weights = torch.tensor(WEIGHTS)[:, None].float()
     return {
-        "start": lambda: (start, f"init={start!r}"),
-        "several starts": lambda: absent(MIXTURES, "n_init|n_starts|restart|nrep"),
-        "a start of your own": lambda: tries(
+        "initialisation": lambda: (start, f"init={start!r}"),
+        "multiple starts": lambda: absent(MIXTURES, "n_init|n_starts|restart|nrep"),
+        "user-defined start": lambda: tries(
             lambda: given().fit(ROWS).priors.data, yes="the distributions"
         ),
         "EM": lambda: tries(lambda: fit().priors.data),
         "stochastic or hard EM": lambda: present(NAMES, "^kmeans$", yes="`KMeans`"),
-        "weights of rows": lambda: tries(lambda: fit(ROWS, "diag", weights).priors.data),
+        "sample weights": lambda: tries(lambda: fit(ROWS, "diag", weights).priors.data),
         "number of components": lambda: absent(NAMES, "n_components|bic|aic|criteri"),
         "criteria": lambda: absent(MIXTURES, "bic|aic|criteri"),
-        "bootstrap test of the number": lambda: absent(NAMES, "boot|test"),
+        "bootstrap test of the number of components": lambda: absent(NAMES, "boot|test"),
         "standard errors": lambda: absent(NAMES, "stderr|standard_err|confidence|boot"),
-        "far rows": far_rows,
+        "outliers": far_rows,
         "missing values": holes,
-        "light components": light,
+        "components of small weight": light,
         "prior on parameters": lambda: absent(MIXTURES, "dirichlet|wishart|concentration|pseudo"),
-        "floor under variances": floor,
-        "parameters held fixed": frozen,
-        "labels of some rows known": known_labels,
-        "predicts new rows": lambda: tries(lambda: fit().predict_proba(ROWS[:1]).tolist()),
+        "lower bound on variances": floor,
+        "fixed parameters": frozen,
+        "semi-supervised": known_labels,
+        "prediction for new rows": lambda: tries(lambda: fit().predict_proba(ROWS[:1]).tolist()),
         "density of new rows": lambda: tries(lambda: fit().log_probability(ROWS[:1]).tolist()),
-        "draws rows": lambda: tries(lambda: fit().sample(2).tolist()),
+        "sampling": lambda: tries(lambda: fit().sample(2).tolist()),
     }
 
 
@@ -248,22 +248,22 @@ def using() -> Probes:
     sparse = ROWS.to_sparse()
     refused = "has no attribute|must be|Could not run|Unrecognized|unsupported"
     return {
-        "rows in pieces": pieces,
-        "rows in files": lambda: absent(MIXTURES, "path|file|read", no="by hand, in pieces"),
-        "goes on after an interruption": again,
-        "other arrays, GPU": lambda: tries(lambda: fit().to("cpu").device, yes="torch"),
+        "incremental fits": pieces,
+        "data in files": lambda: absent(MIXTURES, "path|file|read", no="by hand, in batches"),
+        "resumes after an interruption": again,
+        "other array libraries, GPU": lambda: tries(lambda: fit().to("cpu").device, yes="torch"),
         "float32 in, float32 out": lambda: (
             "yes" if fit().distributions[0].means.dtype == torch.float32 else "no",
             f"means are {fit().distributions[0].means.dtype}",
         ),
-        "rows on Dask": lambda: tries(lambda: fit(dask), refused),
-        "sparse rows": lambda: tries(lambda: fit(sparse), refused),
-        "scikit-learn's conventions": lambda: tries(lambda: clone(given()), "get_params"),
+        "Dask": lambda: tries(lambda: fit(dask), refused),
+        "sparse data": lambda: tries(lambda: fit(sparse), refused),
+        "scikit-learn API": lambda: tries(lambda: clone(given()), "get_params"),
         "data frames": lambda: tries(lambda: fit(frame), refused),
-        "saved to a file": saved,
+        "model files": saved,
         "report": lambda: absent(NAMES, "report|summary$"),
-        "pictures": lambda: absent(MIXTURES, "plot|draw"),
-        "data sets shipped": lambda: absent(NAMES, "load_|dataset"),
+        "plots": lambda: absent(MIXTURES, "plot|draw"),
+        "data sets included": lambda: absent(NAMES, "load_|dataset"),
     }
 
 

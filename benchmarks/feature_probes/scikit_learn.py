@@ -74,7 +74,7 @@ def shrunk() -> Cell:
         n_components=6, random_state=0, weight_concentration_prior=1e-3
     )
     used = int(np.sum(prior.fit(X).weights_ > 0.01))
-    words = "compare `bic`, or a prior that empties some"
+    words = "compare `bic`, or a prior that empties components"
     return words, f"BIC of 1, 2, 3: {np.round(bic)}; the prior uses {used} of 6"
 
 
@@ -116,31 +116,31 @@ def again() -> Cell:
 def models() -> Probes:
     """Return the probes of models."""
     return {
-        "spherical Gaussians, a variance each": lambda: shape("spherical", (2,)),
-        "spherical Gaussians, one variance": one_variance,
+        "spherical Gaussians, one variance per component": lambda: shape("spherical", (2,)),
+        "spherical Gaussians, tied variance": one_variance,
         "diagonal covariances": lambda: shape("diag", (2, 2)),
         "full covariances": lambda: shape("full", (2, 2, 2)),
-        "one full covariance for all": lambda: shape("tied", (2, 2)),
+        "tied full covariance": lambda: shape("tied", (2, 2)),
         "factor analysers": lambda: absent(MIXTURES, "factor"),
         "other families (Poisson, gamma, …)": lambda: absent(MIXTURES, "poisson|gamma|famil|expo"),
-        "components of free shape": lambda: absent(MIXTURES, "kernel|bandwidth|nonparam"),
+        "nonparametric components": lambda: absent(MIXTURES, "kernel|bandwidth|nonparam"),
         "features of different families": lambda: absent(MIXTURES, "famil|independent|distrib"),
         "linear regressions": only_gaussian,
         "generalised linear models": only_gaussian,
         "random effects": lambda: absent(EVERYTHING, "mixedeff|mixedlin|randomeff|lmm|lmer"),
         "smooth or penalised terms": only_gaussian,
         "weights that depend on x": lambda: absent(EVERYTHING, "expert|concomitant|gating"),
-        "rows in groups that share a component": lambda: absent(MIXTURES, "group"),
+        "grouped rows that share a component": lambda: absent(MIXTURES, "group"),
         "positive sums of a known activation": lambda: tries(
             lambda: MLPRegressor(hidden_layer_sizes=(2,), max_iter=5).fit(X, LABELS).coefs_[1],
             yes="free networks, `MLPRegressor`",
         ),
-        "density without components, from moments": lambda: absent(EVERYTHING, "moment|hermite"),
+        "density from moments, without components": lambda: absent(EVERYTHING, "moment|hermite"),
         "hidden Markov models, Bayesian networks": lambda: absent(
             EVERYTHING, "markov|hmm|bayesiannet|factorgraph"
         ),
-        "moments of an order beyond memory": lambda: absent(EVERYTHING, "moment"),
-        "more hidden vectors than features, by moments": lambda: absent(EVERYTHING, "moment"),
+        "implicit moments of high order": lambda: absent(EVERYTHING, "moment"),
+        "more components than features, from moments": lambda: absent(EVERYTHING, "moment"),
         "decomposition of a given tensor": lambda: absent(EVERYTHING, "tensor|parafac|tucker"),
         "Tucker, tensor train, tensor regression": lambda: absent(EVERYTHING, "tensor|tucker"),
     }
@@ -151,41 +151,41 @@ def fitting() -> Probes:
     default = GaussianMixture()
     means = X[[0, -1]]
     return {
-        "start": lambda: (
+        "initialisation": lambda: (
             {"kmeans": "k-means"}.get(default.init_params, default.init_params),
             f"init_params={default.init_params!r}",
         ),
-        "several starts": lambda: tries(
+        "multiple starts": lambda: tries(
             lambda: fit(n_init=3), yes=f"`n_init`, default {default.n_init}"
         ),
-        "a start of your own": lambda: tries(lambda: fit(means_init=means), yes="`means_init`"),
+        "user-defined start": lambda: tries(lambda: fit(means_init=means), yes="`means_init`"),
         "EM": lambda: tries(lambda: f"{fit().n_iter_} steps"),
         "stochastic or hard EM": lambda: tries(lambda: KMeans(2).fit(X), yes="`KMeans`"),
-        "weights of rows": lambda: tries(
+        "sample weights": lambda: tries(
             lambda: GaussianMixture(2).fit(X, sample_weight=WEIGHTS), "unexpected keyword"
         ),
         "number of components": shrunk,
         "criteria": lambda: tries(lambda: (fit().aic(X), fit().bic(X)), yes="AIC, BIC"),
-        "bootstrap test of the number": lambda: absent(MIXTURES, "boot|test"),
+        "bootstrap test of the number of components": lambda: absent(MIXTURES, "boot|test"),
         "standard errors": lambda: absent(MIXTURES, "error|stderr|confidence|boot"),
-        "far rows": lambda: (
+        "outliers": lambda: (
             "no" if fit(WILD).weights_.min() < 0.01 else "yes",
             f"weights with one row at 1e6: {fit(WILD).weights_.round(3)}",
         ),
         "missing values": lambda: tries(lambda: fit(HOLES), "contains NaN"),
-        "light components": lambda: tries(
+        "components of small weight": lambda: tries(
             lambda: float(fit(LIGHT).weights_.min().round(3)), yes="kept"
         ),
         "prior on parameters": lambda: tries(
             lambda: BayesianGaussianMixture(n_components=2, mean_precision_prior=1.0).fit(X),
             yes="`BayesianGaussianMixture`",
         ),
-        "floor under variances": floor,
-        "parameters held fixed": lambda: absent(MIXTURES, "fixed|frozen|freeze|constr"),
-        "labels of some rows known": lambda: absent(MIXTURES, "label|semi"),
-        "predicts new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
+        "lower bound on variances": floor,
+        "fixed parameters": lambda: absent(MIXTURES, "fixed|frozen|freeze|constr"),
+        "semi-supervised": lambda: absent(MIXTURES, "label|semi"),
+        "prediction for new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
         "density of new rows": lambda: tries(lambda: fit().score_samples(X[:1])),
-        "draws rows": lambda: tries(lambda: fit().sample(2)[0]),
+        "sampling": lambda: tries(lambda: fit().sample(2)[0]),
     }
 
 
@@ -197,25 +197,25 @@ def using() -> Probes:
     small = X.astype(np.float32)
     displays = [f"{name}" for name, _ in all_displays()]
     return {
-        "rows in pieces": lambda: absent(MIXTURES, "partial_fit"),
-        "rows in files": memory_map,
-        "goes on after an interruption": again,
-        "other arrays, GPU": torch_arrays,
+        "incremental fits": lambda: absent(MIXTURES, "partial_fit"),
+        "data in files": memory_map,
+        "resumes after an interruption": again,
+        "other array libraries, GPU": torch_arrays,
         "float32 in, float32 out": lambda: (
             "yes" if fit(small).means_.dtype == np.float32 else "no",
             f"means are {fit(small).means_.dtype}",
         ),
-        "rows on Dask": lambda: tries(lambda: type(fit(dask).means_), yes="collected into memory"),
-        "sparse rows": lambda: tries(lambda: fit(sparse), "[Ss]parse"),
-        "scikit-learn's conventions": lambda: tries(lambda: clone(GaussianMixture(2)).fit(X)),
+        "Dask": lambda: tries(lambda: type(fit(dask).means_), yes="collected into memory"),
+        "sparse data": lambda: tries(lambda: fit(sparse), "[Ss]parse"),
+        "scikit-learn API": lambda: tries(lambda: clone(GaussianMixture(2)).fit(X)),
         "data frames": lambda: tries(lambda: fit(frame).feature_names_in_),
-        "saved to a file": lambda: (
+        "model files": lambda: (
             "pickle" if absent(MIXTURES, "save|dump|export")[0] == "no" else "yes",
             f"no method that saves; a pickle of {len(pickle.dumps(fit()))} bytes",
         ),
         "report": lambda: absent(MIXTURES, "report|summary"),
-        "pictures": lambda: absent(displays, "mixture|component"),
-        "data sets shipped": lambda: (
+        "plots": lambda: absent(displays, "mixture|component"),
+        "data sets included": lambda: (
             str(len(shipped())),
             f"load_*: {shipped()}",
         ),

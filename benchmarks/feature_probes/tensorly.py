@@ -48,7 +48,7 @@ def overcomplete() -> Cell:
         cosines.append(least_cosine(vectors, found.factors[0]))
     power = least_cosine(vectors, methods.symmetric_parafac_power_iteration(given, 8)[1])
     good = sum(cosine > 0.999 for cosine in cosines)
-    words = "some starts of `parafac`, tensor given" if good else "no"
+    words = "some starts of `parafac`, given the tensor" if good else "no"
     return words, f"least cosines {np.round(cosines, 3)}; by power iteration {power:.3f}"
 
 
@@ -76,31 +76,31 @@ def others() -> Cell:
 def probes() -> Probes:
     """Return all probes of tensorly."""
     mixtures = (
-        "spherical Gaussians, a variance each",
-        "spherical Gaussians, one variance",
+        "spherical Gaussians, one variance per component",
+        "spherical Gaussians, tied variance",
         "diagonal covariances",
         "full covariances",
-        "one full covariance for all",
+        "tied full covariance",
         "factor analysers",
         "other families (Poisson, gamma, …)",
-        "components of free shape",
+        "nonparametric components",
         "features of different families",
         "linear regressions",
         "generalised linear models",
         "random effects",
         "smooth or penalised terms",
         "weights that depend on x",
-        "rows in groups that share a component",
-        "density without components, from moments",
+        "grouped rows that share a component",
+        "density from moments, without components",
     )
     return {
         **dict.fromkeys(mixtures, lambda: absent(NAMES, "mixture|gaussian|cluster|density")),
         "positive sums of a known activation": lambda: absent(NAMES, "activation|relu"),
         "hidden Markov models, Bayesian networks": lambda: absent(NAMES, "markov|hmm|bayes"),
-        "moments of an order beyond memory": lambda: tries(
+        "implicit moments of high order": lambda: tries(
             lambda: tl.tensor(np.zeros((20,) * 12)), "allocate", no="no, the tensor is an argument"
         ),
-        "more hidden vectors than features, by moments": overcomplete,
+        "more components than features, from moments": overcomplete,
         "decomposition of a given tensor": decomposed,
         "Tucker, tensor train, tensor regression": others,
         **project("tensorly"),

@@ -183,14 +183,14 @@ class Rows(MappedRows):
         Parameters
         ----------
         measure : callable
-            ``measure(block, rows)`` returns named sums.
+            Returns named sums over the rows of a block.
         rows : range, optional
             Consecutive rows; all by default.
         width, what
             As for :meth:`fold`.
-        seed : int
-            Of a source that makes its rows.
-        keyed : bool
+        seed : int, default 0
+            Seed of a source that generates its rows.
+        keyed : bool, default False
             As for :meth:`fold`.
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
