@@ -1,4 +1,4 @@
-"""What the report, the pictures, model files and the command line ask of an estimator.
+"""The base of all estimators: ``fit``, and what reports, pictures, files and commands ask.
 
 Each model answers in its own folder, in ``summary.py``. A new estimator brings a summary and one
 line of ``registry.py``; nothing else has to know of it.
@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
+from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
+from implicitmoments.rows import Progress, Rows
+from implicitmoments.rows.inputs import Checkpoint, open_rows
 
 LEVEL = "mean log-likelihood per row"
 # fitted attributes and statistics that have one name in all estimators
@@ -118,9 +120,68 @@ class FittedEstimator:
     iterative: ClassVar[bool] = True
     score_name: ClassVar[str] = LEVEL
     captions: ClassVar[Mapping[str, str]] = {}
+    fewest_rows: ClassVar[int] = 1
 
     stats_: dict[str, Any]
+    notes_: Notes
     n_features_in_: int
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: Checkpoint = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+        y : array of shape (n_samples,) or column name, optional
+            Labels, for estimators that have them; ignored by the others. Sources and iterators of
+            blocks bring their own.
+        sample_weight : array of shape (n_samples,), optional
+            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
+            are scaled to a mean of 1.
+        checkpoint : path, optional
+            File in which finished passes are kept, so that an interrupted fit can be resumed.
+        progress : callable, optional
+            Called as ``progress(what, rows_done, rows_total)``.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        how: dict[str, Any] = {"labelled": self.labelled, "fewest": self.fewest_rows}
+        how |= {"checkpoint": checkpoint, "progress": progress}
+        labels = y if self.labelled else None
+        with open_rows(self, X, labels, sample_weight, **how) as (rows, seed):
+            self._fit(rows, seed)
+        self._label(X)
+        self._warn()
+        return self
+
+    def _check_parameters(self) -> None:
+        """Raise for parameters that cannot be used."""
+
+    def _fit(self, rows: Rows, seed: int) -> None:
+        """Fit to rows, and set the fitted attributes."""
+        raise NotImplementedError
+
+    def _label(self, X: Any) -> None:
+        """Set what a fit says of each of its rows."""
+
+    def _warns(self, note: Note) -> bool:  # noqa: ARG002
+        """Return whether a note is also raised as a warning."""
+        return True
+
+    def _warn(self) -> None:
+        """Warn of notes at the line that called the method that called this."""
+        warn_of(filter(self._warns, self.notes_), stacklevel=4)
 
     def _title(self) -> str:
         """Return what the fitted model is: "a mixture of 3 spherical Gaussians"."""

@@ -32,11 +32,11 @@ from implicitmoments.activation.prediction import Predictor, r_squared
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
-from implicitmoments.rows import ArraySource, Progress, Rows, Whitening
+from implicitmoments.rows import ArraySource, Rows, Whitening
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import (
     check_enough_rows,
@@ -188,76 +188,48 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         self.random_state = random_state
         self.rows_per_block = rows_per_block
 
-    def fit(
-        self,
-        X: Array,
-        y: Array | None = None,
-        sample_weight: Array | None = None,
-        *,
-        checkpoint: Checkpoint = None,
-        progress: Progress | None = None,
-    ) -> ActivationSumRegressor:
-        """Learn from inputs and labels.
+    def _warns(self, note: Note) -> bool:
+        return note.code in WARNED
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
-            Rows of a Source have a column ``y``.
-        y : array of shape (n_samples,)
-        sample_weight : array of shape (n_samples,), optional
-            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
-            are scaled to a mean of 1.
-        checkpoint : path, optional
-            File in which finished passes are kept, so that an interrupted fit can be resumed.
-        progress : callable, optional
-            Called as ``progress(what, rows_done, rows_total)``.
-
-        Returns
-        -------
-        self
-        """
-        how: dict[str, Any] = {"checkpoint": checkpoint, "progress": progress}
-        with open_rows(self, X, y, sample_weight, labelled=True, fewest=4, **how) as (given, seed):
-            activation, degrees = self._check_parameters()
-            rows = self._hold(given)
-            activation(rows.first["x"])  # raises for a function of NumPy arrays only
-            # 0. Inputs of mean 0 and covariance I.
-            whitening, notes = self._standardise(rows)
-            problem = ActivationSumProblem(rows, None, activation, whitening=whitening)
-            k = self._count(problem)
-            # 1, 2. Moments, and the polynomial on the subspaces that they determine. Beside a
-            # network the polynomial is a start and a check, for which a sample is enough.
-            closed = self.method == "closed_form"
-            some = sample_problem(problem, k, seed) if self.refine and closed else problem
-            fitted = (
-                fit_polynomial(some, k, degrees)
-                if closed
-                else fit_paper_polynomial(problem, k, degrees[-1], seed)
+    def _fit(self, given: Rows, seed: int) -> None:
+        activation, degrees = self._options()
+        rows = self._hold(given)
+        activation(rows.first["x"])  # raises for a function of NumPy arrays only
+        # 0. Inputs of mean 0 and covariance I.
+        whitening, notes = self._standardise(rows)
+        problem = ActivationSumProblem(rows, None, activation, whitening=whitening)
+        k = self._count(problem)
+        # 1, 2. Moments, and the polynomial on the subspaces that they determine. Beside a
+        # network the polynomial is a start and a check, for which a sample is enough.
+        closed = self.method == "closed_form"
+        some = sample_problem(problem, k, seed) if self.refine and closed else problem
+        fitted = (
+            fit_polynomial(some, k, degrees)
+            if closed
+            else fit_paper_polynomial(problem, k, degrees[-1], seed)
+        )
+        # 3. Refinement: the network itself by least squares.
+        refined = None
+        if self.refine:
+            refined = refine(
+                problem,
+                fitted.basis,
+                k,
+                target=np.inf if np.isnan(fitted.error) else fitted.error,
+                n_starts=self.n_starts,
+                more=self.n_components == "auto",
+                seed=seed,
+                max_iter=self.max_iter,
+                tol=self.tol,
             )
-            # 3. Refinement: the network itself by least squares.
-            refined = None
-            if self.refine:
-                refined = refine(
-                    problem,
-                    fitted.basis,
-                    k,
-                    target=np.inf if np.isnan(fitted.error) else fitted.error,
-                    n_starts=self.n_starts,
-                    more=self.n_components == "auto",
-                    seed=seed,
-                    max_iter=self.max_iter,
-                    tol=self.tol,
-                )
-                expected = fitted.expected_error(some.rows.total)
-                if some is not problem and refined.expected_error > expected:
-                    fitted = fit_polynomial(problem, k, degrees)  # it will be used
-            # 4. The hypothesis with the smaller expected error predicts.
-            self._store_polynomial(fitted, k, problem)
-            self.notes_ = notes
-            if refined is not None:
-                self._store_network(refined, problem)
-        warn_of(note for note in self.notes_ if note.code in WARNED)
-        return self
+            expected = fitted.expected_error(some.rows.total)
+            if some is not problem and refined.expected_error > expected:
+                fitted = fit_polynomial(problem, k, degrees)  # it will be used
+        # 4. The hypothesis with the smaller expected error predicts.
+        self._store_polynomial(fitted, k, problem)
+        self.notes_ = notes
+        if refined is not None:
+            self._store_network(refined, problem)
 
     def predict(self, X: Array) -> Any:
         """Predict labels; there is no randomness in it.
@@ -300,8 +272,8 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
     def _predictor(self) -> Predictor:
         return Predictor(self._hypothesis, self.whitening_)
 
-    def _check_parameters(self) -> tuple[Activation, list[int]]:
-        """Return the activation, and the degrees to be tried."""
+    def _options(self) -> tuple[Activation, list[int]]:
+        """Check the parameters; return the activation, and the degrees to be tried."""
         check_method(self.method)
         check_flag("refine", self.refine)
         if isinstance(self.whiten, str):

@@ -29,6 +29,7 @@ class ActivationSumSummary(FittedEstimator):
     """What the report and the pictures ask of an ``ActivationSumRegressor``."""
 
     kind = "activations"
+    fewest_rows = 4
     labelled = True
     answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
     component = "direction"

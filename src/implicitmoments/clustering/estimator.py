@@ -37,10 +37,9 @@ from implicitmoments.clustering.pairwise_test import (
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.spectra import second_moment_floor, span_stats
-from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
-from implicitmoments.rows import Progress, RandomState
+from implicitmoments.notes import InputError, InputTypeError, Note, Notes
+from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -157,61 +156,30 @@ class SphericalMixtureClusterer(
         self.n_draws = n_draws
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,  # noqa: ARG002 (scikit-learn passes it)
-        sample_weight: Any = None,
-        *,
-        checkpoint: Checkpoint = None,
-        progress: Progress | None = None,
-    ) -> SphericalMixtureClusterer:
-        """Cluster the rows.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
-        y : None
-            Ignored; for pipelines.
-        sample_weight : array of shape (n_samples,), optional
-            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
-            are scaled to a mean of 1.
-        checkpoint : path, optional
-            File in which finished passes are kept, so that an interrupted fit can be resumed.
-        progress : callable, optional
-            Called as ``progress(what, rows_done, rows_total)``.
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
+    def _fit(self, every: Rows, seed: int) -> None:
         k: int = self.n_components
-        with open_rows(
-            self, X, None, sample_weight, fewest=2, checkpoint=checkpoint, progress=progress
-        ) as (every, seed):
-            near = leave_out_outliers(every, k, seed=seed)
-            rows, probe = near.rows, near.rows.like
-            self._check_rows(near.n_rows + near.n_outliers)
-            # 1. Reduce to the span of the means, in units of the noise.
-            span = find_span(rows, k, check_variance(self.variance))
-            test, means, n_landmarks = None, span.center[None, :], 0
-            if k > 1:
-                held = hold_coordinates(rows, span, seed)
-                # 2, 3. Moments of differences of rows, and the test of pairs that they give.
-                test = self._choose_test(held, span.p, seed)
-                # 4. Clusters of the graph of tests of landmarks.
-                landmarks = self._draw_landmarks(held, seed)
-                labels = cluster_graph(same_matrix(test, landmarks), k)
-                points = np.asarray(to_numpy(landmarks), dtype=np.float64)
-                coordinates, _ = cluster_moments(points, labels, int(np.max(labels)) + 1)
-                means, n_landmarks = span.restore(coordinates), len(points)
-            # 5. Means and weights of all rows, assigned by the Bayes rule.
-            rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
-            for _ in range(ROUNDS):
-                rule = reassign_rows(rows, rule)
-            rule = rule.heaviest_first()
-            clusters = measure_clusters(rows, rule, span)
+        near = leave_out_outliers(every, k, seed=seed)
+        rows, probe = near.rows, near.rows.like
+        self._check_rows(near.n_rows + near.n_outliers)
+        # 1. Reduce to the span of the means, in units of the noise.
+        span = find_span(rows, k, check_variance(self.variance))
+        test, means, n_landmarks = None, span.center[None, :], 0
+        if k > 1:
+            held = hold_coordinates(rows, span, seed)
+            # 2, 3. Moments of differences of rows, and the test of pairs that they give.
+            test = self._choose_test(held, span.p, seed)
+            # 4. Clusters of the graph of tests of landmarks.
+            landmarks = self._draw_landmarks(held, seed)
+            labels = cluster_graph(same_matrix(test, landmarks), k)
+            points = np.asarray(to_numpy(landmarks), dtype=np.float64)
+            coordinates, _ = cluster_moments(points, labels, int(np.max(labels)) + 1)
+            means, n_landmarks = span.restore(coordinates), len(points)
+        # 5. Means and weights of all rows, assigned by the Bayes rule.
+        rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
+        for _ in range(ROUNDS):
+            rule = reassign_rows(rows, rule)
+        rule = rule.heaviest_first()
+        clusters = measure_clusters(rows, rule, span)
         self.means_, self.weights_ = (move_like(a, probe) for a in (rule.means, rule.weights))
         self.variance_ = rule.variance
         self.order_ = None if test is None else test.order
@@ -223,11 +191,11 @@ class SphericalMixtureClusterer(
             **self._measurements(test, rule, span, clusters, near.n_rows),
         }
         self.notes_ = _findings(self.stats_, span, rule.k, k)
+
+    def _label(self, X: Any) -> None:
         self.__dict__.pop("labels_", None)  # of an earlier fit
         if _in_memory(X):
             self.labels_ = self.predict(X)
-        warn_of(self.notes_)
-        return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Cluster the rows and return their labels.

@@ -23,6 +23,7 @@ class ClustererSummary(MeansSummary):
     """What the report and the pictures ask of a ``SphericalMixtureClusterer``."""
 
     kind = "clusters"
+    fewest_rows = 2
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
     component = "cluster"
     results = ("weights_", "means_", "variance_", "order_")

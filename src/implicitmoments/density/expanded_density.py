@@ -25,9 +25,8 @@ from implicitmoments.density.degree import (
 )
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.summary import DensitySummary
-from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows, as_seed
-from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -72,10 +71,6 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
     random_state: RandomState
 
     @abstractmethod
-    def _check_parameters(self) -> None:
-        """Raise for parameters that cannot be used."""
-
-    @abstractmethod
     def _least_rows(self, d: int) -> int:
         """Return how many rows of d features there must be."""
 
@@ -91,28 +86,23 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
     def _store(self, model: RatioModel, density: ClippedDensity[Any], probe: Array) -> Notes:
         """Set the attributes of the fitted model, and return its notes."""
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any, *, labelled: bool = False, **how: Any
-    ) -> None:
+    def _fit(self, every: Rows, seed: int) -> None:
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
-        self._check_parameters()
-        how |= {"labelled": labelled, "fewest": 2}
-        with open_rows(self, X, y, sample_weight, **how) as (every, seed):
-            notes = self._look_at_rows(every)
-            # Outliers would dominate high-order moments.
-            near = leave_out_outliers(every, self.n_components, labelled=labelled, seed=seed)
-            rows = near.rows
-            least = self._least_rows(rows.n_features)
-            check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
-            # 1. The Gaussian G, and the coordinates that F/G depends on.
-            model = self._learn(rows, seed, final=True)
-            # 2. The degree, by the tail bound or by held-out likelihood.
-            degree, compared = self._choose_degree(rows, model, seed)
-            # 3. F/G by its Hermite expansion.
-            expansion = model.expand(degree)
-            # 4. Clip it, multiply it by G, and normalise.
-            fitted = self._clip(expansion, model, rows, seed)
-            probe = rows.like
+        notes = self._look_at_rows(every)
+        # Outliers would dominate high-order moments.
+        near = leave_out_outliers(every, self.n_components, labelled=self.labelled, seed=seed)
+        rows = near.rows
+        least = self._least_rows(rows.n_features)
+        check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
+        # 1. The Gaussian G, and the coordinates that F/G depends on.
+        model = self._learn(rows, seed, final=True)
+        # 2. The degree, by the tail bound or by held-out likelihood.
+        degree, compared = self._choose_degree(rows, model, seed)
+        # 3. F/G by its Hermite expansion.
+        expansion = model.expand(degree)
+        # 4. Clip it, multiply it by G, and normalise.
+        fitted = self._clip(expansion, model, rows, seed)
+        probe = rows.like
         density = fitted.density
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
@@ -129,7 +119,6 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
         if near.n_outliers:
             notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
         self.notes_ = Notes([*notes, *self._store(model, density, probe)])
-        warn_of(self.notes_, stacklevel=4)
 
     def _clip(
         self, expansion: Expansion, model: RatioModel, rows: Rows, seed: int

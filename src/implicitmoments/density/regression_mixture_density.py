@@ -24,9 +24,8 @@ from implicitmoments.density.regression_frame import (
 from implicitmoments.density.summary import RegressionDensitySummary
 from implicitmoments.moments.spectra import span_stats
 from implicitmoments.notes import InputError, Note, Notes
-from implicitmoments.rows import Progress, RandomState, Rows, Source, Whitening
+from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer, mean_answer
-from implicitmoments.rows.inputs import Checkpoint
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
@@ -170,37 +169,6 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         self.n_draws = n_draws
         self.max_proposals = max_proposals
         self.random_state = random_state
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        checkpoint: Checkpoint = None,
-        progress: Progress | None = None,
-    ) -> RegressionMixtureDensity:
-        """Estimate the density.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
-        y : array of shape (n_samples,)
-            Not for a source, which has labels of its own.
-        sample_weight : array of shape (n_samples,), optional
-            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
-            are scaled to a mean of 1.
-        checkpoint : path, optional
-            File in which finished passes are kept, so that an interrupted fit can be resumed.
-        progress : callable, optional
-            Called as ``progress(what, rows_done, rows_total)``.
-
-        Returns
-        -------
-        self
-        """
-        self._fit(X, y, sample_weight, labelled=True, checkpoint=checkpoint, progress=progress)
-        return self
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)

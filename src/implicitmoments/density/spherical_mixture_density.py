@@ -17,9 +17,8 @@ from implicitmoments.density.summary import SphericalDensitySummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.spectra import second_moment_floor, span_stats
 from implicitmoments.notes import Note, Notes
-from implicitmoments.rows import Progress, RandomState, Rows
+from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.answers import answer, mean_answer
-from implicitmoments.rows.inputs import Checkpoint
 from implicitmoments.validation import check_variance
 
 HIGHEST_DEGREE = 40
@@ -136,37 +135,6 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         self.n_draws = n_draws
         self.max_proposals = max_proposals
         self.random_state = random_state
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,  # noqa: ARG002 (scikit-learn passes it)
-        sample_weight: Any = None,
-        *,
-        checkpoint: Checkpoint = None,
-        progress: Progress | None = None,
-    ) -> SphericalMixtureDensity:
-        """Estimate the density.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
-        y : None
-            Ignored; for pipelines.
-        sample_weight : array of shape (n_samples,), optional
-            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
-            are scaled to a mean of 1.
-        checkpoint : path, optional
-            File in which finished passes are kept, so that an interrupted fit can be resumed.
-        progress : callable, optional
-            Called as ``progress(what, rows_done, rows_total)``.
-
-        Returns
-        -------
-        self
-        """
-        self._fit(X, None, sample_weight, checkpoint=checkpoint, progress=progress)
-        return self
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)

@@ -136,6 +136,7 @@ class SphericalDensitySummary(DensitySummary):
     """What the report and the pictures ask of a ``SphericalMixtureDensity``."""
 
     kind = "density"
+    fewest_rows = 2
     results = ("variance_", "center_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": ClippedDensity[SphericalSpan]}
     variants: ClassVar[Mapping[Any, Any]] = {Expansion: Constant | JointExpansion | OrderByOrder}
@@ -176,6 +177,7 @@ class RegressionDensitySummary(DensitySummary):
     """What the report and the pictures ask of a ``RegressionMixtureDensity``."""
 
     kind = "regression-density"
+    fewest_rows = 2
     labelled = True
     results = ("intercept_", "noise_", "slope_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": RegressionDensity}

@@ -21,9 +21,9 @@ from implicitmoments.mixture.sample import hold_rows
 from implicitmoments.mixture.standardise import center_of, merge_small, scale_of, standardise
 from implicitmoments.mixture.standardise import without_outliers as leave_out
 from implicitmoments.moments.spectra import component_stats
-from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import ArraySource, Progress, RandomState, Rows, as_seed
-from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.notes import InputError, Note, Notes
+from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
+from implicitmoments.rows.inputs import open_rows
 from implicitmoments.search import SEARCH, Budget, Fitted, run_em
 from implicitmoments.validation import (
     check_flag,
@@ -153,46 +153,16 @@ class SphericalMixture(SphericalAnswers):
         self.random_state = random_state
         self.rows_per_block = rows_per_block
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,  # noqa: ARG002
-        sample_weight: Any = None,
-        *,
-        checkpoint: Checkpoint = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Fit the mixture.
+    def _fit(self, rows: Rows, seed: int) -> None:
+        self._stream: Stream | None = None
+        self._held: dict[str, Array] | None = None
+        self._fitted = 0
+        rows = replace(rows, rows_per_block=self.rows_per_block)
+        self._check_enough(rows.n)
+        self._fit_rows(standardise(merge_small(rows)), seed)
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
-        y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
-            scaled to a mean of 1.
-        checkpoint : path, optional
-            Where a long fit stores its sums, to resume from there.
-        progress : callable, optional
-            Called as ``progress(what, rows_done, rows_total)``.
-
-        Returns
-        -------
-        SphericalMixture
-            The fitted estimator.
-        """
-        self._check_parameters()
-        with open_rows(self, X, None, sample_weight, checkpoint=checkpoint, progress=progress) as (
-            given,
-            seed,
-        ):
-            self._stream: Stream | None = None
-            self._held: dict[str, Array] | None = None
-            self._fitted = 0
-            rows = replace(Rows.of(given), rows_per_block=self.rows_per_block)
-            self._check_enough(rows.n)
-            self._fit_rows(standardise(merge_small(rows)), seed)
-        return self
+    def _warns(self, note: Note) -> bool:
+        return note.code == "not_converged"
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the mixture and return the most probable component of every row.
@@ -253,6 +223,7 @@ class SphericalMixture(SphericalAnswers):
                 self._stream = continue_stream(self._stream, rows, family, self.n_moves, rng)
                 self.stats_["outliers"] += n_out
                 self._store_stream(self._stream, rows)
+        self._warn()
         return self
 
     def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
@@ -288,7 +259,7 @@ class SphericalMixture(SphericalAnswers):
         kept, _ = self._without_outliers(rows)
         fitted = run_em(self._family(unit), kept, start, self._final)
         self.notes_: Notes = self.notes_.without("not_converged")
-        return self._store_fitted(fitted, rows, stacklevel=5)
+        return self._store_fitted(fitted, rows)
 
     def _fit_rows(self, rows: Rows, seed: int) -> Mixture:
         """Leave out outliers, fit, measure the fit, and store it in the user's units."""
@@ -303,7 +274,7 @@ class SphericalMixture(SphericalAnswers):
         self.components_read_ = decoded.components
         self.stats_: dict[str, Any] = {}
         self.notes_ = Notes()
-        mixture = self._store_fitted(found.fitted, rows, stacklevel=4)
+        mixture = self._store_fitted(found.fitted, rows)
         within = look_within(rows, mixture, rng)
         self.stats_ |= {
             **found.stats,
@@ -318,17 +289,15 @@ class SphericalMixture(SphericalAnswers):
         self.notes_ = Notes([*notes, *self.notes_])
         return mixture
 
-    def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows, *, stacklevel: int) -> Mixture:
-        """Store parameters and the course of EM; note and warn where it did not converge."""
+    def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows) -> Mixture:
+        """Store parameters and the course of EM; note where it did not converge."""
         unit = rows.n_features * math.log(scale_of(rows))
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_ = float(fitted.level) - unit
         levels = tuple(float(level) - unit for level in fitted.history)
         self.stats_["mean_log_likelihood_history"] = levels
         if not fitted.converged:
-            note = Note("not_converged", {"max_iter": self.max_iter})
-            self.notes_.append(note)
-            warn_of([note], stacklevel=stacklevel + 1)
+            self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
         return self._store(fitted.state, rows)
 
     def _store(self, mixture: Mixture, rows: Rows) -> Mixture:

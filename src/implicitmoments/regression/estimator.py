@@ -18,7 +18,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.spectra import component_stats
-from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
 from implicitmoments.regression.likelihood import measure_likelihood, responsibilities
@@ -32,9 +32,9 @@ from implicitmoments.regression.validation import (
     fit_notes,
     most_lines,
 )
-from implicitmoments.rows import Block, Progress, RandomState, Rows, Source, Sums, as_seed
+from implicitmoments.rows import Block, RandomState, Rows, Source, Sums, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.rows.inputs import open_rows
 from implicitmoments.search import bic
 from implicitmoments.validation import check_whole
 
@@ -140,51 +140,14 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        checkpoint: Checkpoint = None,
-        progress: Progress | None = None,
-    ) -> RegressionMixture:
-        """Fit the lines.
+    def _check_parameters(self) -> None:
+        check_parameters(self)
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
-            A source has labels of its own, in a column ``y``.
-        y : array of shape (n_samples,)
-        sample_weight : array of shape (n_samples,), optional
-            How often each row counts; 0 leaves it out. Weights above 0 with a mean below 1 are
-            scaled to a mean of 1.
-        checkpoint : path, optional
-            File in which a long fit keeps its progress, to resume from there.
-        progress : callable, optional
-            Called as ``progress(what, rows_done, rows_total)``.
+    def _warns(self, note: Note) -> bool:
+        return note.code not in SILENT
 
-        Returns
-        -------
-        RegressionMixture
-            The fitted estimator.
-        """
+    def _fit(self, given: Rows, seed: int) -> None:
         k, self._model = check_parameters(self)
-        with open_rows(
-            self,
-            X,
-            y,
-            sample_weight,
-            labelled=True,
-            fewest=2,
-            checkpoint=checkpoint,
-            progress=progress,
-        ) as (given, seed):
-            self._fit(Rows.of(given), k, seed)
-        warn_of(note for note in self.notes_ if note.code not in SILENT)
-        return self
-
-    def _fit(self, given: Rows, k: int | None, seed: int) -> None:
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
         most = most_lines(self, rows.n_rows, standard.n_features + model.intercept, k)

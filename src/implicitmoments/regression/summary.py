@@ -34,6 +34,7 @@ class RegressionMixtureSummary(FittedEstimator):
     """What the report and the pictures ask of a ``RegressionMixture``."""
 
     kind = "regressions"
+    fewest_rows = 2
     labelled = True
     answers: ClassVar[Mapping[str, str]] = {
         "predictions": "predict",
