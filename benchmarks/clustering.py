@@ -55,7 +55,7 @@ def data(n: int, k: int, separation: float, seed: int) -> tuple[Floats, Spherica
 def cluster_table(n_seeds: int, n: int, without: list[str]) -> None:
     """Print adjusted Rand indices and seconds, ours and others'."""
     print(f"d = {D}, N = {n:,}, {n_seeds} seeds; {versions()}")
-    print("| k | separation | method | adjusted Rand index | worst relative to Bayes rule | seconds |")
+    print("| k | separation | method | adjusted Rand index | worst relative to Bayes | seconds |")
     print("|---" * 6 + "|")
     for k, separation in SETTINGS:
         found: dict[str, list[tuple[float, float, float]]] = {}

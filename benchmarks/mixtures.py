@@ -291,7 +291,11 @@ def main() -> None:
     all_settings = {"parameters": PARAMETERS, "push": PUSH, "awkward": AWKWARD}
     settings, methods = all_settings[arguments.table], peers()
     if arguments.table == "awkward":
-        methods = {"SphericalMixture": ours, "SphericalMixture, one variance per component": separate, **methods}
+        methods = {
+            "SphericalMixture": ours,
+            "SphericalMixture, one variance per component": separate,
+            **methods,
+        }
     if arguments.table != "parameters":
         methods = {n: m for n, m in methods.items() if "KMeans" not in n}
     if arguments.settings:

@@ -59,7 +59,10 @@ def notes_of(model: Any, *rows: Any) -> list[str]:
 def mixtures(seeds: int) -> None:
     """Print how often a mixture speaks up."""
     other = " | ".join(f"{name} noise, k: not spherical" for name in NOISES)
-    print(f"| rows | k | d | separation | k: any note | k − 1: not spherical | other unit: column named | {other} |")
+    print(
+        "| rows | k | d | separation | k: any note | k − 1: not spherical "
+        f"| other unit: column named | {other} |"
+    )
     print("|" + "---|" * (7 + len(NOISES)))
     for n, k, d, radius, separation in MIXTURES:
         said: dict[str, list[list[str]]] = {}
