@@ -68,7 +68,7 @@ def test_copies_have_the_parameters_and_nothing_of_the_fit(case):
     copied = clone(estimator.fit(X, y))
     assert repr(copied.get_params()) == repr(estimator.get_params())
     assert {name for name in vars(copied) if name.endswith("_")} == set()
-    with pytest.raises(NotFittedError, match="not fitted"):
+    with pytest.raises(NotFittedError):
         (copied.predict if hasattr(copied, "predict") else copied.score_samples)(X)
 
 

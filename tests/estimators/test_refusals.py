@@ -11,6 +11,7 @@ from implicitmoments.datasets import (
     make_spherical_mixture,
 )
 from implicitmoments.rows import Source
+from implicitmoments.testing import refuses
 
 SPHERES = make_spherical_mixture(1_500, 3, 4, radius=8.0, separation=8.0, random_state=0)[:1]
 NEAR = make_spherical_mixture(1_500, 3, 4, radius=1.2, random_state=0)[:1]
@@ -46,16 +47,16 @@ def case(request):
 def test_entries_whose_squares_overflow(case, size):
     model, (X, *y) = case
     huge = np.clip(X, -10, 10) * size
-    with pytest.raises(ValueError, match=r"^X holds entries above 1e\+150, .*; rescale X$"):
+    with refuses("entries_too_large"):
         model.fit(huge, *y)
 
 
 def test_lines_without_intercepts_and_large_labels():
     X, y = LINES
-    with pytest.raises(ValueError, match=r"^X holds entries above"):
+    with refuses("entries_too_large"):
         im.RegressionMixture(fit_intercept=False).fit(X * 1e200, y)
     for intercept in (True, False):
-        with pytest.raises(ValueError, match=r"^y holds entries above 1e\+150"):
+        with refuses("entries_too_large"):
             im.RegressionMixture(fit_intercept=intercept).fit(X, y * 1e200)
 
 
@@ -73,7 +74,7 @@ class Spoilt(Source):
 
 def test_a_missing_entry_is_not_called_large():
     assert Spoilt().read(range(699, 702), None)["x"].shape == (3, 4)
-    with pytest.raises(ValueError, match=r"^X contains NaN"):
+    with refuses("not_finite"):
         im.rows.Whitening.of(Spoilt())
 
 
@@ -86,14 +87,14 @@ def test_large_entries_that_fit_are_fitted():
 @pytest.mark.parametrize("given", ["bar", True, 10])
 def test_progress_that_cannot_be_called(case, given):
     model, data = case
-    with pytest.raises(TypeError, match="progress is a function that is called as progress"):
+    with refuses("progress_not_callable"):
         model.fit(*data, progress=given)
 
 
 def test_an_empty_path(case, tmp_path, monkeypatch):
     model, _ = case
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"^the path is empty"):
+    with refuses("empty_path"):
         model.fit("", *(["y"] if "Mixture" not in type(model).__name__ else []))
 
 
@@ -110,14 +111,14 @@ def test_an_empty_path(case, tmp_path, monkeypatch):
 )
 def test_what_is_true_or_false(estimator, name, given):
     X, y = LINES
-    with pytest.raises(TypeError, match=f"{name} is True or False, got {given!r}"):
+    with refuses("not_a_flag"):
         estimator(**{name: given}).fit(X, y)
 
 
 def test_whiten_of_activations_has_a_third_value():
-    with pytest.raises(TypeError, match="whiten is True, False or 'auto', got 1"):
+    with refuses("not_a_flag"):
         im.ActivationSumRegressor(whiten=1).fit(*SUMS)
-    with pytest.raises(ValueError, match="whiten is True, False or 'auto', got 'no'"):
+    with refuses("unknown_option"):
         im.ActivationSumRegressor(whiten="no").fit(*SUMS)
 
 
@@ -160,4 +161,4 @@ def test_weights_above_one_count_rows():
 @pytest.mark.parametrize("name", CASES)
 def test_fit_says_what_becomes_of_weights(name):
     told = " ".join(getattr(im, name).fit.__doc__.split())
-    assert "Weights above 0 with a mean below 1 are scaled to a mean of 1." in told
+    assert "scaled to a mean of 1" in told

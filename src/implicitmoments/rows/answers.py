@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Array, namespace_of
-from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, Sums, is_dask, map_rows, weights_of
 from implicitmoments.rows.dask import dask_module
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.inputs import check_n_features, open_rows
 
 
 def answer(
@@ -91,14 +90,7 @@ def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: An
     if y is not None:
         X, function = _beside(X, y), _Labelled(function)
     width = d + (y is not None)
-    if X.shape[1] != width:
-        raise InputError(
-            "wrong_n_features",
-            "X has {n_features} features, but {kind} is expecting {expected} features as input",
-            n_features=X.shape[1] - (y is not None),
-            kind=type(estimator).__name__,
-            expected=d,
-        )
+    check_n_features(estimator, int(X.shape[1]) - (y is not None))
     example = np.asarray(function(np.zeros((1, width))))
     width = None if example.ndim == 1 else example.shape[1]
     lazy: Array = map_rows(X, function, width=width, dtype=example.dtype)

@@ -14,9 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.arrays import (
     as_real_array,
-    check_finite,
     move_like,
-    namespace_of,
     to_numpy,
 )
 from implicitmoments.notes import InputError
@@ -206,32 +204,22 @@ def _from_arrays(
         X = validate_data(estimator, X, **how)
     if sample_weight is not None:
         counts = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-        kept = counts > 0
-        if not kept.any():
-            raise InputError(
-                "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
-            )
-        X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
-        columns["counts"] = counts[kept]
+        columns["counts"] = counts
+        if counts.any():  # otherwise it is refused below
+            kept = counts > 0
+            X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
     return ArraySource(X, **columns)
 
 
 def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Source:
     X = as_real_array(X, "X", 2)
-    check_finite(X, "X")
     _remember(estimator, int(X.shape[1]), None, reset)
-    columns = {}
-    if y is not None:
-        columns["y"] = move_like(as_real_array(y, "y", 1), X)
-    if sample_weight is not None:
-        counts = move_like(as_real_array(sample_weight, "sample_weight", 1), X)
-        xp = namespace_of(counts)
-        if bool(xp.any(counts < 0)):
-            raise InputError(
-                "negative_weight",
-                "`sample_weight` has negative entries; weights must be 0 or more",
-            )
-        columns["counts"] = counts
+    given = {"y": ("y", y), "counts": ("sample_weight", sample_weight)}
+    columns = {
+        name: move_like(as_real_array(column, label, 1), X)
+        for name, (label, column) in given.items()
+        if column is not None
+    }
     return ArraySource(X, **columns)
 
 
@@ -261,7 +249,15 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
-    elif n_features != estimator.n_features_in_:
+        return
+    check_n_features(estimator, n_features)
+    if names is not None and hasattr(estimator, "feature_names_in_"):
+        _check_names(tuple(names), tuple(estimator.feature_names_in_))
+
+
+def check_n_features(estimator: Any, n_features: int) -> None:
+    """Raise unless rows have as many features as those of the fit."""
+    if n_features != estimator.n_features_in_:
         raise InputError(
             "wrong_n_features",
             "X has {n_features} features, but {kind} is expecting {expected} features as input",
@@ -269,8 +265,6 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
             kind=type(estimator).__name__,
             expected=estimator.n_features_in_,
         )
-    elif names is not None and hasattr(estimator, "feature_names_in_"):
-        _check_names(tuple(names), tuple(estimator.feature_names_in_))
 
 
 def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
