@@ -238,9 +238,7 @@ def fitting() -> Probes:
         ),
         "prior on parameters": lambda: absent(ESTIMATORS, "prior|bayes|concentration"),
         "lower bound on variances": floor,
-        "fixed parameters": lambda: tries(
-            lambda: fit(variance=1.0).variance_, yes="`variance=`"
-        ),
+        "fixed parameters": lambda: tries(lambda: fit(variance=1.0).variance_, yes="`variance=`"),
         "semi-supervised": lambda: absent(MIXTURES, "labels|semi|known"),
         "prediction for new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
         "density of new rows": lambda: tries(lambda: fit().score_samples(X[:1])),
