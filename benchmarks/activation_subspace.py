@@ -79,7 +79,7 @@ def subspace(seeds: int) -> None:
 def ingredients(settings: list[Setting], seeds: int) -> None:
     """Print R² as the ingredients are added one by one."""
 
-    def plain(setting: Setting, X: Floats, y: Floats, reduce: bool) -> Callable[[Floats], Floats]:
+    def plain(setting: Setting, X: Floats, y: Floats, reduce: bool) -> Callable[[Floats], Any]:
         activation = setting.activation
         m = implicit_moments(
             ActivationSumProblem(X, y, activation),
@@ -92,11 +92,11 @@ def ingredients(settings: list[Setting], seeds: int) -> None:
 
     def fitted(
         setting: Setting, X: Floats, y: Floats, rounds: int, degrees: list[int]
-    ) -> Callable[[Floats], Floats]:
+    ) -> Callable[[Floats], Any]:
         rows = ActivationSumProblem(X, y, setting.activation)
         return fit_polynomial(rows, setting.k, degrees, rounds=rounds)
 
-    steps: dict[str, Callable[[Setting, Floats, Floats], Callable[[Floats], Floats]]] = {
+    steps: dict[str, Callable[[Setting, Floats, Floats], Callable[[Floats], Any]]] = {
         "moments, degree 4": partial(plain, reduce=False),
         "+ lower orders removed": partial(plain, reduce=True),
         "+ least squares": partial(fitted, rounds=0, degrees=[4]),

@@ -27,15 +27,15 @@ from typing import Any
 
 import numpy as np
 import sklearn
-from implicitmoments.regression.em import Model, climb, maximise
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from implicitmoments import AssumptionWarning, RegressionMixture
+from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression.likelihood import Lines, expect
-from implicitmoments.regression.standardise import standardise
-from implicitmoments.rows import ArraySource, Truth
+from implicitmoments.regression import LineFamily, Lines, Model, standardise
+from implicitmoments.rows import Rows, Truth
+from implicitmoments.search import Budget, run_em
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Data = tuple[Floats, Floats, Truth]
@@ -139,9 +139,8 @@ class Plain:
 
     def __init__(self, data: Data) -> None:
         X, y, self.truth = data
-        self.standard = standardise(ArraySource(X, y=y), intercept=True)
-        self.rows = self.standard.rows(ArraySource(X, y=y))
-        self.model = Model()
+        self.standard, self.rows = standardise(Rows.of(X, y=y), intercept=True)
+        self.family = LineFamily(Model())
 
     def error(self, lines: Lines) -> float:
         """Return the largest error of the lines."""
@@ -156,7 +155,8 @@ class Plain:
             np.column_stack([np.zeros(len(w)), coef]),
             np.full(len(w), (self.truth.noise / scale) ** 2),
         )
-        return self.error(climb(self.rows, start, self.model, max_iter=500, tol=1e-8).lines)
+        budget = Budget(self.rows.n_rows, 500, 1e-8)
+        return self.error(run_em(self.family, self.rows, start, budget).state)
 
     def random(self, rng: np.random.Generator) -> tuple[float, Lines]:
         """Return the likelihood and lines of EM from one random start."""
@@ -166,12 +166,9 @@ class Plain:
         coef = np.column_stack([np.zeros(k), 0.75 * directions])
         lines, before = Lines(np.full(k, 1 / k), coef, np.ones(k)), -np.inf
         for _ in range(500):
-            expected = expect(self.rows, lines)
-            lines = maximise(expected, lines, self.model)
-            before, gain = (
-                expected.mean_log_likelihood,
-                expected.mean_log_likelihood - before,
-            )
+            sums = self.family.e_step(self.rows, lines)
+            lines = self.family.m_step(sums, lines)
+            before, gain = sums.level, sums.level - before
             if gain < 1e-6:
                 break
         return before, lines
@@ -185,7 +182,7 @@ def fit_ours(data: Data, seed: int, k: int | str) -> Outcome:
         warnings.simplefilter("ignore", AssumptionWarning)
         model = RegressionMixture(k, random_state=seed).fit(X, y)
     seconds = perf_counter() - clock
-    found = largest_error(model.coef_, truth)
+    found = largest_error(to_numpy(model.coef_), truth)
     return Outcome(found, seconds, model.n_components_)
 
 

@@ -77,11 +77,11 @@ class Card:
             self._move = cupy.asarray
             self._normal = lambda n, d, dtype: cupy.random.standard_normal((n, d), dtype=dtype)
 
-    def move(self, x: Any) -> Array:
+    def move(self, x: Any) -> Any:
         """Move an array to the GPU."""
         return self._move(x)
 
-    def normal(self, n: int, d: int, dtype: str) -> Array:
+    def normal(self, n: int, d: int, dtype: str) -> Any:
         """Draw normal numbers on the GPU."""
         return self._normal(n, d, dtype)
 

@@ -19,11 +19,10 @@ from implicitmoments.density import (
     expand_paper,
     regression_tail,
 )
-from implicitmoments.moments import implicit_moments
+from implicitmoments.moments import Run, implicit_moments
 from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.framed_rows import Frame
-from implicitmoments.moments.result import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Rows

@@ -1,4 +1,4 @@
-"""RegressionMixture: what it finds, says and refuses."""
+"""RegressionMixture: estimates, notes and errors."""
 
 import warnings
 
@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.testing import refuses
 
 
 def match(model, vectors):
@@ -93,7 +94,7 @@ def test_separate_noise(rng):
     X, labels = rng.normal(size=(4_000, 3)), rng.integers(2, size=4_000)
     vectors, noise = np.array([[1.0, 0, 0], [0, 1.0, 1.0]]), np.array([0.1, 0.6])
     y = np.sum(X * vectors[labels], axis=1) + noise[labels] * rng.normal(size=4_000)
-    found = RegressionMixture(2, noise="separate", random_state=0).fit(X, y)
+    found = RegressionMixture(2, noise_type="separate", random_state=0).fit(X, y)
     order, error = match(found, vectors)
     assert error < 0.1
     np.testing.assert_allclose(found.noise_[order], noise, rtol=0.1)
@@ -121,7 +122,7 @@ def test_the_number_of_lines_is_found(data):
     assert match(found, truth.vectors)[1] < 0.1
     scores = found.stats_["bic_by_n_components"]
     assert min(scores, key=scores.get) == 4
-    np.testing.assert_allclose(scores[4], found.bic(X, y), rtol=1e-6)
+    np.testing.assert_allclose(scores[4], found.bic(X, y), rtol=1e-5)
     few = RegressionMixture("auto", max_components=2, random_state=0).fit(X, y)
     assert few.n_components_ == 2
 
@@ -161,6 +162,7 @@ def test_predictions(data, model):
 def test_likelihoods_and_criteria(data, model):
     X, y, _ = data
     scores = model.score_samples(X, y)
+    np.testing.assert_allclose(scores.mean(), model.lower_bound_)
     np.testing.assert_allclose(scores.sum(), model.log_likelihood_)
     np.testing.assert_allclose(model.score(X, y), scores.mean())
     n = 4 * 6 + 3 + 1
@@ -208,14 +210,14 @@ def test_pipelines_and_grids(data):
     assert search.best_params_["regressionmixture__n_components"] == 4
 
 
-def test_inputs_that_are_not_gaussian_are_said_and_still_fitted(rng):
+def test_inputs_that_are_not_gaussian_are_noted_and_still_fitted(rng):
     X, labels = rng.exponential(size=(5_000, 3)), rng.integers(3, size=5_000)
     vectors = np.array([[1.0, 0, 0], [0, 1.0, -1.0], [-1.0, 1.0, 0]])
     y = np.sum(X * vectors[labels], axis=1) + 0.2 * rng.normal(size=5_000)
-    with pytest.warns(AssumptionWarning, match="inputs are clearly not Gaussian: .*columns 0"):
+    with pytest.warns(AssumptionWarning):
         found = RegressionMixture(3, random_state=0).fit(X, y)
     assert match(found, vectors)[1] < 0.1
-    assert len(found.stats_["notes"]) == 1
+    assert found.notes_.codes == ["inputs_not_gaussian"]
 
 
 SLOPES = np.array([[1.0, 2.0], [-1.0, 0.5]])
@@ -226,11 +228,11 @@ def two_lines(rng, noise=0.0):
     return X, np.sum(X * SLOPES[labels], axis=1) + noise * rng.normal(size=400)
 
 
-@pytest.mark.parametrize("noise", ["shared", "separate"])
+@pytest.mark.parametrize("noise_type", ["shared", "separate"])
 @pytest.mark.parametrize("k", [2, "auto"])
-def test_no_noise_at_all(rng, noise, k):
+def test_no_noise_at_all(rng, noise_type, k):
     X, y = two_lines(rng)
-    found = RegressionMixture(k, noise=noise, random_state=0).fit(X, y)
+    found = RegressionMixture(k, noise_type=noise_type, random_state=0).fit(X, y)
     assert found.n_components_ == 2
     assert match(found, SLOPES)[1] < 1e-5
     assert found.noise_.max() < 1e-4
@@ -244,8 +246,9 @@ def test_one_exact_line_for_two(rng):
 
 def test_constant_labels(rng):
     X, _ = two_lines(rng)
-    with pytest.warns(AssumptionWarning, match="y is the same in every row"):
+    with pytest.warns(AssumptionWarning):
         found = RegressionMixture(2, random_state=0).fit(X, np.full(400, 5.0))
+    assert "constant_labels" in found.notes_.codes
     np.testing.assert_allclose(found.predict(X), 5)
     np.testing.assert_allclose(found.coef_, 0, atol=1e-8)
 
@@ -257,16 +260,18 @@ def test_collinear_and_constant_columns(rng):
     plain = RegressionMixture(2, random_state=0).fit(X, y)
     np.testing.assert_allclose(found.predict(wide), plain.predict(X), atol=1e-5)
     assert found.stats_["n_varying"] == 2
-    with pytest.raises(ValueError, match="collinear or constant"):
+    with refuses("columns_collinear"):
         RegressionMixture(2).fit(np.ones((50, 2)), y[:50])
+    with refuses("all_inputs_zero"):
+        RegressionMixture(2, fit_intercept=False).fit(np.zeros((50, 2)), y[:50])
 
 
-def test_fewer_rows_than_coefficients_are_said(rng):
+def test_fewer_rows_than_coefficients_are_refused(rng):
     X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
     RegressionMixture(1, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="16 unknowns, and 8 rows do not determine them"):
+    with refuses("too_few_rows_for_unknowns", total=16, n=8):
         RegressionMixture(2, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="use at most n_components=2, or more rows"):
+    with refuses("too_few_rows_for_unknowns", most=2):
         RegressionMixture(3, random_state=0).fit(X[:, :3], y)
     RegressionMixture(2, fit_intercept=False, random_state=0).fit(X[:, :4], y)
 
@@ -279,53 +284,65 @@ def test_one_feature(rng):
 
 
 @pytest.mark.parametrize(
-    ("how", "error", "message"),
+    ("how", "code", "values"),
     [
-        ({"n_components": 0}, ValueError, "n_components is at least 1, got 0"),
-        ({"n_components": 2.5}, TypeError, "n_components is a whole number, got 2.5"),
-        ({"n_components": "many"}, ValueError, "whole number or 'auto', got 'many'"),
-        ({"n_components": 500}, ValueError, "n_components=500 is more than the 400 rows"),
-        ({"noise": "none"}, ValueError, "noise is 'shared' or 'separate', got 'none'"),
-        ({"max_iter": 0}, ValueError, "max_iter is at least 1"),
-        ({"max_components": 0}, ValueError, "max_components is at least 1"),
-        ({"tol": -1.0}, ValueError, "tol is a finite number of at least 0"),
+        ({"n_components": 0}, "out_of_range", {"name": "n_components", "value": 0}),
+        ({"n_components": 2.5}, "not_an_integer", {"name": "n_components"}),
+        ({"n_components": "many"}, "unknown_option", {"name": "n_components"}),
+        ({"n_components": 500}, "too_few_rows", {"k": 500, "n": 400}),
+        ({"noise_type": "none"}, "unknown_option", {"name": "noise_type"}),
+        ({"max_iter": 0}, "out_of_range", {"name": "max_iter"}),
+        ({"max_components": 0}, "out_of_range", {"name": "max_components"}),
+        ({"tol": -1.0}, "out_of_range", {"name": "tol"}),
+        ({"fit_intercept": 1}, "not_a_flag", {"name": "fit_intercept"}),
     ],
 )
-def test_bad_parameters_are_refused(rng, how, error, message):
+def test_bad_parameters_are_refused(rng, how, code, values):
     X, y = two_lines(rng)
-    with pytest.raises(error, match=message):
+    with refuses(code, **values):
         RegressionMixture(**how).fit(X, y)
 
 
 def test_bad_rows_are_refused(rng):
     X, y = two_lines(rng)
-    with pytest.raises(ValueError, match="X contains NaN"):
-        RegressionMixture().fit(np.where(X > 2, np.nan, X), y)
-    with pytest.raises(ValueError, match="y contains NaN"):
-        RegressionMixture().fit(X, np.where(y > 2, np.nan, y))
-    with pytest.raises(ValueError, match="egative"):
-        RegressionMixture().fit(X, y, sample_weight=-np.ones(400))
-    with pytest.raises(ValueError, match=r"1 sample\(s\) while a minimum of 2"):
-        RegressionMixture().fit(X, y, sample_weight=np.eye(400)[0])
+    for given in (np.where(X > 2, np.nan, X), y), (X, np.where(y > 2, np.nan, y)):
+        with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's own)
+            RegressionMixture().fit(*given)
+    for weights in (-np.ones(400), np.eye(400)[0]):
+        with pytest.raises(ValueError):  # noqa: PT011
+            RegressionMixture().fit(X, y, sample_weight=weights)
 
 
 def test_a_missing_line_is_noted(data):
     X, y, _ = data
-    assert RegressionMixture(4, random_state=0).fit(X, y).stats_["notes"] == []
+    assert RegressionMixture(4, random_state=0).fit(X, y).notes_ == []
     for k in (1, 2):
-        said = RegressionMixture(k, random_state=0).fit(X, y).stats_["notes"]
-        assert any("a line may be missing" in each for each in said)
+        found = RegressionMixture(k, random_state=0).fit(X, y)
+        assert found.notes_.codes in (["line_looks_double"], ["line_missing"])
 
 
-def test_em_that_is_cut_short_is_said(rng):
+def test_em_that_does_not_converge_is_noted(rng):
     X, y = two_lines(rng, 1.0)
-    with pytest.warns(ConvergenceWarning, match="did not converge in max_iter=1 "):
+    with pytest.warns(ConvergenceWarning):
         found = RegressionMixture(2, max_iter=1, random_state=0).fit(X, y)
     assert not found.converged_
-    assert "did not converge" in found.stats_["notes"][-1]
+    assert found.notes_.codes[-1] == "not_converged"
 
 
-def test_nothing_is_said_where_nothing_is_wrong(data):
+@pytest.mark.parametrize("period", [2, 10, 13])
+def test_rows_ordered_by_unit_give_no_false_alarm(period):
+    """With an even stride a sample would hold rows of some units only."""
+    rng = np.random.default_rng(period)
+    n = 60_000
+    slopes, labels = np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 1.0]]), np.arange(n) % period < 1
+    X = rng.normal(size=(n, 4))
+    y = np.sum(X * slopes[labels.astype(int)], axis=1) + 0.3 * rng.normal(size=n)
+    found = RegressionMixture(2, random_state=0).fit(X, y)
+    assert found.notes_ == []
+    np.testing.assert_allclose(found.weights_, [1 - 1 / period, 1 / period], atol=0.02)
+
+
+def test_no_warning_where_all_checks_pass(data):
     X, y, _ = data
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -342,4 +359,30 @@ def test_a_number_of_lines_that_was_chosen_is_measured_as_one_that_was_given(see
     auto = RegressionMixture("auto", random_state=0).fit(X, y)
     assert auto.n_components_ == 5
     assert auto.stats_["highest_peak_left"] < auto.stats_["noise_maximum"]
-    assert auto.stats_["notes"] == []
+    assert auto.notes_ == []
+
+
+def discrete(seed, n_binary, n_gaussian, weights, offsets, n):
+    """Lines with common slopes and binary inputs, and EM from the truth."""
+    rng = np.random.default_rng(seed)
+    X = np.hstack([rng.integers(2, size=(n, n_binary)), rng.normal(size=(n, n_gaussian))])
+    labels = rng.choice(len(weights), size=n, p=weights)
+    slope = rng.normal(size=X.shape[1])
+    y = X @ slope + np.asarray(offsets)[labels] + 0.5 * rng.normal(size=n)
+    return X, y, slope
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "weights", "offsets", "n"),
+    [((1, 0), (20 / 21, 1 / 21), (0, 2), 8_000), ((2, 1), (0.4, 0.4, 0.2), (0, 2, 4), 6_000)],
+)
+def test_common_slopes_and_discrete_inputs(seed, shape, weights, offsets, n):
+    """Peaks of the characteristic function mislead here; lines grown by splits do not."""
+    X, y, slope = discrete(seed, *shape, weights, offsets, n)
+    found = RegressionMixture(len(weights), random_state=seed).fit(X, y)
+    order = np.argsort(found.intercept_)
+    np.testing.assert_allclose(found.intercept_[order], offsets, atol=0.2)
+    np.testing.assert_allclose(found.coef_[order], np.tile(slope, (len(weights), 1)), atol=0.25)
+    np.testing.assert_allclose(found.weights_[order], weights, atol=0.03)

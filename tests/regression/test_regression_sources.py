@@ -3,17 +3,13 @@
 import array_api_strict
 import numpy as np
 import pytest
-from implicitmoments.regression.em import Model
 from threadpoolctl import threadpool_limits
 
 from implicitmoments import RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression import features
-from implicitmoments.regression.design_rows import FeatureRows
-from implicitmoments.regression.fit import Workspace, fit_lines
-from implicitmoments.regression.standardise import standardise
-from implicitmoments.rows import ArraySource, Source
+from implicitmoments.regression import Model, fit_lines, standardise
+from implicitmoments.rows import ArraySource, MemoryBudget, Rows, Source
 
 ELSEWHERE = array_api_strict.Device("device1")
 ARRAYS = ("coef_", "intercept_", "weights_", "noise_", "coef_errors_", "intercept_errors_")
@@ -31,9 +27,9 @@ class Distant(Source):
             raise MemoryError(f"{len(rows)} rows were asked for at once")
         return self.near.read(rows, rng)
 
-    def fold(self, measure, rows, rows_per_block, **how):
+    def fold(self, measure, rows, block_rows, **how):
         self.measures.append((how.get("what"), measure))
-        return super().fold(measure, rows, rows_per_block, **how)
+        return super().fold(measure, rows, block_rows, **how)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +69,7 @@ def test_rows_elsewhere_are_fitted_as_rows_in_memory_are(data, model):
     np.testing.assert_allclose(found.log_likelihood_, model.log_likelihood_)
 
 
-@pytest.mark.parametrize("how", [{"fit_intercept": False}, {"noise": "separate"}])
+@pytest.mark.parametrize("how", [{"fit_intercept": False}, {"noise_type": "separate"}])
 def test_other_models_from_elsewhere(data, how):
     X, y, _ = data
     expected = RegressionMixture(3, random_state=0, **how).fit(X, y)
@@ -108,30 +104,20 @@ def test_measures_are_small_and_hold_no_rows(data):
     assert largest < 20_000 < y.nbytes  # of the labels alone
 
 
-def test_samples_are_bounded(data, monkeypatch):
-    """With room for 700 rows in memory, no sample is larger, and the fit is one of all rows."""
+def test_samples_are_bounded(data):
+    """With memory for 700 rows no sample is larger, and EM still uses all rows."""
     X, y, truth = data
-    monkeypatch.setattr(features, "SAMPLE_NUMBERS", 700 * 6)
-    source = Distant(X, y)
-    rows = standardise(source, intercept=True).rows(source)
-    assert rows.held is None
+    rows = Rows(Distant(X, y), budget=MemoryBudget(held=700 * 6))
+    standard, mapped = standardise(rows, intercept=True)
+    assert mapped.block is None
     for n in (100, 5_000, 10**9):
-        assert rows.about(n).n_rows <= 700
-    fitted = fit_lines(Workspace.of(rows, 3), 3, Model(), seed=0, max_iter=100, tol=1e-7)
-    assert fitted.converged
-    found = RegressionMixture(3, random_state=0).fit(source)
-    apart = np.linalg.norm(truth.vectors[:, None] - found.coef_, axis=2).min(axis=1)
+        assert mapped.sample(n).n_rows <= 700
+    how = {"most": 3, "gaussian": True, "seed": 0, "max_iter": 100, "tol": 1e-7}
+    fitted = fit_lines(mapped, 3, Model(), **how)
+    assert fitted.em.converged
+    coef, _, _ = standard.original(fitted.lines)
+    apart = np.linalg.norm(truth.vectors[:, None] - coef, axis=2).min(axis=1)
     assert apart.max() < 0.1
-
-
-def test_a_line_for_two_is_repaired_on_the_rows_that_are_held(monkeypatch):
-    """Whatever all rows show is judged again on them."""
-    X, y, _ = make_regression_mixture(6_000, 3, 4, noise=0.3, random_state=1)
-    monkeypatch.setattr("implicitmoments.regression.fit.looks_double", lambda *_: True)
-    expected = RegressionMixture(3, random_state=0).fit(X, y)
-    monkeypatch.setattr(features, "SAMPLE_NUMBERS", 2_000 * 6)
-    found = RegressionMixture(3, random_state=0).fit(Distant(X, y))
-    np.testing.assert_allclose(found.log_likelihood_, expected.log_likelihood_, rtol=1e-6)
 
 
 def test_rows_that_do_not_count_do_not_matter(data, model):
@@ -141,9 +127,6 @@ def test_rows_that_do_not_count_do_not_matter(data, model):
     counts = np.tile([1.0, 0.0], len(y))
     found = RegressionMixture(3, random_state=0).fit(Distant(twice, labels, counts=counts))
     same(found, model, rtol=1e-4, atol=1e-5)
-    # at regular distances, where every second row alone would be none that counts
-    some = FeatureRows.of(Distant(twice, labels, counts=counts[::-1].copy())).about(6_000)
-    assert 2_500 < some.mass < 3_500
 
 
 @pytest.mark.parametrize("device", [array_api_strict.Device("CPU_DEVICE"), ELSEWHERE])
@@ -195,14 +178,3 @@ def test_any_number_of_threads_gives_the_same_bits(data):
         with threadpool_limits(n, user_api="blas"):
             fits.append(RegressionMixture(3, random_state=0).fit(X, y))
     np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
-
-
-def test_large_blocks_of_a_device(monkeypatch):
-    """Blocks as a graphics card has them give what small ones do."""
-    X, y, _ = make_regression_mixture(1_500, 2, 3, noise=0.3, random_state=0)
-    expected = RegressionMixture(2, random_state=0).fit(X, y)
-    for place in ("features", "fourier"):
-        monkeypatch.setattr(f"implicitmoments.regression.{place}.on_host", lambda array: False)
-    there = [array_api_strict.asarray(a, device=ELSEWHERE) for a in (X, y)]
-    found = RegressionMixture(2, random_state=0).fit(*there)
-    same(found, expected, rtol=1e-6, atol=1e-8)

@@ -1,14 +1,13 @@
 """Lines as good as those of EM from the truth, and errors that are what they are said to be."""
 
 import numpy as np
-from implicitmoments.regression.em import Model, climb
 from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression.likelihood import Lines
-from implicitmoments.regression.standardise import standardise
-from implicitmoments.rows import ArraySource
+from implicitmoments.regression import LineFamily, Lines, Model, standardise
+from implicitmoments.rows import Rows
+from implicitmoments.search import Budget, run_em
 
 
 def largest_error(coef, vectors):
@@ -23,14 +22,13 @@ def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
         X, y, truth = make_regression_mixture(
             20_000, k, d, noise=0.3, weights=np.geomspace(5, 1, k), random_state=seed
         )
-        standard = standardise(ArraySource(X, y=y), intercept=True)
-        rows = standard.rows(ArraySource(X, y=y))
+        standard, rows = standardise(Rows.of(X, y=y), intercept=True)
 
         def error_from(coef, variance, rows=rows, standard=standard, truth=truth):
             start = Lines(
                 np.full(k, 1 / k), np.column_stack([np.zeros(k), coef]), np.full(k, variance)
             )
-            lines = climb(rows, start, Model(), max_iter=300, tol=1e-8).lines
+            lines = run_em(LineFamily(Model()), rows, start, Budget(rows.n_rows, 300, 1e-8)).state
             return largest_error(standard.original(lines)[0], truth.vectors)
 
         goal = error_from(truth.vectors / standard.scale, (0.3 / standard.scale) ** 2)

@@ -261,7 +261,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         warn_of(note for note in self.notes_ if note.code in WARNED)
         return self
 
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: Array) -> Any:
         """Predict labels; there is no randomness in it.
 
         Parameters

@@ -61,7 +61,7 @@ class Network:
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d)."""
-        hidden = self.activation(self.inputs(x))
+        hidden: Array = self.activation(self.inputs(x))
         return hidden @ move_like(self.weights, hidden)
 
     def inputs(self, x: Array) -> Array:

@@ -11,7 +11,6 @@ import numpy as np
 from implicitmoments.activation.conditions import Conditions
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
-from implicitmoments.arrays import Array
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
@@ -64,10 +63,10 @@ class ActivationSumSummary(FittedEstimator):
     n_components_: int
     whitening_: Whitening | None
     polynomial_: FittedPolynomial
-    weights_: Array
-    weight_errors_: Array
-    directions_: Array
-    direction_errors_: Array
+    weights_: Any
+    weight_errors_: Any
+    directions_: Any
+    direction_errors_: Any
 
     def _title(self) -> str:
         if self._predicts_by() == "polynomial":

@@ -231,7 +231,7 @@ class SphericalMixtureClusterer(
         warn_of(self.notes_)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Cluster the rows and return their labels.
 
         Parameters
@@ -254,7 +254,7 @@ class SphericalMixtureClusterer(
         self.fit(X, y, sample_weight)
         return self.labels_ if "labels_" in vars(self) else self.predict(X)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Return the most probable component of each row.
 
         Parameters
@@ -269,7 +269,7 @@ class SphericalMixtureClusterer(
         check_is_fitted(self)
         return answer(self, X, self._rule().assign)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Return the distance of each row from each mean.
 
         Parameters

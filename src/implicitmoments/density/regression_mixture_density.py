@@ -308,7 +308,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         notes = Notes(Note(code, values) for code, present in found.items() if present)
         return notes if self._differs() else Notes([*notes, *self._degree_notes()])
 
-    def score_samples(self, X: Any, y: Any = None) -> Array:
+    def score_samples(self, X: Any, y: Any = None) -> Any:
         """Return the logarithm of the density at each row.
 
         Parameters
@@ -349,7 +349,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             return self.hypothesis_.log_density, y, True
         return self.hypothesis_.log_marginal, None, False
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows and labels from the density by rejection.
 
         Parameters
@@ -368,7 +368,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         drawn = move_like(points, self.slope_)
         return drawn[:, :-1], drawn[:, -1]
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Array:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw labels given points, by inversion of their conditional distribution.
 
         In main memory, whatever the device of the points.
@@ -388,7 +388,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         seed = self._seed(random_state)
         n, done = check_whole("n_samples", n_samples, 1), 0
 
-        def draw(x: Array) -> Array:
+        def draw(x: Array) -> Any:
             nonlocal done
             drawn = self.hypothesis_.sample_labels(x, n, seed=seed, first=done)
             done += int(x.shape[0])

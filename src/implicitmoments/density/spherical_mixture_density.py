@@ -209,7 +209,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         notes.append(Note("density_far_from_rows", {**values, "usual": usual}))
         return notes
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any) -> Any:
         """Return the logarithm of the density at each row.
 
         Parameters
@@ -241,7 +241,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         check_is_fitted(self)
         return mean_answer(self, X, self.hypothesis_.log_density, None, sample_weight)
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw rows from the density by rejection.
 
         Parameters

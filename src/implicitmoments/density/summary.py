@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.hermite_expansion import (
     Constant,
@@ -152,7 +151,7 @@ class SphericalDensitySummary(DensitySummary):
         "components_one_column": "Log density of the rows along the column.",
     }
 
-    center_: Array
+    center_: Any
     hypothesis_: ClippedDensity[SphericalSpan]
 
     def _title(self) -> str:
@@ -195,7 +194,7 @@ class RegressionDensitySummary(DensitySummary):
         "no lines of its own.",
     }
 
-    slope_: Array
+    slope_: Any
     intercept_: float
     hypothesis_: RegressionDensity
 

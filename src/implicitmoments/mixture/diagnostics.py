@@ -9,7 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
 from implicitmoments.mixture.likelihood import Mixture, log_joint
-from implicitmoments.mixture.sample import Sample, draw_sample
+from implicitmoments.mixture.sample import Sample, hold_rows
 from implicitmoments.rows import Rows
 
 __all__ = ["Within", "look_within", "measure_within"]
@@ -47,7 +47,7 @@ def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Withi
     """Measure a sample of the rows about the means, in the unit of the rows."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
     n = min(MOST_ROWS, max(FEWEST_ROWS * mixture.k, affordable))
-    return measure_within(draw_sample(rows, n, rng, mixture.k), mixture)
+    return measure_within(hold_rows(rows.sample(n, rng, width=mixture.k, single=True)), mixture)
 
 
 def measure_within(sample: Sample, mixture: Mixture) -> Within:

@@ -196,7 +196,7 @@ class SphericalMixture(SphericalAnswers):
             self._fit_rows(standardise(merge_small(rows)), seed)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the mixture and return the most probable component of every row.
 
         Parameters

@@ -74,7 +74,7 @@ def fit_mixture(
     sample = draw_sample(rows, n, rng, k or most)
     most = min(most, sample.n)
     first = k or spectral_rank(sample, most, family.model)
-    decoded = decode_moments(rows, first, family.model, options.order, rng)
+    decoded = decode_moments(rows, sample, first, family.model, options.order, rng)
     start = choose_start(sample, first, decoded, family, rng)
     clock.read("seconds_start")
 
@@ -84,7 +84,7 @@ def fit_mixture(
         state, moves = chosen.searched.state, [chosen.searched]
         found = {"spectral_components": first, "sample_bic": chosen.scores}
         if state.k != first:  # describe the moments of the number that was chosen
-            again = decode_moments(rows, state.k, family.model, options.order, rng)
+            again = decode_moments(rows, sample, state.k, family.model, options.order, rng)
             start = replace(start, decoded=again)
     elif options.n_moves:
         moves = [search_moves(family, sample, state, options.n_moves, rng)]

@@ -41,7 +41,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
     They return arrays in the library of the rows that are given, on their device.
     """
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Return the most probable component of every row, (n_samples,).
 
         Parameters
@@ -56,7 +56,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
         """
         return self._answer(X, _likeliest)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Return the probability of every component given each row, (n_samples, k).
 
         Parameters
@@ -71,7 +71,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
         """
         return self._answer(X, _shares)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: Any) -> Any:
         """Return the log density of every row, (n_samples,).
 
         Parameters
@@ -106,7 +106,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
         found = self._total(X, sample_weight)
         return float(found["log_likelihood"]) / float(found["mass"])
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Array, Array]:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows from the mixture.
 
         Parameters

@@ -31,8 +31,9 @@ __all__ = [
     "spectral_rank",
 ]
 
-ROWS_PER_COMPONENT = 300  # for the moments; 20,000 rows at least
-MANY_ROWS = 200_000  # for a second attempt, where the first did not resolve all components
+MANY_ROWS = (
+    200_000  # for a second attempt at the moments, where the first did not resolve all components
+)
 CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is enough
 ABOVE = 1.25  # noise floors above which an eigenvalue counts as a component
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start
@@ -136,13 +137,20 @@ def scattered_mixture(
 
 
 def decode_moments(
-    rows: Rows, k: int, model: VarianceModel, order: int | None, rng: np.random.Generator
+    rows: Rows,
+    sample: Sample,
+    k: int,
+    model: VarianceModel,
+    order: int | None,
+    rng: np.random.Generator,
 ) -> Decoded:
     """Decode the moments of a sample of rows, and of more rows if those are not clear.
 
     Parameters
     ----------
     rows : Rows
+    sample : Sample
+        Some of them.
     k : int
     model : VarianceModel
     order : int or None
@@ -151,15 +159,11 @@ def decode_moments(
     """
     if k == 1:
         return Decoded(numbers={})
-    n = max(SEARCH.rows, ROWS_PER_COMPONENT * k)
-    while True:
-        sample = draw_sample(rows, n, rng)
-        kept, n_far = trim(sample)
-        decoded = _decode(kept, k, model, order, int(rng.integers(2**31)))
-        if decoded.clear or n >= min(rows.kept, MANY_ROWS):
-            numbers = {**(decoded.numbers or {}), "far_rows": n_far / sample.n}
-            return replace(decoded, numbers=numbers)
-        n = MANY_ROWS
+    decoded = _decode(sample, k, model, order, int(rng.integers(2**31)))
+    if decoded.clear or SEARCH.rows_for(k) >= min(rows.kept, MANY_ROWS):
+        return decoded
+    many = draw_sample(rows, MANY_ROWS, rng)
+    return _decode(many, k, model, order, int(rng.integers(2**31)))
 
 
 def trim(sample: Sample) -> tuple[Sample, int]:
@@ -177,8 +181,9 @@ def _radii(sample: Sample) -> Floats:
     return np.sqrt(squares)
 
 
-def _decode(kept: Sample, k: int, model: VarianceModel, order: int | None, seed: int) -> Decoded:
-    numbers: dict[str, Any] = {"moment_rows": kept.n}
+def _decode(sample: Sample, k: int, model: VarianceModel, order: int | None, seed: int) -> Decoded:
+    kept, n_far = trim(sample)
+    numbers: dict[str, Any] = {"moment_rows": kept.n, "far_rows": n_far / sample.n}
     if kept.n < max(k, 2):
         few = Note("moments_too_few_rows", {"n": kept.n, "k": k})
         return Decoded(notes=Notes([few]), numbers=numbers)

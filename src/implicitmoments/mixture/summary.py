@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, to_numpy
+from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.moments.decode import Components
@@ -50,8 +50,8 @@ class MeansSummary(FittedEstimator):
     }
     points = ("means_",)
 
-    weights_: Array
-    means_: Array
+    weights_: Any
+    means_: Any
     variance_: Any
 
     def _k(self) -> int:

@@ -102,7 +102,7 @@ class BalancedMoments:
         form = self.forms[a, b] * self.frame.scale**circuit.order
         left, right = self.projection.first(a), self.projection.first(b)
         if a == 0:
-            images = evaluate(circuit, inputs, right)
+            images: Array = evaluate(circuit, inputs, right)
             return images @ move_like(form[0, :], images)
         total: Any = 0.0
         for head, tail in evaluate_split(circuit, inputs, left, right):

@@ -197,7 +197,7 @@ class HermiteProblem(MomentProblem):
 
     def __init__(
         self,
-        points: Array | Source | Rows,
+        points: Array | Source | Rows | Callable[[range, RowDraws], Any],
         weight: Callable[[int], Array | None] | None = None,
         sample_weight: Array | None = None,
     ) -> None:

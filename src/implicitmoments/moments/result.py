@@ -109,7 +109,7 @@ class ImplicitMoments(ABC):
         auxiliary: Auxiliary = (),
         n_draws: int = 100,
         random_state: RandomState = 0,
-    ) -> Array:
+    ) -> Any:
         r"""Estimate :math:`\langle T(\mathcal{X}), M_n \rangle` for every row of the inputs.
 
         Parameters
@@ -138,7 +138,7 @@ class ImplicitMoments(ABC):
         return self._answer(query)
 
     @abstractmethod
-    def hermite(self, points: Array, order: int | None = None) -> Array:
+    def hermite(self, points: Array, order: int | None = None) -> Any:
         r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
 
         Parameters
@@ -286,7 +286,7 @@ class PaperMoments(ImplicitMoments):
         *,
         n_draws: int = 100,
         random_state: RandomState = 0,
-    ) -> Array:
+    ) -> Any:
         r"""Estimate :math:`\langle H_m(x), M_m \rangle` for every row x of ``points``.
 
         Averaged over ``n_draws`` auxiliary Gaussians.
@@ -322,7 +322,7 @@ class PaperMoments(ImplicitMoments):
 
         def answer(run: Run) -> Array:
             def inner(inputs: Mapping[str, Array]) -> Array:
-                B = evaluate(query.circuit, inputs, run.projection)
+                B: Array = evaluate(query.circuit, inputs, run.projection)
                 return B @ move_like(run.coordinates, B)
 
             return query.answer(inner, self.width)
@@ -372,7 +372,7 @@ class ClosedFormMoments(ImplicitMoments):
         chain = self.folds[0].moments.chain
         return max(chain.dim(n) for n in range(chain.order + 1))
 
-    def hermite(self, points: Array, order: int | None = None) -> Array:
+    def hermite(self, points: Array, order: int | None = None) -> Any:
         r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
 
         Deterministic, in O(n · k² p) operations per row.

@@ -77,14 +77,14 @@ class Activation:
     kinks: tuple[float, ...] = ()
     origin: tuple[str, tuple[float, ...]] | None = None
 
-    def __call__(self, u: Array) -> Array:
+    def __call__(self, u: Any) -> Any:
         """Apply the function; the result has the library and precision of u."""
         return self._apply(self.function, u)
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"
 
-    def slope(self, u: Array) -> Array:
+    def slope(self, u: Any) -> Any:
         """Apply the derivative.
 
         Parameters

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.notes import InputError
-from implicitmoments.rows import DifferenceSource, Rows, Source, as_source
+from implicitmoments.rows import DifferenceSource, RowDraws, Rows, Source, as_source
 from implicitmoments.validation import check_positive_number
 
 __all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
@@ -45,7 +47,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        points: Array | Source | Rows,
+        points: Array | Source | Rows | Callable[[range, RowDraws], Any],
         *,
         variance: float = 1.0,
         center: Array | None = None,
@@ -93,7 +95,10 @@ class PairwiseDifferenceProblem(HermiteProblem):
     """
 
     def __init__(
-        self, points: Array | Source | Rows, *, sample_weight: Array | None = None
+        self,
+        points: Array | Source | Rows | Callable[[range, RowDraws], Any],
+        *,
+        sample_weight: Array | None = None,
     ) -> None:
         source = points.hold().source if isinstance(points, Rows) else as_source(points)
         differences = DifferenceSource(source)

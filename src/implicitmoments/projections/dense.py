@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from implicitmoments.arrays import Array, as_real_array, move_like, namespace_of
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
@@ -18,7 +19,7 @@ from implicitmoments.projections.recursive import RecursiveProjection
 __all__ = ["evaluate_dense", "hermite_dense", "project_dense"]
 
 
-def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
+def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Any:
     """Evaluate a circuit to a dense tensor per row.
 
     Parameters
@@ -70,7 +71,7 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
     return tensors[id(circuit)]
 
 
-def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Array:
+def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Any:
     r"""Return the normalised Hermite tensors of the rows.
 
     Definition 2.2, by the recursion on the last slot: it holds x, or it is paired with one of
@@ -113,7 +114,7 @@ def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Arra
     return now / math.sqrt(math.factorial(order))
 
 
-def project_dense(projection: RecursiveProjection, tensor: Array) -> Array:
+def project_dense(projection: RecursiveProjection, tensor: Array) -> Any:
     """Apply a projection to dense tensors.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from implicitmoments.arrays import Array
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
@@ -19,7 +20,7 @@ def evaluate(
     projection: RecursiveProjection,
     *,
     first_row: int = 0,
-) -> Array:
+) -> Any:
     r"""Evaluate a circuit through a projection, without forming its tensor.
 
     A wire that would carry an order-``s`` tensor carries its image under the first ``s``

@@ -3,7 +3,10 @@
 from implicitmoments.regression.design_rows import DesignRows
 from implicitmoments.regression.estimator import RegressionMixture
 from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.fit import fit_lines
+from implicitmoments.regression.likelihood import responsibilities
 from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.regression.standard_errors import covariances, information
 from implicitmoments.regression.standardise import Standard, standardise
 
 __all__ = [
@@ -13,5 +16,9 @@ __all__ = [
     "Model",
     "RegressionMixture",
     "Standard",
+    "covariances",
+    "fit_lines",
+    "information",
+    "responsibilities",
     "standardise",
 ]

@@ -133,8 +133,9 @@ class DesignRows:
         return fold_blocks(read, measured, blocks(range(held.n), size))
 
     def sample(self, n: int, seed: int = 0) -> DesignRows:
-        """Return about n random rows, held in memory; all if they are held and fewer than 2 n."""
+        """Return n random rows, held in memory; all of them if they are fewer than 2 n."""
         if self.block is None:
+            n = n if self.n_rows >= 2 * n else self.rows.n
             held = self.rows.sample(n, seed, width=self.n_features + 1)
             return DesignRows(held, _hold(held))
         if self.block.n < 2 * n:

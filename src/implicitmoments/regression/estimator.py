@@ -209,7 +209,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Return the mean of y given x, the mean of all lines by their weights.
 
         Parameters
@@ -224,12 +224,12 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         lines = self._lines()
         mean = lines.weights @ lines.coef
 
-        def predicted(x: Array) -> Array:
+        def predicted(x: Array) -> Any:
             return x @ move_like(mean[1:], x) + float(mean[0])
 
         return answer(self, X, predicted)
 
-    def predict_proba(self, X: Any, y: Any = None) -> Array:
+    def predict_proba(self, X: Any, y: Any = None) -> Any:
         """Return the probability of each line given (x, y).
 
         Without y it is the weight of the line, whatever x is.
@@ -246,10 +246,10 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         check_is_fitted(self)
         lines = self._lines()
 
-        def weights(x: Array) -> Array:
+        def weights(x: Array) -> Any:
             return move_like(lines.weights, x) + namespace_of(x).zeros_like(x[:, :1])
 
-        def probabilities(x: Array, y: Array) -> Array:
+        def probabilities(x: Array, y: Array) -> Any:
             shares, _ = responsibilities(lines, lay_out(x, y))
             return namespace_of(shares).matrix_transpose(shares)
 
@@ -257,7 +257,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
             return answer(self, X, weights)
         return answer(self, X, probabilities, y, labelled=True)
 
-    def predict_component(self, X: Any, y: Any = None) -> Array:
+    def predict_component(self, X: Any, y: Any = None) -> Any:
         """Return the most probable line of each row.
 
         Parameters
@@ -272,13 +272,13 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         check_is_fitted(self)
         lines = self._lines()
 
-        def largest(x: Array, y: Array) -> Array:
+        def largest(x: Array, y: Array) -> Any:
             shares, _ = responsibilities(lines, lay_out(x, y))
             return namespace_of(shares).argmax(shares, axis=0)
 
         return answer(self, X, largest, y, labelled=True)
 
-    def score_samples(self, X: Any, y: Any = None) -> Array:
+    def score_samples(self, X: Any, y: Any = None) -> Any:
         """Return the log density of y given x for each row.
 
         Parameters
@@ -293,7 +293,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         check_is_fitted(self)
         lines = self._lines()
 
-        def log_density(x: Array, y: Array) -> Array:
+        def log_density(x: Array, y: Array) -> Any:
             return responsibilities(lines, lay_out(x, y))[1]
 
         return answer(self, X, log_density, y, labelled=True)
@@ -350,7 +350,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
 
     def sample(
         self, n_samples: int = 1, X: Any = None, random_state: RandomState = None
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Any, Any, Any]:
         """Draw rows.
 
         Parameters

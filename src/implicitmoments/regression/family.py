@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.regression.design_rows import DesignRows, rows_per_block
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.regression.design_rows import DesignRows, as_sum, rows_per_block
 from implicitmoments.regression.likelihood import (
     LOG_TWO_PI,
     expect,
@@ -23,7 +23,7 @@ SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are roundi
 LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
 RIDGE = 1e-9  # per row: a line with fewer rows than coefficients still has a solution
 SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
-DIRECTIONS = 4  # random ones, in which a line is split, beside its intercept
+DIRECTIONS = 2  # of splits, beside the intercept: the widest one, and a random one
 # Two parts of a line, in standard deviations of its residuals, and their weights. Unequal parts
 # find a light line in the tails of a heavy one; the heavy part moves against the light one.
 PARTS = (
@@ -135,24 +135,28 @@ class LineFamily:
     def split_starts(
         self, part: DesignRows, state: Lines, i: int, rng: np.random.Generator
     ) -> Lines:
-        r"""Return two parts for line i, in random directions and parallel to one another.
+        r"""Return two parts for line i, apart in several directions, equal and unequal.
 
         A step :math:`s A^{-1/2} g` with g of length 1 and A the second moments of z moves a line
-        by s in the mean square over its rows, whatever the design.
+        by s in the mean square over its rows, whatever the design. Directions are the intercept,
+        random ones, and the one along which squared residuals vary most: two lines
+        :math:`b \pm \delta` in place of b gain :math:`\delta^T H \delta / v` for a short
+        :math:`\delta`, with :math:`H = \sum R (r^2 / v - 1) z z^T / 2`.
         """
         q, first = state.coef.shape[1], self.model.first
         products = self.expect(part, part.held.counts[:, None]).products[0]
         values, vectors = np.linalg.eigh(products[first:-1, first:-1] / products[0, 0])
         varying = values > 1e-8 * values[-1]  # directions in which these rows vary
         root = vectors[:, varying] / np.sqrt(values[varying])
+        line = self._solve(products[None], state.coef[i : i + 1])
+        variance = float(_squares(products[None], line)[0] / products[0, 0])
         g = rng.normal(size=(DIRECTIONS, root.shape[1]))
+        g[0] = self._widest(part, line[0], max(variance, SMALLEST_VARIANCE), root)
         g /= np.linalg.norm(g, axis=1, keepdims=True)
         steps = np.zeros((DIRECTIONS + self.model.intercept, q))
         steps[:DIRECTIONS, first:] = g @ root.T
         if self.model.intercept:
             steps[-1, 0] = 1.0
-        line = self._solve(products[None], state.coef[i : i + 1])
-        variance = float(_squares(products[None], line)[0] / products[0, 0])
         steps *= np.sqrt(max(variance, SMALLEST_VARIANCE))
         coef, weights = [], []
         for lengths, shares in PARTS:
@@ -161,6 +165,16 @@ class LineFamily:
         k = 2 * len(PARTS) * len(steps)
         variances = np.full(k, state.variances[i])
         return Lines(np.concatenate(weights), np.concatenate(coef).reshape(k, q), variances)
+
+    def _widest(self, part: DesignRows, line: Floats, variance: float, root: Floats) -> Floats:
+        """Return the direction along which squared residuals of a line vary most."""
+        held = part.held
+        xp = namespace_of(held.u)
+        excess = (held.y - move_like(line, held.u) @ held.z) ** 2 / variance - 1
+        z = move_like(root.T, held.u) @ held.z[self.model.first :, :]
+        moment = as_sum((z * (excess * held.counts)) @ xp.matrix_transpose(z))
+        widest: Floats = np.linalg.eigh(moment)[1][:, -1]
+        return widest
 
     def candidates(
         self,

@@ -44,7 +44,9 @@ FEWEST_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coe
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
 N_MOVES = 8  # tried on a sample
-SMALL, N_GROWTHS = 5_000, 3  # rows on which growing costs little, so that several compete
+# Growing costs little on so many numbers, so that several compete: with discrete inputs lines
+# may exchange labels between the values of a column, which no split of one line repairs.
+SMALL, N_GROWTHS = 2**17, 6
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
@@ -157,16 +159,24 @@ def fit_lines(
 def _choose(
     family: LineFamily, rows: DesignRows, most: int, rng: np.random.Generator
 ) -> tuple[Lines, dict[int, float]]:
-    """Return as many lines as minimise BIC, and BIC by the number of lines."""
-    one, local = _one_line(rows), _local(rows)
-    found = choose_k(family, rows, one, most, N_MOVES, rng, EM_ON_SAMPLE, local)
-    return found.searched.state, found.scores
+    """Return as many lines as minimise BIC, and BIC by the number of lines.
+
+    Lines are grown from one on a sample; all rows given may show more of them, or fewer.
+    """
+    some = rows.sample(SEARCH.rows)
+    chosen = choose_k(
+        family, some, _one_line(rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
+    )
+    if some is not rows:
+        lines = chosen.searched.state
+        chosen = choose_k(family, rows, lines, most, 0, rng, EM_ON_SAMPLE, _local(rows))
+    return chosen.searched.state, chosen.scores
 
 
 def _grow(family: LineFamily, rows: DesignRows, k: int, rng: np.random.Generator) -> list[Lines]:
     """Return k lines grown from one; several times where that costs little."""
     some = rows.sample(_rows_for(k, rows.n_features))
-    times = N_GROWTHS if some.n_rows <= SMALL else 1
+    times = N_GROWTHS if some.n_rows * k * some.n_features <= SMALL else 1
     return [
         grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
     ]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import chi2
 
-from implicitmoments.arrays import Array, Floats, to_numpy
+from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.estimator import (
     Fact,
     FittedEstimator,
@@ -72,12 +72,12 @@ class RegressionMixtureSummary(FittedEstimator):
     }
 
     max_components: int
-    weights_: Array
-    coef_: Array
-    intercept_: Array
-    noise_: Array
-    coef_errors_: Array
-    intercept_errors_: Array
+    weights_: Any
+    coef_: Any
+    intercept_: Any
+    noise_: Any
+    coef_errors_: Any
+    intercept_errors_: Any
     _standard: Standard
 
     def _title(self) -> str:

@@ -34,7 +34,7 @@ __all__ = [
 Block: TypeAlias = Mapping[str, Array]
 Sums: TypeAlias = dict[str, Any]
 # measure(block, its row numbers) -> named sums over those rows; the rows of a block are in order
-Measure: TypeAlias = Callable[[Block, range], Mapping[str, Array]]
+Measure: TypeAlias = Callable[[Block, range], Mapping[str, Any]]
 # after(sums so far, first row that is not in them)
 After: TypeAlias = Callable[[Sums, int], None]
 # progress(what, rows done, rows in all)

@@ -25,7 +25,7 @@ __all__ = [
     "random_directions",
 ]
 
-Activation: TypeAlias = Callable[[Floats], Floats]
+Activation: TypeAlias = Callable[[Floats], Any]
 
 TRIES = 20_000  # proposals before a separation is called impossible
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,33 +13,24 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
 from implicitmoments.notes import InputError
 from implicitmoments.rows.block_map import (
-    BlockMap,
     Census,
-    Composed,
     KeptMeasure,
-    LabelMap,
-    Linear,
-    Rule,
-    Share,
     WholeMeasure,
-    compose,
     count_rows,
 )
-from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
 from implicitmoments.rows.draws import RowDraws, draw_numbers
-from implicitmoments.rows.fold import After, Block, Measure, Progress, ProgressReport, Sums, blocks
-from implicitmoments.rows.sources import ArraySource, Integers, Source, as_source
+from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
+from implicitmoments.rows.mapped_rows import MappedRows
+from implicitmoments.rows.sources import ArraySource, Integers, as_source
 
 __all__ = ["Rows"]
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
-# What maps a block, in a view and in the BlockMap that travels to where the rows are.
-MAPPED = ("center", "linear", "labels", "keep", "weights", "wide", "transform")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(MappedRows):
     r"""A view of rows: a source, an affine map, the rows kept, and their weights.
 
     Every estimator passes over its rows through a view. Views compose, and composing reads
@@ -80,19 +71,6 @@ class Rows:
     3
     """
 
-    source: Source
-    center: Floats | None = None
-    linear: Linear = None
-    labels: LabelMap | None = None
-    keep: tuple[Rule, ...] = ()
-    weights: Array | float | None = None
-    wide: bool = False
-    transform: Callable[[Block], Block] | None = None
-    rows_per_block: int | None = None
-    budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
-    progress: Progress | None = field(default=None, repr=False)
-    known: Census | None = field(default=None, repr=False)
-
     @classmethod
     def of(cls, points: Any, **columns: Array | None) -> Rows:
         """Return a view of an array (n, d), a function, a source, or what is a view already.
@@ -113,31 +91,6 @@ class Rows:
             return points
         return cls(ArraySource(points, **given) if given else as_source(points))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what was computed, and whoever watches: a measure may take a view along."""
-        kept = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**kept, "progress": None}
-
-    # What there is
-
-    @property
-    def n(self) -> int:
-        """Rows of the source, kept or not."""
-        return self.source.n
-
-    @property
-    def n_features(self) -> int:
-        """Coordinates of a point as mapped."""
-        if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
-            return int(self.linear.shape[1])
-        return self.source.n_features if self.transform is None else self.first["x"].shape[1]
-
-    @cached_property
-    def first(self) -> Block:
-        """The first row as the source has it, transformed, whether it is kept or not."""
-        block = self.source.first()
-        return block if self.transform is None else self.transform(block)
-
     @cached_property
     def like(self) -> Array:
         """A point as mapped, (1, p): it has the library, precision and device of all."""
@@ -153,11 +106,6 @@ class Rows:
             if block["x"].shape[0]:
                 return {name: column[:1, ...] for name, column in block.items()}
         raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
-
-    @property
-    def weighted_rows(self) -> bool:
-        """Whether rows have weights."""
-        return self.weights is not None or "counts" in self.first
 
     @cached_property
     def census(self) -> Census:
@@ -178,171 +126,6 @@ class Rows:
     def total(self) -> float:
         """The sum of the weights of the rows that are kept."""
         return self.census.total
-
-    @property
-    def _counted(self) -> Census | None:
-        """What is known of the rows under any map."""
-        return None if self.known is None else Census(self.known.kept, self.known.total)
-
-    @property
-    def small(self) -> bool:
-        """Whether all rows may be held in memory."""
-        return self.n * max(self.n_features, 1) <= self.budget.held
-
-    # Views of the same rows
-
-    def mapped(
-        self, center: Floats | None = None, linear: Linear = None, labels: LabelMap | None = None
-    ) -> Rows:
-        """Return the rows with a further affine map of the points, and a map of the labels.
-
-        Parameters
-        ----------
-        center : array of shape (d,), optional
-            Subtracted from the points.
-        linear : None, float, or array of shape (d,) or (d, p)
-            Multiplies the points.
-        labels : LabelMap, optional
-            Replaces the map of the labels.
-
-        Returns
-        -------
-        Rows
-            A view of the same source.
-        """
-        center, linear = compose(self.center, self.linear, center, linear)
-        labels = labels or self.labels
-        return replace(self, center=center, linear=linear, labels=labels, known=self._counted)
-
-    def transformed(self, function: Callable[[Block], Block]) -> Rows:
-        """Return the rows with a function of their blocks in place of the columns of the source.
-
-        It comes before the map, the rules and the weights of the view.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a block of columns, and returns one with as many rows. Products of matrices
-            round by the size of a block; rows keep the shares that they have in the source.
-
-        Returns
-        -------
-        Rows
-            A view of the same source.
-        """
-        if self.transform is not None:
-            function = Composed(self.transform, function)
-        return replace(self, transform=function, known=None)
-
-    def as_given(self) -> Rows:
-        """Return the rows that are kept, with their weights, as the source has them.
-
-        Returns
-        -------
-        Rows
-            A view of the same source.
-        """
-        known = None if self.known is None else Census(self.known.kept, self.known.total)
-        return replace(self, center=None, linear=None, labels=None, wide=False, known=known)
-
-    def kept_by(self, rule: Rule, known: Census | None = None) -> Rows:
-        """Return the rows that are also kept by a rule.
-
-        Parameters
-        ----------
-        rule : callable
-            ``rule(block)`` returns which rows are kept, (n,), or None for all.
-        known : Census, optional
-            Number and weight of the rows kept.
-
-        Returns
-        -------
-        Rows
-            A view of the same source.
-        """
-        return replace(self, keep=(*self.keep, rule), known=known)
-
-    def weighted(self, weights: Array | float) -> Rows:
-        """Return the rows with their weights multiplied.
-
-        Parameters
-        ----------
-        weights : array of shape (n,) or float
-            Factors of the weights.
-
-        Returns
-        -------
-        Rows
-            A view of the same source.
-        """
-        if self.weights is not None:
-            weights = self.weights * weights
-        if np.ndim(weights) == 0:
-            weights = float(weights)
-        return replace(self, weights=weights, known=None)
-
-    def split(self, share: int, n_shares: int, *, out: bool = False) -> Rows:
-        """Return one of some shares of the rows, or all rows but that share.
-
-        Shares depend on the content of a row as the source has it: neither on its position nor on
-        the size of blocks, and equal rows are in one share.
-
-        Parameters
-        ----------
-        share, n_shares : int
-            The number of the share, from 0, and the number of shares.
-        out : bool, default False
-            Return all other rows instead.
-
-        Returns
-        -------
-        Rows
-            A view of the same source.
-        """
-        return self.kept_by(Share(share, n_shares, out))
-
-    # Passes
-
-    def reader(self, *, keyed: bool = False, lifted: bool = False) -> BlockMap:
-        """Return the map of a block of the source.
-
-        Parameters
-        ----------
-        keyed, lifted : bool, default False
-            As for :meth:`fold`.
-
-        Returns
-        -------
-        BlockMap
-            Picklable, so that it can be sent to a cluster.
-        """
-        return BlockMap(
-            self.center,
-            self.linear,
-            self.labels,
-            self.keep,
-            self.weights,
-            self.wide,
-            self.transform,
-            keyed,
-            lifted,
-        )
-
-    def block_size(self, width: int = 1) -> int:
-        """Return the number of rows per block.
-
-        Parameters
-        ----------
-        width : int, default 1
-            Numbers computed per row.
-
-        Returns
-        -------
-        int
-            Rows per block.
-        """
-        widest = max(width, self.source.n_features, self.n_features)
-        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
 
     def fold(
         self,
@@ -399,12 +182,16 @@ class Rows:
 
         Parameters
         ----------
-        measure, width, what, keyed
-            As for :meth:`fold`.
+        measure : callable
+            Returns named sums over the rows of a block.
         rows : range, optional
             Consecutive rows; all by default.
-        seed : int
-            Of a source that makes its rows.
+        width, what
+            As for :meth:`fold`.
+        seed : int, default 0
+            Seed of a source that generates its rows.
+        keyed : bool, default False
+            As for :meth:`fold`.
         after : callable, optional
             Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
 
@@ -482,8 +269,6 @@ class Rows:
         read = reader.whole if whole else reader
         for piece in blocks(range(self.n), self.block_size(width)):
             yield read(self.source.block(piece), piece)
-
-    # Rows in memory
 
     def pick(self, numbers: Integers, *, what: str = "some of the rows") -> Block:
         """Return some rows, those that are kept, as mapped.

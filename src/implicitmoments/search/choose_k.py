@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Generic
 
 import numpy as np
@@ -91,21 +92,26 @@ def choose_k(
             return None
         larger = ranking.apply(found.state, np.array([0]))
         extra = family.n_parameters(larger) - family.n_parameters(found.state)
-        worth = np.flatnonzero(ranking.gains[: most - k] > 0.5 * extra * math.log(total))
+        # A gain predicted from some rows of a component must pay on those rows alone.
+        held = total * np.where(ranking.origins < 0, 0.0, found.state.weights[ranking.origins])
+        scale = np.maximum(1.0, held / local.rows)
+        penalty = np.maximum(math.log(total), scale * math.log(local.rows))
+        worth = np.flatnonzero(ranking.gains > 0.5 * extra * penalty)[: most - k]
         return ranking.apply(found.state, worth) if len(worth) > 1 else larger
 
     def pruned(found: Searched[S]) -> S | None:
         return merge_cheapest(family, rows, found.state) if found.state.k > 1 else None
 
     least, best = judge(state)
-    improved = True
-    while improved:
-        improved = False
-        for step in (grown, pruned):
-            current, failures = best, 0
-            while failures < FAILURES and (changed := step(current)) is not None:
-                score, current = judge(changed)
-                failures += 1
-                if score < least:
-                    least, best, failures, improved = score, current, 0, True
+    vain = 0  # ways, of growing and pruning, that the best state was tried in vain
+    for step in cycle((grown, pruned)):
+        before, current, failures = best, best, 0
+        while failures < FAILURES and (changed := step(current)) is not None:
+            score, current = judge(changed)
+            failures += 1
+            if score < least:
+                least, best, failures = score, current, 0
+        vain = vain + 1 if best is before else 1
+        if vain == 2:
+            break
     return Chosen(best, dict(sorted(scores.items())))

@@ -47,7 +47,9 @@ def grow(
     ranking: Ranking[S] | None = None
     while fitted.state.k < k:
         ranking = rank_moves(family, rows, fitted.state, rng, local, ranking)
-        worth = np.flatnonzero(ranking.gains >= TOGETHER * ranking.gains[0])
+        worth = np.append(
+            0, 1 + np.flatnonzero(ranking.gains[1:] > TOGETHER * abs(ranking.gains[0]))
+        )
         larger = ranking.apply(fitted.state, worth[: k - fitted.state.k])
         fitted = run_em(family, rows, larger, budget)
     return fitted
