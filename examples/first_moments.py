@@ -59,9 +59,9 @@ for name, (found, true) in answers.items():
     print(f"{name}: relative error {error:.2f} over {len(points)} points")
 
 # %%
-# Left: eigenvalues of the steps; after the third, the number of hidden vectors, each spectrum drops
-# to the noise. Right: results of both methods against the truth. The closed form is closer to the
-# diagonal.
+# Left: eigenvalues of the steps; after the third, the number of hidden vectors, each spectrum
+# drops to the noise. Right: results of both methods against the truth. The closed form is closer
+# to the diagonal.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for step in run.steps:

@@ -44,8 +44,8 @@ for name, means in fits.items():
 
 # %%
 # The plot shows two of thirty directions, so means that look close need not be. Crosses are true
-# means, red if missed; circles are estimates. A circle without a cross lies between two components,
-# and a red cross is a component that was missed.
+# means, red if missed; circles are estimates. A circle without a cross lies between two
+# components, and a red cross is a component that was missed.
 
 plane = np.linalg.svd(truth.vectors - truth.vectors.mean(axis=0), full_matrices=False)[2][:2]
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")

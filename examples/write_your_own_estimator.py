@@ -7,8 +7,8 @@ reference, then use it.
 
 The model: every row is one object, of one of k hidden kinds, measured several times. Reading j of
 a row is v_i + noise, with the vector v_i of the row's kind and noise of mean zero, independent
-from reading to reading; nothing else is known about its distribution. Different readings in different slots
-are then unbiased, whatever the noise::
+from reading to reading; nothing else is known about its distribution. Different readings in
+different slots are then unbiased, whatever the noise::
 
     E[x_1 ⊗ x_2 ⊗ … ⊗ x_t] = Σ_i w_i v_i ⊗ … ⊗ v_i = M_t
 
@@ -39,7 +39,7 @@ N_ROWS = 60_000
 
 # %%
 # **The problem.** ``circuit`` says which tensor of one row has the mean M_t, and ``draw`` gives
-# the numbers that it reads. Beside it stands a mistake, to see that the checks below can fail:
+# the numbers that it reads. A second class has a mistake, to show that the checks can fail:
 # with the same reading in every slot the noise is multiplied with itself.
 
 
@@ -59,7 +59,7 @@ class RepeatedReadings(MomentProblem):
         """Return ``x0 ⊗ x1 ⊗ …``, one reading per slot."""
         if order > self.n_readings:
             raise ValueError(
-                f"order {order} needs {order} readings of each object, and there are {self.n_readings}"
+                f"order {order} needs {order} readings per object, there are {self.n_readings}"
             )
         tensor = unit()
         for j in range(order):
