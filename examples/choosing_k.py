@@ -19,9 +19,7 @@ K, D = 14, 8
 X, truth = make_spherical_mixture(8_000, K, D, radius=4.0, separation=3.5, random_state=0)
 
 auto = SphericalMixture("auto", random_state=0).fit(X)
-print(
-    f"found {auto.n_components_} components; eigenvalues suggested {auto.stats_['spectral_components']}"
-)
+print(f"{auto.n_components_} components; {auto.stats_['spectral_components']} by eigenvalues")
 
 # %%
 # For comparison, one fit for every number. The criterion decreases until there is a component for
