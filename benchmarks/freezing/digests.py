@@ -64,7 +64,7 @@ LINES = inspect.signature(im.RegressionMixture).parameters
 NOISE = "noise_type" if "noise_type" in LINES else "noise"
 
 
-def variance_options(*, separate: bool) -> dict[str, str]:
+def variance_options(*, separate: bool) -> dict[str, Any]:
     """Return the parameter for one variance or one each, by its name in this version."""
     if "covariance_type" in NAMES:
         return {"covariance_type": "spherical" if separate else "tied_spherical"}
@@ -153,7 +153,8 @@ def regression(case: str) -> tuple[Any, Floats, Floats, Any, dict[str, Any]]:
     if case == "separate noise":
         lines = np.sum(X * truth.vectors[truth.labels], axis=1)
         y = lines + (y - lines) * np.array([0.5, 1.0, 2.0])[truth.labels]
-        return make(**{NOISE: "separate"}).fit(X, y), X, y, truth, {"separate": True}
+        separate: dict[str, Any] = {NOISE: "separate"}
+        return make(**separate).fit(X, y), X, y, truth, {"separate": True}
     if case == "no intercept":
         return make(fit_intercept=False).fit(X, y), X, y, truth, {"intercept": False}
     if case == "sample_weight":

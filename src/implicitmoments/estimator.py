@@ -17,20 +17,6 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 
-__all__ = [
-    "LEVEL",
-    "Fact",
-    "FittedEstimator",
-    "Table",
-    "as_floats",
-    "column_names",
-    "counted",
-    "findings_of",
-    "fit_columns",
-    "notes_of",
-    "sentences_of",
-]
-
 LEVEL = "mean log-likelihood per row"
 # fitted attributes and statistics that have one name in all estimators
 FOUND = {
@@ -71,29 +57,14 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table with names of columns.
+    """A table with names of columns."""
 
-    Attributes
-    ----------
-    name : str
-        Its heading.
-    columns : sequence of str
-    rows : sequence of sequences
-        Numbers and strings.
-    meanings : mapping of str to str
-        What the first cells of rows mean.
-    marked : set of str
-        First cells of rows that stand out.
-    note : str
-        Beneath the heading.
-    """
-
-    name: str
+    name: str  # its heading
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    meanings: Mapping[str, str] = field(default_factory=dict)
-    marked: frozenset[str] = frozenset()
-    note: str = ""
+    rows: Sequence[Sequence[Any]]  # numbers and strings
+    meanings: Mapping[str, str] = field(default_factory=dict)  # what the first cells of rows mean
+    marked: frozenset[str] = frozenset()  # first cells of rows that stand out
+    note: str = ""  # beneath the heading
 
 
 class FittedEstimator:

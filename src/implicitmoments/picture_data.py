@@ -14,20 +14,6 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.notes import CodedError
 
-__all__ = [
-    "ComponentView",
-    "Densities",
-    "Directions",
-    "Distribution",
-    "FitView",
-    "Integers",
-    "Lines",
-    "Means",
-    "NoPictureError",
-    "Predictions",
-    "RowSample",
-]
-
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 

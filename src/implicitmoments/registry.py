@@ -26,10 +26,6 @@ def class_names() -> dict[str, str]:
 def estimator_class(name: str) -> type[Any]:
     """Return an estimator by its kind or the name of its class.
 
-    Parameters
-    ----------
-    name : str
-
     Returns
     -------
     class

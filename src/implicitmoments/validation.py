@@ -10,20 +10,6 @@ import numpy as np
 
 from implicitmoments.notes import InputError, InputTypeError
 
-__all__ = [
-    "check_enough_rows",
-    "check_flag",
-    "check_method",
-    "check_number",
-    "check_option",
-    "check_positive_number",
-    "check_progress",
-    "check_unknowns",
-    "check_variance",
-    "check_whole",
-    "check_whole_or",
-]
-
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
     """Return an integer within bounds."""

@@ -27,8 +27,6 @@ from implicitmoments.activation.network import (
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-__all__ = ["bic", "grow", "prune"]
-
 # fit_all(start) fits a network to all rows
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
 
@@ -60,12 +58,8 @@ def grow(
 
     Parameters
     ----------
-    rows : Rows
-    best : FittedNetwork
-    fit_all : callable
     even : bool
         Whether the activation is even, so that signs of directions do not matter.
-    seed : int
     """
     rng, n = np.random.default_rng(seed), rows.total
     for _ in range(ROUNDS):  # a converged network shows what one after a few steps does not

@@ -8,15 +8,6 @@ from implicitmoments.notes import InputError, Note
 from implicitmoments.problems.activation_sum import SMALLEST_COEFFICIENT
 from implicitmoments.problems.activations import Activation
 
-__all__ = [
-    "HIGHEST_DEGREE",
-    "Conditions",
-    "check_conditions",
-    "degree_for",
-    "degrees_to_try",
-    "parity_note",
-]
-
 HIGHEST_DEGREE = 20
 PARITIES = range(2, 11)  # orders at which even and odd parts are compared
 NEARLY = 0.01  # ratio of their energies
@@ -24,21 +15,12 @@ NEARLY = 0.01  # ratio of their energies
 
 @dataclass(frozen=True)
 class Conditions:
-    r"""What Theorem 4.7 requires of an activation, at the degree in use.
+    r"""What Theorem 4.7 requires of an activation, at the degree in use."""
 
-    Attributes
-    ----------
-    degree : int
-        The theorem's n.
-    tail : float
-        :math:`\sum_{t > n} c_{\sigma,t}^2`; the theorem requires :math:`\varepsilon^2/4`.
-    delta : float
-        The smallest absolute value of a coefficient that is divided by.
-    """
-
-    degree: int
+    degree: int  # the theorem's n
+    # :math:`\sum_{t > n} c_{\sigma,t}^2`; the theorem requires :math:`\varepsilon^2/4`
     tail: float
-    delta: float
+    delta: float  # the smallest absolute value of a coefficient that is divided by
 
 
 def degree_for(activation: Activation, epsilon: float) -> int:
@@ -46,15 +28,6 @@ def degree_for(activation: Activation, epsilon: float) -> int:
 
     Errata 2 and 3: :math:`n = \Theta(\varepsilon^{-4/3})` for ReLU, and
     :math:`O(\gamma^2 + \log 1/\varepsilon)` for :math:`\cos(\gamma u)`.
-
-    Parameters
-    ----------
-    activation : Activation
-    epsilon : float
-
-    Returns
-    -------
-    int
 
     Examples
     --------
@@ -84,9 +57,6 @@ def degrees_to_try(
 
     Parameters
     ----------
-    activation : Activation
-    degree : int, "cv" or "epsilon"
-    epsilon : float
     method : {"closed_form", "paper"}
     most : int
         The highest degree for ``"cv"``.

@@ -49,8 +49,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-__all__ = ["ActivationSumRegressor"]
-
 MOST_COMPONENTS = 30  # counted by n_components="auto"
 # Highest degrees for cross-validation; beside a network the polynomial serves to find the span.
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6

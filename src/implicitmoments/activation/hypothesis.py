@@ -38,15 +38,6 @@ from implicitmoments.moments.spectra import step_stats
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-__all__ = [
-    "FittedPolynomial",
-    "count_components",
-    "fit_paper_polynomial",
-    "fit_polynomial",
-    "sample_problem",
-    "turn_span",
-]
-
 MOST_FEATURES, ROWS_PER_FEATURE = 300, 20
 ROUNDS = 3  # of turning the span, which hardly turns after two
 SMALL_TURN = 0.02
@@ -59,31 +50,16 @@ FEWEST_ROWS, ROWS_PER_TURN = 10_000, 20  # of a sample from which the span is fo
 
 @dataclass(frozen=True, eq=False)
 class FittedPolynomial:
-    """The polynomial hypothesis and its measurements.
-
-    Attributes
-    ----------
-    polynomial : Polynomial
-    labels : Range
-        Of the labels of the fit.
-    error : float
-        Held-out mean squared error; NaN for the paper's method, which holds no rows out.
-    basis : array of shape (p, d)
-        Span of the directions, orthonormal rows.
-    choice : Choice or None
-    fold : Fold or None
-        The moments in the last span.
-    turns : tuple of float
-        Sine of the angle by which each round turned the span.
-    """
+    """The polynomial hypothesis and its measurements."""
 
     polynomial: Polynomial
-    labels: Range
+    labels: Range  # of the labels of the fit
+    # held-out mean squared error; NaN for the paper's method, which holds no rows out
     error: float
-    basis: Floats
+    basis: Floats  # (p, d), span of the directions, orthonormal rows
     choice: Choice | None = None
-    fold: Fold | None = None
-    turns: tuple[float, ...] = ()
+    fold: Fold | None = None  # the moments in the last span
+    turns: tuple[float, ...] = ()  # sine of the angle by which each round turned the span
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
@@ -138,7 +114,6 @@ def fit_polynomial(
 
     Parameters
     ----------
-    problem : ActivationSumProblem
     k : int
         Number of components.
     degrees : sequence of int
@@ -184,11 +159,6 @@ def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
     orthogonal to B, is to first order :math:`y - H(Bx) - \nabla H(Bx) \cdot D x`: a least-squares
     problem in the p (d − p) entries of D. :math:`M_2` alone determines the span through labels of
     order two; this uses all orders together, with their noise removed.
-
-    Parameters
-    ----------
-    rows : Rows
-    polynomial : Polynomial
 
     Returns
     -------
@@ -266,11 +236,6 @@ def fit_paper_polynomial(
     averaged through the first of them, on rows that chose none. Evaluation is free of auxiliary
     noise: against a tensor that is symmetric, as :math:`M_n` is, :math:`H_n` may be replaced by
     the recursion of :class:`~implicitmoments.moments.chain.SymmetricChain`.
-
-    Parameters
-    ----------
-    problem : ActivationSumProblem
-    k, degree, seed : int
     """
     d, size = problem.n_features, problem.rows.rows_per_block
     found = implicit_moments(

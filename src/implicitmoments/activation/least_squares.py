@@ -15,16 +15,6 @@ from implicitmoments.arrays import Array, Floats, as_double, move_like, namespac
 from implicitmoments.rows import Block, Rows, Sums, shares_of, weights_of
 from implicitmoments.rows.fold import LARGEST
 
-__all__ = [
-    "Choice",
-    "FoldSums",
-    "Range",
-    "choose_coefficients",
-    "solve_ridge",
-    "sum_folds",
-    "sum_labels",
-]
-
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 N_FOLDS = 5
@@ -34,12 +24,7 @@ COMPARED_ROWS = 100_000  # on which candidates are compared: errors are then kno
 
 @dataclass(frozen=True)
 class Range:
-    """The range of the labels: a polynomial is unreliable far from the rows.
-
-    Attributes
-    ----------
-    low, high : float
-    """
+    """The range of the labels: a polynomial is unreliable far from the rows."""
 
     low: float
     high: float
@@ -56,18 +41,10 @@ class Range:
 
 @dataclass(frozen=True, eq=False)
 class FoldSums:
-    """Sums of products of features and labels, fold by fold.
+    """Sums of products of features and labels, fold by fold."""
 
-    Attributes
-    ----------
-    products : array of shape (folds, P + 1, P + 1)
-        The label is last.
-    counts : array of shape (folds,)
-    labels : Range
-    """
-
-    products: Floats
-    counts: Floats
+    products: Floats  # (folds, P + 1, P + 1), the label is last
+    counts: Floats  # (folds,)
     labels: Range
 
     @property
@@ -84,30 +61,16 @@ class FoldSums:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The coefficients with the smallest held-out error, fitted on all rows.
+    """The coefficients with the smallest held-out error, fitted on all rows."""
 
-    Attributes
-    ----------
-    degree, width : int
-        Of the features that were used.
-    ridge : float or None
-        None for the plain moments.
-    coefficients : array of shape (P,)
-        Zero for features that were not used.
-    error : float
-        Held-out mean squared error.
-    by_degree : dict of int to float
-        The smallest such error of each degree.
-    plain_error : float or None
-        The smallest held-out mean squared error of the plain moments.
-    """
-
-    degree: int
+    degree: int  # of the features that were used
     width: int
-    ridge: float | None
-    coefficients: Floats
-    error: float
+    ridge: float | None  # none for the plain moments
+    coefficients: Floats  # (P,), zero for features that were not used
+    error: float  # held-out mean squared error
+    # the smallest such error of each degree
     by_degree: dict[int, float] = field(default_factory=dict)
+    # the smallest held-out mean squared error of the plain moments
     plain_error: float | None = None
 
     def measurements(self) -> dict[str, Any]:
@@ -203,8 +166,6 @@ def choose_coefficients(
     ----------
     rows : Rows
         Those that ``sums`` were taken over; a sample of at most 100,000 of them is used.
-    sums : FoldSums
-    features : Features
     degrees, widths : sequences of int
         Candidates: features of no higher order and no higher rank are used together.
     plain : array of shape (P,), optional

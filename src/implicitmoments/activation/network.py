@@ -25,17 +25,6 @@ from implicitmoments.problems.activations import Activation
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 from implicitmoments.rows.fold import LARGEST
 
-__all__ = [
-    "FittedNetwork",
-    "Network",
-    "StandardErrors",
-    "fit_network",
-    "fit_weights",
-    "measure_loss",
-    "standard_errors",
-    "unit_rows",
-]
-
 MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
 TRIES = 12  # of one step, each more damped
@@ -97,27 +86,13 @@ def unit_rows(vectors: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class FittedNetwork:
-    """A network and how it was reached.
-
-    Attributes
-    ----------
-    network : Network
-    loss : float
-        Mean squared error on the rows.
-    size : float
-        Mean square of the labels.
-    eps : float
-        Precision of the rows.
-    history : tuple of float
-        The loss at the start and after every step.
-    converged : bool
-    """
+    """A network and how it was reached."""
 
     network: Network
-    loss: float
-    size: float
-    eps: float
-    history: tuple[float, ...] = ()
+    loss: float  # mean squared error on the rows
+    size: float  # mean square of the labels
+    eps: float  # precision of the rows
+    history: tuple[float, ...] = ()  # the loss at the start and after every step
     converged: bool = True
 
     @property
@@ -158,8 +133,6 @@ def fit_network(
     ----------
     rows : Rows
         With labels.
-    start : Network
-    max_iter : int
     tol : float
         Stop when a step lowers the error by less than this fraction of it. Labels without noise
         are fitted to rounding, since each step then removes nearly all of the error.
@@ -281,18 +254,12 @@ def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> 
 
 @dataclass(frozen=True, eq=False)
 class StandardErrors:
-    """Standard errors from the curvature of the mean squared error.
+    """Standard errors from the curvature of the mean squared error."""
 
-    Attributes
-    ----------
-    weights, directions : array of shape (k,)
-        Directions as lengths. NaN where there are too many unknowns to compute them.
-    free : array of bool of shape (k,)
-        Directions that can turn without changing the sum.
-    """
-
+    # (k,), directions as lengths. NaN where there are too many unknowns to compute them
     weights: Floats
-    directions: Floats
+    directions: Floats  # (k,)
+    # (k,), directions that can turn without changing the sum
     free: np.ndarray[Any, np.dtype[np.bool_]]
 
 

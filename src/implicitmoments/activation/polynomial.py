@@ -23,8 +23,6 @@ from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain, drop, mixed_coefficients, split_slot
 from implicitmoments.moments.framed_rows import Frame
 
-__all__ = ["Features", "Polynomial"]
-
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:

@@ -11,21 +11,12 @@ from implicitmoments.activation.network import Network
 from implicitmoments.arrays import Array, as_double, namespace_of
 from implicitmoments.rows import Block, Rows, Sums, Whitening, weights_of
 
-__all__ = ["Predictor", "r_squared"]
-
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """Evaluates a hypothesis at points as they were given.
+    """Evaluates a hypothesis at points as they were given."""
 
-    Attributes
-    ----------
-    hypothesis : FittedPolynomial or Network
-        Of standardised points.
-    whitening : Whitening or None
-    """
-
-    hypothesis: FittedPolynomial | Network
+    hypothesis: FittedPolynomial | Network  # of standardised points
     whitening: Whitening | None
 
     def __call__(self, x: Array) -> Array:

@@ -27,8 +27,6 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Rows
 
-__all__ = ["Refined", "refine"]
-
 FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
@@ -38,32 +36,17 @@ FLAT = 0.05  # share of inputs with a slope, of an activation that is a step fun
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """A network fitted to all rows.
+    """A network fitted to all rows."""
 
-    Attributes
-    ----------
-    fitted : FittedNetwork
-        In the coordinates of the points, in decreasing order of weight.
-    direction_errors, weight_errors : array of shape (k,)
-        Standard errors of the directions, as angles, and of the weights; NaN where a direction
-        is not identified.
-    notes : Notes
-        Which directions are not identified, and why.
-    n_starts : int
-        Starts that were tried.
-    decoded : int
-        Components that the moments alone resolved.
-    expected_error : float
-        Estimated mean squared error on new rows.
-    """
-
-    fitted: FittedNetwork
+    fitted: FittedNetwork  # in the coordinates of the points, in decreasing order of weight
+    # (k,), standard errors of the directions, as angles, and of the weights; NaN where a direction
+    # is not identified
     direction_errors: Floats
-    weight_errors: Floats
-    notes: Notes
-    n_starts: int
-    decoded: int
-    expected_error: float
+    weight_errors: Floats  # (k,)
+    notes: Notes  # which directions are not identified, and why
+    n_starts: int  # starts that were tried
+    decoded: int  # components that the moments alone resolved
+    expected_error: float  # estimated mean squared error on new rows
 
     def measurements(self) -> dict[str, Any]:
         """Return statistics of the fit."""
@@ -97,17 +80,14 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
 
     Parameters
     ----------
-    problem : ActivationSumProblem
     basis : array of shape (p, d)
         Span of the directions.
-    k : int
     target : float
         Mean squared error to be reached, such as that of the polynomial.
     n_starts : int
         Random starts beside that of the moments.
     more : bool
         Add components while the criterion decreases: k is an estimate, not a bound.
-    seed : int
     max_iter : int
         Steps of the fit on all rows.
     tol : float

@@ -24,8 +24,6 @@ from implicitmoments.picture_data import (
 from implicitmoments.problems import Activation
 from implicitmoments.rows import Whitening
 
-__all__ = ["ActivationSumSummary"]
-
 
 class ActivationSumSummary(FittedEstimator):
     """What the report and the pictures ask of an ``ActivationSumRegressor``."""

@@ -7,8 +7,6 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "Floats", "Namespace"]
-
 # What is small and decided upon on the host.
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -12,8 +12,6 @@ from implicitmoments.arrays.array_type import Array
 from implicitmoments.arrays.linalg import turned
 from implicitmoments.arrays.namespace import move_like, namespace_of, to_numpy
 
-__all__ = ["key_shares", "row_keys", "share_rows"]
-
 LOWEST_63 = 2**63 - 1
 
 

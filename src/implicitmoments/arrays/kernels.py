@@ -10,8 +10,6 @@ import numpy as np
 from implicitmoments.arrays.array_type import Array
 from implicitmoments.arrays.namespace import namespace_of, on_host
 
-__all__ = ["cross_sums", "lift_rows", "linear_rows", "lower_to", "softmax_rows"]
-
 STACK = 4_096  # rows per product of a stack
 
 

@@ -10,17 +10,6 @@ import numpy as np
 from implicitmoments.arrays.array_type import Array
 from implicitmoments.arrays.namespace import eye_like, namespace_of
 
-__all__ = [
-    "descending_eigh",
-    "gram",
-    "map_into",
-    "multiply_into",
-    "orthonormality_defect",
-    "outer_rows",
-    "pair_rows",
-    "turned",
-]
-
 PANEL = 128  # columns per panel of a Gram matrix; the fastest of 96 to 640 on an H200
 
 

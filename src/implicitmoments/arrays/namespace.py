@@ -11,20 +11,6 @@ import numpy as np
 from implicitmoments.arrays.array_type import Array, Namespace
 from implicitmoments.notes import InputError, InputTypeError
 
-__all__ = [
-    "as_double",
-    "as_real_array",
-    "check_finite",
-    "device_memory",
-    "eye_like",
-    "index_like",
-    "machine_epsilon",
-    "move_like",
-    "namespace_of",
-    "on_host",
-    "to_numpy",
-]
-
 UNKNOWN_MEMORY = 2**33  # assumed for a device that does not report it: 8 GB
 _NUMPY: Any = array_api_compat.numpy
 

@@ -8,8 +8,6 @@ from implicitmoments.arrays.array_type import Array
 from implicitmoments.arrays.namespace import to_numpy
 from implicitmoments.notes import InputError
 
-__all__ = ["LARGEST", "check_squares", "quiet_overflow", "refuse_large"]
-
 LARGEST = 1e150  # the square of a larger number overflows a double
 
 # silences warnings of a measure whose sums are checked by check_squares

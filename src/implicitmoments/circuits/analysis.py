@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from implicitmoments.circuits.nodes import Circuit
 
-__all__ = ["count_operations", "wires"]
-
 
 def wires(circuit: Circuit) -> list[Circuit]:
     """List every node once, operands before the nodes that read them.

@@ -9,8 +9,6 @@ from implicitmoments.notes import InputError, InputTypeError
 
 LARGEST_FACTORIAL = 170  # of the factorials that are finite doubles
 
-__all__ = ["hermite", "power", "scalar", "unit", "vector"]
-
 
 def vector(name: str) -> Circuit:
     """Return a named vector input.

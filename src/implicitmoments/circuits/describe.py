@@ -9,8 +9,6 @@ from implicitmoments.circuits.analysis import wires
 from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
 from implicitmoments.notes import InputError
 
-__all__ = ["Description", "Wire", "describe"]
-
 
 @dataclass(frozen=True)
 class Wire:
@@ -28,15 +26,6 @@ class Wire:
 class Description:
     """Wires and cost of a circuit through a projection of a given width; prints as a table.
 
-    Attributes
-    ----------
-    wires : tuple of Wire
-        In order of computation.
-    order, size : int
-        Of the circuit.
-    n_features, width : int
-        As given to :func:`describe`.
-
     Examples
     --------
     >>> from implicitmoments.circuits import describe, power, vector
@@ -45,10 +34,10 @@ class Description:
     (16100, 20, 4096000000000000)
     """
 
-    wires: tuple[Wire, ...]
-    order: int
+    wires: tuple[Wire, ...]  # in order of computation
+    order: int  # of the circuit
     size: int
-    n_features: int
+    n_features: int  # as given to :func:`describe`
     width: int
 
     @property

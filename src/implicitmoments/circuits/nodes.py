@@ -17,8 +17,6 @@ from types import MappingProxyType
 from implicitmoments.circuits.analysis import count_operations
 from implicitmoments.notes import InputError, InputTypeError
 
-__all__ = ["Add", "Append", "Circuit", "Scalar", "Scale", "Unit", "Vector"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Circuit(ABC):

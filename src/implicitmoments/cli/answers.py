@@ -20,8 +20,6 @@ from implicitmoments.cli.summary import print_document
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
 
-__all__ = ["predict_file", "report_file", "sample_file", "score_file"]
-
 READ_ROWS = 16_384
 DRAWN_ROWS = 65_536
 

@@ -31,8 +31,6 @@ from implicitmoments.cli.options import (
 )
 from implicitmoments.registry import class_names
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="implicitmoments",
     cls=CommandGroup,

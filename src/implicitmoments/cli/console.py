@@ -24,20 +24,6 @@ from implicitmoments.registry import class_names
 if TYPE_CHECKING:
     from implicitmoments.cli.progress import PassProgress
 
-__all__ = [
-    "BAD_INPUT",
-    "FAILED",
-    "Command",
-    "CommandGroup",
-    "kind_missing",
-    "name_full_device",
-    "print_error",
-    "print_line",
-    "print_note",
-    "print_tables",
-    "show_progress",
-]
-
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit statuses
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -38,8 +38,6 @@ from implicitmoments.rows import Truth
 from implicitmoments.saving import save
 from implicitmoments.saving.atomic_file import write_whole
 
-__all__ = ["run_demo"]
-
 N_QUERIES = 400
 DECODED = (
     "{resolved} of {n_components} means in {n_features} features resolved from {rows:,} rows in "

@@ -21,8 +21,6 @@ from implicitmoments.density import SphericalMixtureDensity
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.regression import RegressionMixture
 
-__all__ = ["FitRow", "fit_problems"]
-
 
 @dataclass(frozen=True)
 class FitRow:
@@ -43,8 +41,6 @@ def fit_problems(seed: int) -> tuple[list[FitRow], SphericalMixture, Floats]:
 
     Returns
     -------
-    rows : list of FitRow
-    mixture : SphericalMixture
     X : array of shape (n_samples, n_features)
         The rows of the mixture.
     """

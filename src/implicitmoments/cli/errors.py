@@ -6,8 +6,6 @@ from typing import Any
 
 from implicitmoments.notes import CodedError, InputError
 
-__all__ = ["MissingError", "UnwritableError", "bad_input"]
-
 SENTENCES = {
     # models and parameters
     "kind_missing": "{word} is not a KIND; did you forget mixture? The kinds are {kinds}",

@@ -20,8 +20,6 @@ from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
 
-__all__ = ["fit_file"]
-
 FEW_ROWS = 20  # per component
 LOOKED_AT = 1_024  # rows in which a column is looked at
 COUNTED = 20  # rows that a column must count: fewer may be a coincidence

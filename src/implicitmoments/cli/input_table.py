@@ -21,8 +21,6 @@ from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows import open_file
 from implicitmoments.rows.files import FileSource, read_columns
 
-__all__ = ["CarriedColumns", "is_array", "is_number", "open_table"]
-
 ARRAYS = (".npy", ".zarr")
 GZIP = b"\x1f\x8b"
 AS_CSV = (".txt", ".dat", ".data", "")  # suffixes that do not say what a file holds

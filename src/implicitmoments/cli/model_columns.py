@@ -22,31 +22,19 @@ from implicitmoments.rows import Block, Progress, RowDraws, Rows, Source, mean_a
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import load
 
-__all__ = ["ModelColumns", "ModelRows", "column_scales", "load_model", "open_for_model"]
-
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative to a mean: a column that is constant
 
 
 @dataclass(frozen=True, eq=False)
 class ModelColumns:
-    """Columns of the file that a model was fitted to.
+    """Columns of the file that a model was fitted to."""
 
-    Attributes
-    ----------
-    names : tuple of str, optional
-        Of the features; None if the file had no names.
-    n_features : int
-    given : mapping of str to str
-        The columns of labels (``"target"``) and weights (``"weight"``), and the numbers of the
-        features (``"features"``) if they have no names.
-    scale : array of shape (n_features,), optional
-        What the features were divided by.
-    """
-
-    names: tuple[str, ...] | None
+    names: tuple[str, ...] | None  # of the features; None if the file had no names
     n_features: int
+    # the columns of labels (``"target"``) and weights (``"weight"``), and the numbers of the
+    # features (``"features"``) if they have no names
     given: Mapping[str, str]
-    scale: Floats | None
+    scale: Floats | None  # (n_features,), what the features were divided by
 
     @classmethod
     def of(cls, model: Any) -> ModelColumns:

@@ -12,21 +12,6 @@ from typer import Argument, Option
 
 from implicitmoments.cli.errors import bad_input
 
-__all__ = [
-    "AsJson",
-    "Columns",
-    "Debug",
-    "DropMissing",
-    "FeatureNames",
-    "ModelFile",
-    "Quiet",
-    "RowsFile",
-    "Target",
-    "Weight",
-    "WriteTo",
-    "check_output",
-]
-
 TABLE_KINDS = (".csv", ".tsv", ".json", ".npy", ".parquet", ".arrow")
 PAGE_KINDS = (".html", ".htm")
 
@@ -69,26 +54,15 @@ Debug: TypeAlias = Annotated[bool, Option("--debug", help="Print a traceback if 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are features, labels and weights.
+    """Which columns are features, labels and weights."""
 
-    Attributes
-    ----------
-    features : tuple of str, optional
-        All other columns by default.
-    target, weight : str, optional
-    drop_missing : bool
-        Whether rows that lack a number are left out; they are refused otherwise.
-    carried : tuple of str
-        Columns that are written beside the answers.
-    from_model : frozenset of str
-        Which of ``"columns"`` and ``"y"`` are those of the model, and were not typed.
-    """
-
-    features: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None  # all other columns by default
     target: str | None = None
     weight: str | None = None
+    # whether rows that lack a number are left out; they are refused otherwise
     drop_missing: bool = False
-    carried: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()  # columns that are written beside the answers
+    # which of ``"columns"`` and ``"y"`` are those of the model, and were not typed
     from_model: frozenset[str] = frozenset()
 
     @classmethod

@@ -20,8 +20,6 @@ from implicitmoments.saving.atomic_file import whole_file
 if TYPE_CHECKING:
     from implicitmoments.cli.progress import PassProgress
 
-__all__ = ["Piece", "write_table"]
-
 Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]  # columns of some rows
 
 

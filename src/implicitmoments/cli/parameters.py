@@ -14,8 +14,6 @@ from implicitmoments.cli.errors import bad_input
 from implicitmoments.cli.vocabulary import OPTIONS, option_of
 from implicitmoments.registry import class_names, estimator_class
 
-__all__ = ["build_model"]
-
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 EXPECTED = {
     int: "a whole number",

@@ -12,8 +12,6 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-__all__ = ["PassProgress"]
-
 
 class PassProgress:
     """Shows which pass over the rows is under way, rows done, and the time left in it.

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Any, NoReturn, TypeAlias
 
-__all__ = ["Stopped", "end_at_once", "install", "raise_on_signals"]
-
 WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 REPEATED = 1.0  # seconds in which a second Ctrl-C is ignored, so that cleaning up can finish
 USUAL = (signal.SIG_DFL, signal.default_int_handler)

@@ -18,15 +18,6 @@ from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.estimator import findings_of, notes_of
 from implicitmoments.notes import Note, Notes
 
-__all__ = [
-    "as_json_values",
-    "describe_file",
-    "model_document",
-    "model_tables",
-    "print_document",
-    "short_list",
-]
-
 MOST_COMPONENTS, MOST_FEATURES = 12, 6
 UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from implicitmoments.registry import class_names, estimator_class
 
-__all__ = ["COMMAND_LINE", "OPTIONS", "CommandLineVocabulary", "joined", "option_of"]
-
 # arguments of the library that have options of their own; --set gives other parameters
 OPTIONS = {
     "n_components": "-k",

@@ -14,8 +14,6 @@ from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 from implicitmoments.rows.sources import Integers
 
-__all__ = ["BayesRule", "Clusters", "cluster_moments", "measure_clusters", "reassign_rows"]
-
 # Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.
 ROWS_PER_COORDINATE, MORE_ROWS = 2, 10
 
@@ -122,21 +120,11 @@ def _sum_members(rule: BayesRule, block: Block) -> Sums:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """How rows are spread within their clusters.
+    """How rows are spread within their clusters."""
 
-    Attributes
-    ----------
-    error_rate : float
-        Expected misclassification rate, if the model is right.
-    covariances : array of shape (k, p, p)
-        Of the coordinates of each cluster, about its mean.
-    sizes : array of shape (k,)
-        Number of rows of each cluster.
-    """
-
-    error_rate: float
-    covariances: Floats
-    sizes: Floats
+    error_rate: float  # expected misclassification rate, if the model is right
+    covariances: Floats  # (k, p, p), of the coordinates of each cluster, about its mean
+    sizes: Floats  # (k,), number of rows of each cluster
 
     @property
     def largest_variance(self) -> float:

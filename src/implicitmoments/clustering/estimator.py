@@ -50,8 +50,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-__all__ = ["SphericalMixtureClusterer"]
-
 HIGHEST_ORDER = 20
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # per component, and in all

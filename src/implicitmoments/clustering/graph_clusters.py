@@ -10,8 +10,6 @@ from scipy.spatial.distance import squareform
 
 from implicitmoments.arrays import Floats
 
-__all__ = ["cluster_graph"]
-
 Graph: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -34,7 +32,6 @@ def cluster_graph(same: Graph, k: int) -> Labels:
     ----------
     same : array of bool of shape (m, m)
         Symmetric, true on the diagonal.
-    k : int
 
     Returns
     -------

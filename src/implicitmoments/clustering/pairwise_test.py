@@ -28,17 +28,6 @@ from implicitmoments.problems import PairwiseDifferenceProblem
 from implicitmoments.rows import ArraySource, Rows, weights_of
 from implicitmoments.rows.sources import Integers
 
-__all__ = [
-    "HeldCoordinates",
-    "PairwiseTest",
-    "affordable_orders",
-    "choose_test",
-    "difference_moments",
-    "hold_coordinates",
-    "random_differences",
-    "same_matrix",
-]
-
 Moments: TypeAlias = ClosedFormMoments | PaperMoments
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -96,18 +85,10 @@ def affordable_orders(k: int, p: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class HeldCoordinates:
-    """Coordinates of rows on the span of the means, in memory: of all rows, or of a sample.
+    """Coordinates of rows on the span of the means, in memory: of all rows, or of a sample."""
 
-    Attributes
-    ----------
-    points : array of shape (n, p)
-        In the library and on the device of the rows.
-    counts : array of shape (n,) or None
-        Weights of the rows; None where all are equal.
-    """
-
-    points: Array
-    counts: Floats | None
+    points: Array  # (n, p), in the library and on the device of the rows
+    counts: Floats | None  # (n,), weights of the rows; None where all are equal
 
     @property
     def n(self) -> int:
@@ -170,7 +151,6 @@ def choose_test(
         By order.
     differences : array of shape (n, p)
         :math:`(x - x')/\sqrt 2` for random pairs of rows.
-    n_draws, seed : int
     """
     if not moments:
         raise InputError("no_orders", "there must be moments of at least one order")

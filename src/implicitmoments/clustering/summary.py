@@ -14,8 +14,6 @@ from implicitmoments.mixture.summary import OVERLAP, MeansSummary
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
 
-__all__ = ["OVERLAPPING", "UNRELIABLE", "WIDE", "ClustererSummary"]
-
 WIDE = 1.5  # times the noise variance, from which a cluster may be several
 UNRELIABLE = 0.2  # sum of the error rates of the test
 OVERLAPPING = 0.05  # expected misclassification rate

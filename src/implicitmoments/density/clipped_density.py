@@ -15,18 +15,6 @@ from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.rejection import Accepted, rejection_sample
 from implicitmoments.rows import Block, RowDraws, Rows, Stream, weights_of
 
-__all__ = [
-    "ClippedDensity",
-    "ClippedFit",
-    "Probe",
-    "Ratios",
-    "Reference",
-    "choose_clip",
-    "clip_expansion",
-    "evaluate_rows",
-    "probe_gaussian",
-]
-
 # Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
 RATED = 2**18
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
@@ -161,7 +149,6 @@ def choose_clip(ratios: Ratios, loss: float) -> float:
     ----------
     ratios : Ratios
         The expansion at the rows.
-    loss : float
     """
     order = np.argsort(-ratios.values, kind="stable")
     high = np.maximum(ratios.values[order], np.finfo(np.float64).tiny)
@@ -177,17 +164,11 @@ def choose_clip(ratios: Ratios, loss: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Quasi-random points of the span, with the expansion at them.
+    """Quasi-random points of the span, with the expansion at them."""
 
-    Attributes
-    ----------
-    ratios : array of shape (n_replicates, n_points)
-        The expansion.
-    weights : array of shape (n_replicates, n_points)
-        Density of G over that of the points: ``mean(weights * f)`` is the mean of f under G.
-    """
-
-    ratios: Floats
+    ratios: Floats  # (n_replicates, n_points), the expansion
+    # (n_replicates, n_points), density of G over that of the points: ``mean(weights * f)`` is the
+    # mean of f under G
     weights: Floats
 
     def mass(self, floor: float, clip: float) -> tuple[float, float]:
@@ -222,10 +203,8 @@ def probe_gaussian(
 
     Parameters
     ----------
-    expansion : Expansion
     variances : array of shape (p,)
         Of the rows along the coordinates; those below 1 count as 1.
-    seed : int
     n_points : int
         Per replicate; a power of two.
     """
@@ -246,19 +225,10 @@ def probe_gaussian(
 
 @dataclass(frozen=True, eq=False)
 class ClippedFit(Generic[R]):
-    """A clipped density, and the points at which it was normalised and checked.
-
-    Attributes
-    ----------
-    density : ClippedDensity
-    mass_error : float
-        Standard error of the normalising constant.
-    probe : Probe
-    ratios : Ratios
-    """
+    """A clipped density, and the points at which it was normalised and checked."""
 
     density: ClippedDensity[R]
-    mass_error: float
+    mass_error: float  # standard error of the normalising constant
     probe: Probe
     ratios: Ratios
 
@@ -289,21 +259,12 @@ def clip_expansion(
 
     Parameters
     ----------
-    expansion : Expansion
-    reference : Reference
-    rows : Rows
-    floor : float
     loss : float
         What clipping may cost, as in :func:`choose_clip`.
-    seed : int
     clip : float, optional
         The bound, if it is known.
     rough : bool
         Normalise at fewer points.
-
-    Returns
-    -------
-    ClippedFit
     """
     ratios = evaluate_rows(expansion, reference, rows, seed)
     clip = max(choose_clip(ratios, loss) if clip is None else clip, floor)

@@ -16,15 +16,6 @@ from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-__all__ = [
-    "NOT_COMPARED",
-    "DegreeScores",
-    "compare_degrees",
-    "least_degree",
-    "mixture_tail",
-    "regression_tail",
-]
-
 # densities(degree) returns a density, fitted to the rows of a fold
 Densities: TypeAlias = Callable[[int], ClippedDensity[Any]]
 
@@ -104,18 +95,11 @@ def least_degree(bound: Callable[[int], float], epsilon: float, most: int) -> in
 
 @dataclass(frozen=True)
 class DegreeScores:
-    """Held-out likelihoods of degrees.
+    """Held-out likelihoods of degrees."""
 
-    Attributes
-    ----------
-    scores : dict of int to float
-        The mean held-out log-likelihood per row, by degree.
-    rise, error : float
-        By how much the highest degree scores more than the one before, and the standard error of
-        this difference, which is taken row by row.
-    """
-
-    scores: dict[int, float]
+    scores: dict[int, float]  # the mean held-out log-likelihood per row, by degree
+    # by how much the highest degree scores more than the one before, and the standard error of
+    # this difference, which is taken row by row
     rise: float
     error: float
 
@@ -150,7 +134,6 @@ def compare_degrees(
     fit : callable
         ``fit(kept)`` learns from the rows of a fold what all degrees share, and returns a function
         of the degree that returns a density.
-    rows : Rows
     degrees : sequence of int
         Compared in any case, in ascending order.
     fewest : int

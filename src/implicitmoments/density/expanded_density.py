@@ -38,8 +38,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-__all__ = ["ExpandedDensity", "RatioModel"]
-
 CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
 # Ratios below this count as this when degrees are compared, so that one row at which a polynomial
 # is negative does not decide.
@@ -51,24 +49,13 @@ CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,50
 
 @dataclass(frozen=True, eq=False)
 class RatioModel:
-    """What is known of F/G from rows, for all degrees.
+    """What is known of F/G from rows, for all degrees."""
 
-    Attributes
-    ----------
-    reference : Reference
-        G, and the coordinates that F/G depends on.
-    bound : callable
-        ``bound(degree)`` bounds the total variation error of truncation.
-    expand : callable
-        ``expand(degree)`` estimates the expansion.
-    stats : dict
-        Measurements of the rows.
-    """
-
-    reference: Any
+    reference: Any  # G, and the coordinates that F/G depends on
+    # ``bound(degree)`` bounds the total variation error of truncation
     bound: Callable[[int], float]
-    expand: Callable[[int], Expansion]
-    stats: dict[str, Any] = field(default_factory=dict)
+    expand: Callable[[int], Expansion]  # ``expand(degree)`` estimates the expansion
+    stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
 
 
 class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):

@@ -21,15 +21,6 @@ from implicitmoments.moments.chain import SymmetricChain, split_slot
 from implicitmoments.moments.windows import open_window
 from implicitmoments.rows import Sums
 
-__all__ = [
-    "assemble_graded",
-    "graded_answers",
-    "graded_images",
-    "graded_noise",
-    "graded_sums",
-    "widen",
-]
-
 
 def graded_noise(p: int) -> Floats:
     """Return the covariance of the noise in (h, x): none in the constant."""
@@ -88,8 +79,6 @@ def graded_sums(
 
     Parameters
     ----------
-    chain : SymmetricChain
-    height : float
     splits : sequence of (a, b, r)
         With a ≤ b; r names a family of weights.
     points : array of shape (n_rows, p)
@@ -148,10 +137,8 @@ def graded_answers(
 
     Parameters
     ----------
-    chain : SymmetricChain
     images : list of arrays
         From :func:`graded_images`.
-    a, b : int
     form : array of shape (k_a, k_b)
 
     Returns

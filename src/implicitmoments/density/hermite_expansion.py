@@ -36,18 +36,6 @@ from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.budget import DEFAULT_BUDGET
 
-__all__ = [
-    "Constant",
-    "DenseExpansion",
-    "Expansion",
-    "JointExpansion",
-    "OrderByOrder",
-    "evaluate_blocks",
-    "expand",
-    "expand_dense",
-    "ones_like_rows",
-]
-
 
 class Expansion(Protocol):
     """A polynomial in the coordinates that estimates F/G."""
@@ -143,20 +131,11 @@ class OrderByOrder:
     """Every order by a separate run of the paper's algorithm.
 
     Orders 0 and 1 are known: weights sum to 1, and the rows are centred.
-
-    Attributes
-    ----------
-    degree : int
-    orders : tuple of PaperMoments
-        Of orders 2, …, degree.
-    n_draws : int
-        Auxiliary Gaussians that a query is averaged over.
-    seed : int
     """
 
     degree: int
-    orders: tuple[PaperMoments, ...]
-    n_draws: int
+    orders: tuple[PaperMoments, ...]  # of orders 2, …, degree
+    n_draws: int  # auxiliary Gaussians that a query is averaged over
     seed: int
 
     def __call__(self, coordinates: Array) -> Array:
@@ -170,17 +149,10 @@ class OrderByOrder:
 
 @dataclass(frozen=True, eq=False)
 class DenseExpansion:
-    """The dense twin: explicit tensors, for small degrees and few coordinates.
-
-    Attributes
-    ----------
-    degree : int
-    tensors : tuple of arrays (p, …, p)
-        :math:`T_t` for t = 0, …, degree.
-    """
+    """The dense twin: explicit tensors, for small degrees and few coordinates."""
 
     degree: int
-    tensors: tuple[Floats, ...]
+    tensors: tuple[Floats, ...]  # :math:`T_t` for t = 0, …, degree
 
     def __call__(self, coordinates: Floats) -> Floats:
         """Evaluate at rows of coordinates (n, p)."""
@@ -213,9 +185,6 @@ def expand(
 
     Parameters
     ----------
-    rows : Rows
-    span : SphericalSpan
-    k, degree : int
     method : {"closed_form", "paper"}
         :class:`JointExpansion` or :class:`OrderByOrder`.
     n_draws, seed : int

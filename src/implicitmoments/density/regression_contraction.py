@@ -38,16 +38,6 @@ from implicitmoments.moments.result import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.rows import Rows
 
-__all__ = [
-    "ContractedExpansion",
-    "PaperExpansion",
-    "contract_moments",
-    "contract_run",
-    "expand_contracted",
-    "expand_paper",
-    "term_factor",
-]
-
 
 def term_factor(a: int, b: int, c: int, excess: float) -> float:
     r"""Return what multiplies :math:`\langle M_{a+2b} I^b, He_a(x) \rangle He_{a+2(b+c)}(z)`.
@@ -60,25 +50,14 @@ def term_factor(a: int, b: int, c: int, excess: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ContractedExpansion:
-    r"""Contracted moments, summed over b for each (a, j).
-
-    Attributes
-    ----------
-    degree : int
-    chain : SymmetricChain
-    scale : float
-        The unit of length of the frame of the moments.
-    basis : array of shape (q, p)
-        From coordinates to those of the chain.
-    forms : dict of (int, int) to array
-        For (a, j) the matrix of :math:`\sum_i w_i (\|\beta_i\|^2 + \sigma^2 - 1)^j
-        \beta_i^{\otimes a} / (a!\, j!\, 2^j)` on :math:`U_{a/2} \times U_{a/2}`.
-    """
+    r"""Contracted moments, summed over b for each (a, j)."""
 
     degree: int
     chain: SymmetricChain
-    scale: float
-    basis: Floats
+    scale: float  # the unit of length of the frame of the moments
+    basis: Floats  # (q, p), from coordinates to those of the chain
+    # for (a, j) the matrix of :math:`\sum_i w_i (\|\beta_i\|^2 + \sigma^2 - 1)^j \beta_i^{\otimes
+    # a} / (a!\, j!\, 2^j)` on :math:`U_{a/2} \times U_{a/2}`
     forms: dict[tuple[int, int], Floats]
 
     def in_label(self, x: Array) -> Array:
@@ -109,7 +88,6 @@ def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> Co
         Of the regressors, in a frame centred at the origin.
     excess : float
         The variance of the noise less 1.
-    degree : int
     """
     moments = moments.like(np.zeros(1))  # in main memory, in double precision
     chain, scale = moments.chain, moments.frame.scale
@@ -145,21 +123,12 @@ def expand_contracted(
 
 @dataclass(frozen=True, eq=False)
 class PaperExpansion:
-    """Contracted moments by the paper's algorithm, with auxiliary draws in every query.
-
-    Attributes
-    ----------
-    degree : int
-    terms : tuple of (a, b, PaperMoments)
-        :math:`M_{a+2b}` contracted with b identities, a of at least 1.
-    norms : dict of int to float
-        For b the moment :math:`M_{2b}` contracted with b identities: a number.
-    excess : float
-    n_draws, seed : int
-    """
+    """Contracted moments by the paper's algorithm, with auxiliary draws in every query."""
 
     degree: int
+    # :math:`M_{a+2b}` contracted with b identities, a of at least 1
     terms: tuple[tuple[int, int, PaperMoments], ...]
+    # for b the moment :math:`M_{2b}` contracted with b identities: a number
     norms: dict[int, float]
     excess: float
     n_draws: int

@@ -13,8 +13,6 @@ from implicitmoments.arrays import Floats
 from implicitmoments.density.hermite_expansion import DenseExpansion
 from implicitmoments.projections import hermite_dense
 
-__all__ = ["contract_dense", "expand_labels_dense"]
-
 
 def expand_labels_dense(coordinates: Floats, degree: int, *, odd: bool) -> DenseExpansion:
     r"""Average :math:`T_n = E[H_n(x, z)]` over rows (n, p + 1).
@@ -44,7 +42,6 @@ def contract_dense(moments: Sequence[Floats], noise: float, degree: int) -> Dens
         :math:`M_0, \ldots, M_{degree}` as tensors over R^p.
     noise : float
         The variance :math:`\sigma^2`.
-    degree : int
     """
     p = len(moments[1])
     label = np.append(np.zeros(p), 1.0)

@@ -14,8 +14,6 @@ from implicitmoments.density.regression_expansion import LabelExpansion, hermite
 from implicitmoments.density.regression_frame import RegressionFrame
 from implicitmoments.rows import RowDraws, Stream, blocks, join_labels
 
-__all__ = ["LabelDistribution", "RegressionDensity"]
-
 REACH, NODES = 10.0, 2_001  # of the grid on which the density of z is tabulated
 STEP = 2 * REACH / (NODES - 1)
 POINTS_PER_BLOCK = 1_024  # times NODES: 16 MB of float64
@@ -28,16 +26,10 @@ class LabelDistribution:
 
     At a point the expansion is a polynomial in z, whose coefficients are found once. The density
     is interpolated linearly between nodes 0.01 apart.
-
-    Attributes
-    ----------
-    expansion : LabelExpansion
-    floor, clip : float
-        R' is the expansion, clipped to them.
     """
 
     expansion: LabelExpansion
-    floor: float
+    floor: float  # R' is the expansion, clipped to them
     clip: float
 
     def mass(self, x: Array) -> Array:
@@ -91,16 +83,9 @@ def _invert(left: Floats, right: Floats, area: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RegressionDensity:
-    """The hypothesis, its marginal and its conditional distributions.
+    """The hypothesis, its marginal and its conditional distributions."""
 
-    Attributes
-    ----------
-    density : ClippedDensity
-        Of rows (x, y), labels last.
-    expansion : LabelExpansion
-    """
-
-    density: ClippedDensity[RegressionFrame]
+    density: ClippedDensity[RegressionFrame]  # of rows (x, y), labels last
     expansion: LabelExpansion
 
     @property

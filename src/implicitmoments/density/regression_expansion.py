@@ -38,15 +38,6 @@ from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import OVERSAMPLING
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-__all__ = [
-    "GradedExpansion",
-    "LabelConstant",
-    "LabelExpansion",
-    "expand_labels",
-    "expansion_at",
-    "hermite_values",
-]
-
 HEIGHT = 1.0  # of the constant: coefficients of all orders are then about equally noisy
 
 
@@ -98,19 +89,11 @@ class GradedExpansion:
     (h, \beta_i)^{\otimes m}`, m = (n − r)/2 rounded down, contains the coefficients of all a ≤ m.
     It is a matrix on :math:`U_{m/2} \times U_{m/2}`, and the subspaces are those of powers of
     :math:`(h, \beta_i)` for every r: low orders, which are less noisy, help to find them.
-
-    Attributes
-    ----------
-    degree : int
-    chain : SymmetricChain
-        Over :math:`(h, x)`.
-    forms : dict of (int, int, int) to array
-        For (a, b, r) the matrix of :math:`\tilde M_r` on U_a × U_b.
-    height : float
     """
 
     degree: int
-    chain: SymmetricChain
+    chain: SymmetricChain  # over :math:`(h, x)`
+    # for (a, b, r) the matrix of :math:`\tilde M_r` on U_a × U_b
     forms: dict[tuple[int, int, int], Floats]
     height: float = HEIGHT
 
@@ -150,7 +133,6 @@ def expand_labels(rows: Rows, basis: Floats, k: int, degree: int, *, odd: bool) 
         Rows (x', z).
     basis : array of shape (p, d)
         Spans the regressors.
-    k, degree : int
     odd : bool
         Keep odd orders, which are 0 if all components have the same intercept.
     """

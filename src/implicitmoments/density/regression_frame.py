@@ -24,8 +24,6 @@ from implicitmoments.rows import (
     weights_of,
 )
 
-__all__ = ["FoundFrame", "RegressionFrame", "find_frame", "intercepts_differ"]
-
 SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their spread
 ROUNDING = 1e-13  # and to their size
 RARE = 1e-4  # significance level of the tests for different intercepts
@@ -40,27 +38,15 @@ class RegressionFrame:
     (x', z) are again a mixture of regressions, with vectors :math:`\beta_i' = (\beta_i - b)/s` of
     mean zero: they are shorter, and k of them span k − 1 dimensions. For one component nothing is
     left to learn.
-
-    Attributes
-    ----------
-    mean : array of shape (d,)
-    whitener, root : array of shape (d, d)
-        W and its inverse.
-    slope : array of shape (d,)
-        The vector b.
-    intercept, scale : float
-        The numbers c and s.
-    basis : array of shape (p, d)
-        Orthonormal rows B, which span the :math:`\beta_i'`.
     """
 
-    mean: Floats
-    whitener: Floats
-    root: Floats
-    slope: Floats
-    intercept: float
+    mean: Floats  # (d,)
+    whitener: Floats  # (d, d), W and its inverse
+    root: Floats  # (d, d)
+    slope: Floats  # (d,), the vector b
+    intercept: float  # the numbers c and s
     scale: float
-    basis: Floats
+    basis: Floats  # (p, d), orthonormal rows B, which span the :math:`\beta_i'`
 
     @property
     def p(self) -> int:

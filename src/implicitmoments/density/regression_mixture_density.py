@@ -30,8 +30,6 @@ from implicitmoments.rows.inputs import Checkpoint
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
-__all__ = ["RegressionMixtureDensity"]
-
 HIGHEST_DEGREE = 24
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")

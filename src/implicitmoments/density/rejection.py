@@ -11,8 +11,6 @@ from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RowDraws, Stream
 
-__all__ = ["Accepted", "rejection_sample"]
-
 BATCH = (2_048, 65_536)  # fewest and most proposals made at a time
 PROPOSALS = (Stream.ROWS, 1)  # random stream
 ROUNDING = 1e-9
@@ -20,18 +18,10 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Accepted:
-    """Draws, and the number of proposals they took.
+    """Draws, and the number of proposals they took."""
 
-    Attributes
-    ----------
-    points : array of shape (n_samples, width)
-    n_proposals : int
-        Proposals up to the last accepted one.
-    acceptance_rate : float
-    """
-
-    points: Floats
-    n_proposals: int
+    points: Floats  # (n_samples, width)
+    n_proposals: int  # proposals up to the last accepted one
     acceptance_rate: float
 
 
@@ -57,9 +47,6 @@ def rejection_sample(
         ``propose(rng)`` returns one row per proposal, (len(rng.rows), width).
     ratio : callable
         Ratios of proposals, from 0 to ``bound``.
-    bound : float
-    n_samples : int
-    seed : int
     max_proposals : int
         An error is raised if more are needed.
     batch : tuple of int

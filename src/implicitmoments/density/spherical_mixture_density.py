@@ -22,8 +22,6 @@ from implicitmoments.rows.answers import answer, mean_answer
 from implicitmoments.rows.inputs import Checkpoint
 from implicitmoments.validation import check_variance
 
-__all__ = ["SphericalMixtureDensity"]
-
 HIGHEST_DEGREE = 40
 METHODS = ("closed_form", "paper")
 

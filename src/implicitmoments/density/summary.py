@@ -34,8 +34,6 @@ from implicitmoments.picture_data import (
     RowSample,
 )
 
-__all__ = ["RegressionDensitySummary", "SphericalDensitySummary"]
-
 CHANCE = 2.0  # a Kolmogorov distance passes this / √n by chance once in 1,500
 MEASURED_ROWS = 262_144  # rows at which the distance is measured, at most
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture

@@ -16,8 +16,6 @@ from implicitmoments.arrays import Array, move_like, namespace_of, to_numpy
 from implicitmoments.mixture.fourth_moment import fourth_moment, raw_moments
 from implicitmoments.mixture.sample import Sample
 
-__all__ = ["guess_variance", "normalised"]
-
 SMALLEST = 0.02  # of the smallest eigenvalue of the covariance: what is believed at the least
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it tells
 NEWTON_STEPS = 8
@@ -27,14 +25,8 @@ CLOSE = 1e-4  # relative change at which the iteration stops
 def guess_variance(rows: Sample, k: int) -> tuple[float, str]:
     """Return the variance of the noise in rows of a mixture of k components, and how.
 
-    Parameters
-    ----------
-    rows : Sample
-    k : int
-
     Returns
     -------
-    variance : float
     how : {"covariance", "fourth moments", "smallest eigenvalue"}
     """
     d, times, xp = rows.n_features, normalised(rows), namespace_of(rows.X)

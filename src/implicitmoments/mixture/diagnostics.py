@@ -12,8 +12,6 @@ from implicitmoments.mixture.likelihood import Mixture, log_joint
 from implicitmoments.mixture.sample import Sample, hold_rows
 from implicitmoments.rows import Rows
 
-__all__ = ["Within", "look_within", "measure_within"]
-
 MOST_ROWS = 20_000  # of the sample
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 FEWEST_ROWS = 20  # of a component whose width is measured: fewer give no eigenvalue
@@ -21,25 +19,16 @@ FEWEST_ROWS = 20  # of a component whose width is measured: fewer give no eigenv
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """Spreads about the means, with each row assigned to its most probable component.
+    """Spreads about the means, with each row assigned to its most probable component."""
 
-    Attributes
-    ----------
-    spreads : array of shape (d,)
-        Standard deviation about the mean in each column, in the component where it is least:
-        one that contains two groups does not count.
-    widths : array of shape (k,)
-        Largest variance of a component along any direction, with columns scaled by their pooled
-        spread, over the largest that spherical noise has with so many rows; NaN for components
-        with few rows.
-    doubt : float
-        Expected misclassification rate.
-    n_rows : int
-    """
-
+    # (d,), standard deviation about the mean in each column, in the component where it is least:
+    # one that contains two groups does not count
     spreads: Floats
+    # (k,), largest variance of a component along any direction, with columns scaled by their
+    # pooled spread, over the largest that spherical noise has with so many rows; NaN for
+    # components with few rows
     widths: Floats
-    doubt: float
+    doubt: float  # expected misclassification rate
     n_rows: int
 
 

@@ -34,8 +34,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-__all__ = ["SphericalMixture"]
-
 FLOOR = 1e-6  # least variance, relative to the square of a typical distance from the centre
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 

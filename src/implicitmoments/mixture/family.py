@@ -19,8 +19,6 @@ from implicitmoments.mixture import likelihood
 from implicitmoments.mixture.likelihood import Mixture, Sums
 from implicitmoments.mixture.sample import AnyRows, Integers, Sample
 
-__all__ = ["SphericalFamily", "VarianceModel"]
-
 EMPTY = 1e-8  # of a row: a component with less keeps its mean
 SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
 LOWEST_LOG = -600.0  # exp of less is 0
@@ -36,21 +34,11 @@ POWER_STEPS = 4  # iterations for the longest axes: a start needs no digits
 
 @dataclass(frozen=True)
 class VarianceModel:
-    """What is known of the variances.
+    """What is known of the variances."""
 
-    Attributes
-    ----------
-    known : float or None
-        The variance of every component.
-    shared : bool
-        One variance for all components, or one each.
-    floor : float
-        Least variance: a likelihood without one has no maximum.
-    """
-
-    known: float | None = None
-    shared: bool = True
-    floor: float = 1e-6
+    known: float | None = None  # the variance of every component
+    shared: bool = True  # one variance for all components, or one each
+    floor: float = 1e-6  # least variance: a likelihood without one has no maximum
 
     @property
     def estimated_once(self) -> bool:
@@ -66,12 +54,7 @@ class VarianceModel:
 
 @dataclass(frozen=True)
 class SphericalFamily:
-    """Spherical mixtures in the terms of :class:`implicitmoments.search.Family`.
-
-    Attributes
-    ----------
-    model : VarianceModel
-    """
+    """Spherical mixtures in the terms of :class:`implicitmoments.search.Family`."""
 
     model: VarianceModel
 

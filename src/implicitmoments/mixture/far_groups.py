@@ -13,8 +13,6 @@ from implicitmoments.mixture.standardise import center_of, scale_of
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.outliers import squared_distances
 
-__all__ = ["Group", "Groups", "far_groups"]
-
 LINKED = 2_000  # rows among which groups are looked for
 JUMP = 500.0  # distance of groups over the largest step inside them: one fit copes with less
 SMALLEST_GROUP = 0.02  # of an equal share of rows
@@ -23,21 +21,12 @@ CLEARLY = 0.25  # squared distance from a row to its own points over that to oth
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Points that assign a row to a group: that of the nearest point.
+    """Points that assign a row to a group: that of the nearest point."""
 
-    Attributes
-    ----------
-    center : array of shape (d,)
-    scale : float
-        Rows are compared as (x − center) / scale.
-    points : array of shape (m, d)
-    labels : array of int of shape (m,)
-    """
-
-    center: Floats
-    scale: float
-    points: Floats
-    labels: Integers
+    center: Floats  # (d,)
+    scale: float  # rows are compared as (x − center) / scale
+    points: Floats  # (m, d)
+    labels: Integers  # (m,)
 
     @property
     def n(self) -> int:

@@ -15,8 +15,6 @@ from implicitmoments.mixture.starts import Start, choose_start, decode_moments, 
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, Budget, Fitted, choose_k, run_em, search_moves
 
-__all__ = ["Fit", "Options", "fit_mixture"]
-
 # A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
 # distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
@@ -24,44 +22,22 @@ FAINT, MORE_ROWS = 0.25, 4
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose.
+    """What the user chose."""
 
-    Attributes
-    ----------
-    k : int or None
-        Number of components; None to choose it by the Bayesian information criterion.
-    most : int
-        The largest number that is tried.
-    order : int or None
-        Order r of the components decoded from the moments.
-    n_moves : int
-        The most moves that are tried.
-    final : Budget
-        Of EM on all rows.
-    """
-
-    k: int | None
-    most: int
-    order: int | None
-    n_moves: int
-    final: Budget
+    k: int | None  # number of components; None to choose it by the Bayesian information criterion
+    most: int  # the largest number that is tried
+    order: int | None  # order r of the components decoded from the moments
+    n_moves: int  # the most moves that are tried
+    final: Budget  # of EM on all rows
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted mixture, in the units of the rows it was fitted to.
-
-    Attributes
-    ----------
-    fitted : Fitted
-    start : Start
-    stats : dict
-        What was measured.
-    """
+    """A fitted mixture, in the units of the rows it was fitted to."""
 
     fitted: Fitted[Mixture]
     start: Start
-    stats: dict[str, Any]
+    stats: dict[str, Any]  # what was measured
 
 
 def fit_mixture(

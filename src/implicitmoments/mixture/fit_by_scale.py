@@ -30,8 +30,6 @@ from implicitmoments.notes import Notes
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
-__all__ = ["fit_by_scale"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Part:

@@ -11,8 +11,6 @@ from implicitmoments.mixture.diagnostics import Within
 from implicitmoments.mixture.starts import Start
 from implicitmoments.notes import Note, Notes
 
-__all__ = ["notes_on"]
-
 UNLIKE = 2.0  # ratio of the spreads of two columns from which one variance misleads
 WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
 IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
@@ -29,8 +27,6 @@ def notes_on(
     ----------
     model : SphericalMixture
         With its fitted parameters.
-    within : Within
-    start : Start
     unit : float
         Of the spreads, in the user's units.
     n_rows : float

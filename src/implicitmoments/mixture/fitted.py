@@ -29,8 +29,6 @@ from implicitmoments.rows.budget import DEFAULT_BUDGET
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.validation import check_whole
 
-__all__ = ["SphericalAnswers"]
-
 # rows and a mixture, both about one centre in one unit -> one entry or one row per row
 Asked = Callable[[Array, Mixture], Array]
 
@@ -111,7 +109,6 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        n_samples : int
         random_state : int, generator or None
             That of the estimator by default.
 

@@ -23,24 +23,16 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.rows import blocks
 
-__all__ = ["FourthMoment", "coordinates", "fourth_moment", "matrices", "raw_moments", "squares"]
-
 BLOCK, DEVICE_BLOCK = 4_096, 65_536  # rows
 
 
 @dataclass(frozen=True, eq=False)
 class FourthMoment:
-    r"""The moment :math:`M_4 = A - v B + v^2 C` on symmetric matrices, for any variance v.
+    r"""The moment :math:`M_4 = A - v B + v^2 C` on symmetric matrices, for any variance v."""
 
-    Attributes
-    ----------
-    constant, linear, square : array of shape (dim, dim)
-        A, B and C.
-    """
-
-    constant: Floats
-    linear: Floats
-    square: Floats
+    constant: Floats  # (dim, dim), A, B and C
+    linear: Floats  # (dim, dim)
+    square: Floats  # (dim, dim)
 
     def at(self, variance: float) -> Floats:
         """Return the moment."""

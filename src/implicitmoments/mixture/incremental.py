@@ -17,8 +17,6 @@ from implicitmoments.mixture.sample import Integers, Sample
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em, search_moves
 
-__all__ = ["Stream", "begin_stream", "continue_stream", "in_one_unit"]
-
 # A piece that is a share s of all rows weighs s to this power. At 1 old sums never fade, and
 # overlapping components lag behind; at 0.7 the last pieces rule, and separate ones are noisy.
 FORGETTING = 0.85
@@ -31,29 +29,16 @@ LATER = 2.0  # the moments are decoded again when there are so many times the ro
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """All that is kept of the rows seen.
-
-    Attributes
-    ----------
-    mixture : Mixture
-    sums : Sums
-        Of EM, each piece at the mixture of its time.
-    moments : MomentSums
-    sample : Sample
-        Some of the rows, each with the same chance; as many as there were to begin with.
-    n_seen : int
-    read_at : float
-        Rows at which the moments were last decoded.
-    corrections : int
-        Times that moments or moves led to a clearly likelier mixture than EM had.
-    """
+    """All that is kept of the rows seen."""
 
     mixture: Mixture
-    sums: Sums
+    sums: Sums  # of EM, each piece at the mixture of its time
     moments: MomentSums
+    # some of the rows, each with the same chance; as many as there were to begin with
     sample: Sample
     n_seen: int
-    read_at: float
+    read_at: float  # rows at which the moments were last decoded
+    # times that moments or moves led to a clearly likelier mixture than EM had
     corrections: int = 0
 
 

@@ -26,8 +26,6 @@ from implicitmoments.moments.decode.orthogonal_decomposition import decompose
 from implicitmoments.moments.decode.three_way_moments import cube_sum, fill_cube, symmetrise
 from implicitmoments.rows import Block, Sums
 
-__all__ = ["MomentSums", "begin_sums"]
-
 BLOCK = 2_048  # rows
 MOST_FEATURES = 50  # that moments of order 4 are taken over
 OVERSAMPLING = 2
@@ -38,32 +36,16 @@ SMALLEST = 1e-9  # eigenvalue of M_4 relative to the largest
 
 @dataclass(frozen=True, eq=False)
 class MomentSums:
-    """Sums over the rows seen, in units of ``length``.
+    """Sums over the rows seen, in units of ``length``."""
 
-    Attributes
-    ----------
-    basis : array of shape (p − 1, d)
-        Directions that are looked along.
-    center : array of shape (d,)
-    length : float
-    directions : array of shape (p(p+1)/2, m)
-        Symmetric matrices whose products are summed to order 6.
-    total : float
-        Rows, with their weight.
-    S, Q : array of shape (p, p) and (dim, dim)
-        Sums of y yᵀ and of products of its coordinates, for y = (height, points).
-    cube : array of shape (m, m, m)
-        Sums of products of three of the directions.
-    """
-
-    basis: Floats
-    center: Floats
+    basis: Floats  # (p − 1, d), directions that are looked along
+    center: Floats  # (d,)
     length: float
-    directions: Floats
-    total: float
-    S: Floats
-    Q: Floats
-    cube: Floats
+    directions: Floats  # (p(p+1)/2, m), symmetric matrices whose products are summed to order 6
+    total: float  # rows, with their weight
+    S: Floats  # (p, p), sums of y yᵀ and of products of its coordinates, for y = (height, points)
+    Q: Floats  # (dim, dim)
+    cube: Floats  # (m, m, m), sums of products of three of the directions
 
     def add(self, rows: AnyRows) -> MomentSums:
         """Return the sums with further rows."""
@@ -122,14 +104,7 @@ class MomentSums:
 
 
 def begin_sums(rows: Sample, k: int, variance: float) -> MomentSums:
-    """Fix the frame by some rows, and begin the sums with them.
-
-    Parameters
-    ----------
-    rows : Sample
-    k : int
-    variance : float
-    """
+    """Fix the frame by some rows, and begin the sums with them."""
     x = rows.points.astype(np.float64)
     times = rows.weights / rows.total
     center = times @ x

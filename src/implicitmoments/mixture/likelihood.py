@@ -24,8 +24,6 @@ from implicitmoments.rows import Block, Rows
 from implicitmoments.rows import Sums as NamedSums
 from implicitmoments.search import Expectations, State
 
-__all__ = ["Mixture", "Sums", "e_step", "log_densities", "log_joint"]
-
 SMALLEST_WEIGHT = 1e-300
 FAR_CENTER = 1e3  # units
 MOST_DEVIATIONS = 1e6  # mean squared length over the variance: likelihoods are its differences

@@ -11,8 +11,6 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, RowDraws, Rows, mean_and_covariance
 
-__all__ = ["SphericalSpan", "find_span", "smallest_variance"]
-
 SMALLEST_VARIANCE = 1e-12  # of the largest: below it rows lie in a subspace
 SHRUNK = 0.8  # a variance below this part of the noise is not noise
 
@@ -93,16 +91,11 @@ def find_span(rows: Rows, k: int, variance: float | None) -> SphericalSpan:
 
     Parameters
     ----------
-    rows : Rows
     k : int
         Number of components.
     variance : float or None
         The common variance; None to take the mean of the d − k + 1 smallest eigenvalues of the
         covariance, off the span.
-
-    Returns
-    -------
-    SphericalSpan
     """
     moments = mean_and_covariance(rows)
     values, vectors = (a[..., ::-1] for a in np.linalg.eigh(moments.covariance))

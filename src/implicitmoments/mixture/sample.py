@@ -21,27 +21,16 @@ from implicitmoments.arrays import (
 from implicitmoments.rows import Block, Rows, Sums, blocks, fold_blocks
 from implicitmoments.rows.budget import DEFAULT_BUDGET
 
-__all__ = ["AnyRows", "Integers", "Sample", "draw_sample", "hold_rows", "merge_equal"]
-
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows held in memory, in the library and on the device they came from.
+    """Rows held in memory, in the library and on the device they came from."""
 
-    Attributes
-    ----------
-    X : array of shape (n, d)
-        float64, or float32 where only a search depends on it.
-    sample_weight : array of shape (n,) or None
-        How often each row counts.
-    rows_per_block : int or None
-        Rows worked on at a time; by default fewer the more is made of each.
-    """
-
-    X: Array
-    sample_weight: Array | None = None
+    X: Array  # (n, d), float64, or float32 where only a search depends on it
+    sample_weight: Array | None = None  # (n,), how often each row counts
+    # rows worked on at a time; by default fewer the more is made of each
     rows_per_block: int | None = None
 
     @property

@@ -22,8 +22,6 @@ from implicitmoments.rows.fold import LARGEST as LARGEST_OF
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.search import SEARCH
 
-__all__ = ["center_of", "merge_small", "scale_of", "standardise", "without_outliers"]
-
 PROBED = 20_000  # rows from which the centre and the unit of length are estimated
 RESOLUTION = 1e-9  # of lengths, relative to the centre: below it points are one point
 FAR_OUT = 100.0  # units: a square is then 1e4, which float32 resolves to 1e-3

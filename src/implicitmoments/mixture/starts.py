@@ -22,15 +22,6 @@ from implicitmoments.rows import Rows
 from implicitmoments.rows.outliers import far_limit
 from implicitmoments.search import SEARCH, Fitted, run_em
 
-__all__ = [
-    "Decoded",
-    "Start",
-    "choose_start",
-    "decode_moments",
-    "scattered_mixture",
-    "spectral_rank",
-]
-
 MANY_ROWS = (
     200_000  # for a second attempt at the moments, where the first did not resolve all components
 )
@@ -43,23 +34,12 @@ CLEARLY = 2.0  # nats on the sample by which scattered rows must win
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """What the moments give.
+    """What the moments give."""
 
-    Attributes
-    ----------
-    mixture : Mixture or None
-        None where they give none.
-    components : Components or None
-    notes : Notes
-        What they leave open.
-    numbers : dict
-        What was measured.
-    """
-
-    mixture: Mixture | None = None
+    mixture: Mixture | None = None  # none where they give none
     components: Components | None = None
-    notes: Notes = field(default_factory=Notes)
-    numbers: dict[str, Any] | None = None
+    notes: Notes = field(default_factory=Notes)  # what they leave open
+    numbers: dict[str, Any] | None = None  # what was measured
 
     @property
     def clear(self) -> bool:
@@ -70,21 +50,12 @@ class Decoded:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A mixture at which EM on a sample of rows has settled.
-
-    Attributes
-    ----------
-    mixture : Mixture
-    kind : {"moments", "scattered"}
-    decoded : Decoded
-    levels : dict of str to float
-        Mean log-likelihood on the sample of each start that competed.
-    """
+    """A mixture at which EM on a sample of rows has settled."""
 
     mixture: Mixture
-    kind: str
+    kind: str  # {"moments", "scattered"}
     decoded: Decoded
-    levels: dict[str, float]
+    levels: dict[str, float]  # mean log-likelihood on the sample of each start that competed
 
 
 def choose_start(
@@ -96,11 +67,8 @@ def choose_start(
     ----------
     sample : Sample
         Rows on which the starts are compared.
-    k : int
     decoded : Decoded
         What the moments give.
-    family : SphericalFamily
-    rng : Generator
     """
     if k == 1:
         one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
@@ -148,14 +116,10 @@ def decode_moments(
 
     Parameters
     ----------
-    rows : Rows
     sample : Sample
         Some of them.
-    k : int
-    model : VarianceModel
     order : int or None
         Moments of orders 2r and 3r are decoded for r = ``order``.
-    rng : Generator
     """
     if k == 1:
         return Decoded(numbers={})

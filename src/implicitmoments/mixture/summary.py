@@ -15,8 +15,6 @@ from implicitmoments.moments.decode import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
-__all__ = ["DENSITY_AXIS", "MeansSummary", "SphericalMixtureSummary", "numbered_rows"]
-
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 SPHERICAL = 1.3  # times the noise variance, up to which a component is spherical
 FEW_MISCLASSIFIED = 0.1  # expected misclassification rate that supports a fit

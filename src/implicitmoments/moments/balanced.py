@@ -20,14 +20,6 @@ from implicitmoments.moments.split_means import SplitMean, average
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 from implicitmoments.rows import Sums
 
-__all__ = [
-    "BalancedMoments",
-    "assemble_form",
-    "contracted_forms",
-    "mean_moments",
-    "split_order",
-]
-
 
 def split_order(n: int, *, balanced: bool = True) -> tuple[int, int]:
     """Return (a, b) with a + b = n: halves, or all slots on one side."""
@@ -36,19 +28,11 @@ def split_order(n: int, *, balanced: bool = True) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class BalancedMoments:
-    """Compressed moments of several orders, and their answers to queries.
-
-    Attributes
-    ----------
-    frame : Frame
-    chain : SymmetricChain
-        Its first step is the identity on the frame.
-    forms : mapping of (int, int) to array
-        For (a, b) the matrix of M_{a+b} on U_a × U_b, in the frame's units.
-    """
+    """Compressed moments of several orders, and their answers to queries."""
 
     frame: Frame
-    chain: SymmetricChain
+    chain: SymmetricChain  # its first step is the identity on the frame
+    # for (a, b) the matrix of M_{a+b} on U_a × U_b, in the frame's units
     forms: Mapping[tuple[int, int], Array]
 
     @cached_property
@@ -142,10 +126,8 @@ def assemble_form(chain: SymmetricChain, means: Sequence[Array], a: int, b: int)
 
     Parameters
     ----------
-    chain : SymmetricChain
     means : sequence of arrays (k_{a-n}, k_{b-n})
         The means of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a.
-    a, b : int
     """
     coefficients = mixed_coefficients(a, b)
     total = coefficients[a] * means[a]
@@ -162,8 +144,6 @@ def mean_moments(
 
     Parameters
     ----------
-    view : FramedRows
-    chain : SymmetricChain
     splits : sequence of (int, int)
         Pairs (a, b) with a ≤ b, for M_{a+b} on U_a × U_b.
     """

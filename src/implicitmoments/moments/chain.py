@@ -16,23 +16,13 @@ from itertools import pairwise
 
 from implicitmoments.arrays import Array, eye_like, move_like, namespace_of, outer_rows
 
-__all__ = ["SymmetricChain", "contract", "drop", "lift", "mixed_coefficients"]
-
 
 @dataclass(frozen=True, eq=False)
 class SymmetricChain:
-    r"""Steps :math:`\phi_1, \ldots, \phi_r` onto nested subspaces of symmetric tensors.
+    r"""Steps :math:`\phi_1, \ldots, \phi_r` onto nested subspaces of symmetric tensors."""
 
-    Attributes
-    ----------
-    steps : tuple of arrays
-        Step n of shape (k_n, k_{n-1} · p), orthonormal rows, k_0 = 1.
-    noise : array of shape (p, p)
-        The covariance J of the Gaussian noise in the points.
-    """
-
-    steps: tuple[Array, ...]
-    noise: Array
+    steps: tuple[Array, ...]  # step n of shape (k_n, k_{n-1} · p), orthonormal rows, k_0 = 1
+    noise: Array  # (p, p), the covariance J of the Gaussian noise in the points
 
     @property
     def order(self) -> int:

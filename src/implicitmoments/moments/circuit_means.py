@@ -13,29 +13,18 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 from implicitmoments.rows import DEFAULT_BUDGET, Block, Measure, Progress, Sums
 
-__all__ = ["CircuitMeans"]
-
 ON_HOST = np.zeros((0, 0))  # draws of a problem are generated on the host
 
 
 @dataclass(frozen=True)
 class CircuitMeans:
-    """Averages circuits of a problem over ranges of its rows.
-
-    Attributes
-    ----------
-    problem : MomentProblem
-    seed : int
-        For the auxiliary draws.
-    rows_per_block : int or None
-        Block size; by default chosen from the width of the projection.
-    progress : callable or None
-        Called as ``progress(what, rows_done, rows_total)`` after each block.
-    """
+    """Averages circuits of a problem over ranges of its rows."""
 
     problem: MomentProblem
-    seed: int
+    seed: int  # for the auxiliary draws
+    # block size; by default chosen from the width of the projection
     rows_per_block: int | None = None
+    # called as ``progress(what, rows_done, rows_total)`` after each block
     progress: Progress | None = None
 
     def matrix(

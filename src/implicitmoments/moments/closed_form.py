@@ -21,8 +21,6 @@ from implicitmoments.moments.windows import Window, even_moment, open_window
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Sums
 
-__all__ = ["ClosedForm", "Fold", "estimate_closed_form", "even_mean", "noise_floor"]
-
 LARGEST_EXPONENT = 300  # of ten, in a double
 MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
@@ -30,30 +28,16 @@ OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """Options of the closed form.
+    """Options of the closed form."""
 
-    Attributes
-    ----------
-    k : int
-        Number of components.
-    m : int
-        Highest order.
-    drop_noise : bool
-        Exclude directions below the noise floor from the moments.
-    balanced : bool
-        Moments as (U_{n/2} × U_{n/2}) matrices; else as vectors of U_n, as in the paper.
-    reduce_weights : bool
-        Let the problem remove lower orders from its weights, if it can.
-    wide : bool
-        Keep as many directions at the last step as at the previous ones, for coefficients that
-        are fitted by least squares afterwards.
-    """
-
-    k: int
-    m: int
-    drop_noise: bool = True
+    k: int  # number of components
+    m: int  # highest order
+    drop_noise: bool = True  # exclude directions below the noise floor from the moments
+    # moments as (U_{n/2} × U_{n/2}) matrices; else as vectors of U_n, as in the paper
     balanced: bool = True
-    reduce_weights: bool = True
+    reduce_weights: bool = True  # let the problem remove lower orders from its weights, if it can
+    # keep as many directions at the last step as at the previous ones, for coefficients that are
+    # fitted by least squares afterwards
     wide: bool = False
 
     @property
@@ -81,19 +65,11 @@ class ClosedForm:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Moments with subspaces estimated from some rows and forms from the same or other rows.
-
-    Attributes
-    ----------
-    moments : BalancedMoments
-    steps : tuple of StepReport
-    errors : dict of (int, int) to float
-        Standard error of each form, relative to its size.
-    """
+    """Moments with subspaces estimated from some rows and forms from the same or other rows."""
 
     moments: BalancedMoments
     steps: tuple[StepReport, ...]
-    errors: dict[tuple[int, int], float]
+    errors: dict[tuple[int, int], float]  # standard error of each form, relative to its size
 
 
 def estimate_closed_form(
@@ -103,7 +79,6 @@ def estimate_closed_form(
 
     Parameters
     ----------
-    how : ClosedForm
     view_of : callable
         ``view_of(n)`` returns the rows, in an identity frame, from which U_n is estimated.
     view_of_forms : FramedRows

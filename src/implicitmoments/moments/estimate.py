@@ -16,8 +16,6 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import Progress, RandomState, Truth, as_seed
 from implicitmoments.validation import check_method, check_option, check_whole
 
-__all__ = ["implicit_moments"]
-
 HIGHEST_ORDER = 80  # the factorial of twice that is still a finite double
 
 

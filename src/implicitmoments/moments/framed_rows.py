@@ -11,8 +11,6 @@ from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Progress, Rows, Sums, shares_of
 
-__all__ = ["Frame", "FramedRows", "Lower", "Weights", "all_rows"]
-
 Weights: TypeAlias = Mapping[int, Array | None]
 # points in the coordinates of the source -> ⟨H_m(x), M_m⟩ for the known orders m
 Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
@@ -20,25 +18,13 @@ Lower: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    r"""An affine map of points, :math:`x \mapsto (h, B (x - c)) / s`, and its effect on noise.
+    r"""An affine map of points, :math:`x \mapsto (h, B (x - c)) / s`, and its effect on noise."""
 
-    Attributes
-    ----------
-    basis : array of shape (p, d)
-        Orthonormal rows B that span the subspace kept.
-    center : array of shape (d,)
-        The point c that becomes the origin.
-    scale : float
-        The unit of length s. Moments of order t are divided by :math:`s^t`.
-    height : float or None
-        A constant first coordinate h. Hidden vectors become :math:`(h, v)`: their signs are
-        then determined, and short vectors contribute to high moments. None for no such
-        coordinate.
-    """
-
-    basis: Array
-    center: Array
-    scale: float = 1.0
+    basis: Array  # (p, d), orthonormal rows B that span the subspace kept
+    center: Array  # (d,), the point c that becomes the origin
+    scale: float = 1.0  # the unit of length s. Moments of order t are divided by :math:`s^t`
+    # A constant first coordinate h. Hidden vectors become :math:`(h, v)`: their signs are then
+    # determined, and short vectors contribute to high moments. None for no such coordinate
     height: float | None = None
 
     @property
@@ -79,31 +65,16 @@ class Frame:
 
 @dataclass(frozen=True)
 class FramedRows:
-    """Rows of a problem in the coordinates of a frame.
-
-    Attributes
-    ----------
-    problem : HermiteProblem
-    frame : Frame
-    n_rows : int
-        The first ``n_rows`` rows are used.
-    part : pair of int
-        ``(i, q)``: only the i-th of q parts of the rows is used.
-    rows_per_block : int or None
-        Block size; by default it decreases with the numbers computed per row.
-    seed : int
-        For a problem that generates its rows.
-    lower : callable or None
-        Evaluates lower moments, for problems that can remove them from their weights.
-    progress : callable or None
-    """
+    """Rows of a problem in the coordinates of a frame."""
 
     problem: HermiteProblem
     frame: Frame
-    n_rows: int
-    part: tuple[int, int] = (0, 1)
+    n_rows: int  # the first ``n_rows`` rows are used
+    part: tuple[int, int] = (0, 1)  # ``(i, q)``: only the i-th of q parts of the rows is used
+    # block size; by default it decreases with the numbers computed per row
     rows_per_block: int | None = None
-    seed: int = 0
+    seed: int = 0  # for a problem that generates its rows
+    # evaluates lower moments, for problems that can remove them from their weights
     lower: Lower | None = None
     progress: Progress | None = None
 

@@ -15,8 +15,6 @@ from implicitmoments.moments.subspace import distances_to_truth, projected_momen
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Truth
 
-__all__ = ["estimate"]
-
 
 def estimate(
     average: CircuitMeans, k: int, m: int, fresh: Iterator[range], truth: Truth | None = None

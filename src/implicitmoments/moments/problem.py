@@ -31,8 +31,6 @@ from implicitmoments.rows import (
     fold_blocks,
 )
 
-__all__ = ["HermiteProblem", "MomentProblem"]
-
 
 class MomentProblem(ABC):
     r"""Estimators of :math:`M_t = \sum_i w_i v_i^{\otimes t}`, one for each order.

@@ -12,8 +12,6 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import RowDraws, Stream, blocks
 from implicitmoments.validation import check_whole
 
-__all__ = ["Auxiliary", "Query"]
-
 Sampler: TypeAlias = Callable[[RowDraws], Array]
 Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
 
@@ -22,21 +20,11 @@ QUERY_NUMBERS = 2**20  # held at a time by the wires of a circuit
 
 @dataclass(frozen=True)
 class Query:
-    r"""A circuit :math:`\mathcal{F}_m(\mathcal{X}, \mathcal{Y})` with given and drawn inputs.
-
-    Attributes
-    ----------
-    circuit : Circuit
-    given : mapping of str to array
-        One row per query.
-    samplers : mapping of str to callable
-        ``sampler(rng)`` draws an auxiliary input for a range of queries.
-    n_draws : int
-    seed : int
-    """
+    r"""A circuit :math:`\mathcal{F}_m(\mathcal{X}, \mathcal{Y})` with given and drawn inputs."""
 
     circuit: Circuit
-    given: Mapping[str, Array]
+    given: Mapping[str, Array]  # one row per query
+    # ``sampler(rng)`` draws an auxiliary input for a range of queries
     samplers: Mapping[str, Sampler]
     n_draws: int
     seed: int

@@ -29,25 +29,12 @@ from implicitmoments.projections import RecursiveProjection, evaluate
 from implicitmoments.rows import RandomState, as_seed, blocks
 from implicitmoments.validation import check_whole
 
-__all__ = ["ClosedFormMoments", "ImplicitMoments", "PaperMoments", "Run"]
-
-
 HERMITE_NUMBERS = 2**22  # held at a time by Hermite queries
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImplicitMoments(ABC):
     """A moment tensor in compressed form.
-
-    Attributes
-    ----------
-    problem : MomentProblem
-    n_components, order : int
-        As requested.
-    stats : mapping
-        Method, rows, seconds, orthonormality defect and other measurements.
-    view : FramedRows or None
-        The rows, for a :class:`HermiteProblem`.
 
     Examples
     --------
@@ -65,10 +52,10 @@ class ImplicitMoments(ABC):
     """
 
     problem: MomentProblem
-    n_components: int
+    n_components: int  # as requested
     order: int
-    stats: Mapping[str, Any]
-    view: FramedRows | None
+    stats: Mapping[str, Any]  # method, rows, seconds, orthonormality defect and other measurements
+    view: FramedRows | None  # the rows, for a :class:`HermiteProblem`
 
     def __repr__(self) -> str:
         d = self.problem.n_features
@@ -213,16 +200,6 @@ class ImplicitMoments(ABC):
 class Run:
     """One run of the paper's algorithm.
 
-    Attributes
-    ----------
-    projection : RecursiveProjection of order m
-        The paper's Phi_m.
-    coordinates : array of shape (projection.dim,)
-        The paper's A: the image of M_m.
-    steps : tuple of StepReport
-    etas : array of shape (m,), or None
-        Distance of the truth from each U_r, if it is known.
-
     Examples
     --------
     With exact moments the answers are exact:
@@ -239,10 +216,10 @@ class Run:
     (2,)
     """
 
-    projection: RecursiveProjection
-    coordinates: Array
+    projection: RecursiveProjection  # the paper's Phi_m
+    coordinates: Array  # (projection.dim,), the paper's A: the image of M_m
     steps: tuple[StepReport, ...]
-    etas: Floats | None
+    etas: Floats | None  # (m,), distance of the truth from each U_r, if it is known
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,32 +12,10 @@ from implicitmoments.arrays import Floats, to_numpy
 if TYPE_CHECKING:
     from implicitmoments.moments.decode import Components
 
-__all__ = ["StepReport", "component_stats", "second_moment_floor", "span_stats", "step_stats"]
-
 
 @dataclass(frozen=True)
 class StepReport:
     """Measurements of one step of the recursion.
-
-    Attributes
-    ----------
-    order : int
-        Order 2r of the moment that was averaged.
-    rows : range or pair of int
-        The rows of the average: a range of row numbers, or (i, q) for the i-th of q parts into
-        which rows are divided by a hash of their points.
-    asked : int
-        Directions requested, the number of components.
-    rank : int
-        Directions kept: fewer than requested if the space has fewer dimensions, or if the
-        closed form found the others below the noise floor.
-    spectrum : array
-        All eigenvalues of the averaged matrix, in descending order.
-    floor : float
-        Noise floor of the eigenvalues.
-    delta : float or None
-        Frobenius distance of the average from its mean, if the truth is known.
-    seconds : float
 
     Examples
     --------
@@ -50,13 +28,17 @@ class StepReport:
     [(2, 2, True), (4, 2, True)]
     """
 
-    order: int
+    order: int  # order 2r of the moment that was averaged
+    # the rows of the average: a range of row numbers, or (i, q) for the i-th of q parts into which
+    # rows are divided by a hash of their points
     rows: range | tuple[int, int]
-    asked: int
+    asked: int  # directions requested, the number of components
+    # directions kept: fewer than requested if the space has fewer dimensions, or if the closed
+    # form found the others below the noise floor
     rank: int
-    spectrum: Floats
-    floor: float
-    delta: float | None
+    spectrum: Floats  # all eigenvalues of the averaged matrix, in descending order
+    floor: float  # noise floor of the eigenvalues
+    delta: float | None  # frobenius distance of the average from its mean, if the truth is known
     seconds: float
 
     @property

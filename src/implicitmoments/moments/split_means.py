@@ -10,22 +10,13 @@ from implicitmoments.arrays import Array, gram, namespace_of
 from implicitmoments.moments.framed_rows import FramedRows, Weights
 from implicitmoments.rows import Sums
 
-__all__ = ["SplitMean", "average", "by_sign", "signed_gram"]
-
 
 @dataclass(frozen=True, eq=False)
 class SplitMean:
-    """A mean over rows, kept as the means of two halves.
-
-    Attributes
-    ----------
-    halves : pair of arrays
-    counts : pair of float
-        Rows in each half, with their multiplicity.
-    """
+    """A mean over rows, kept as the means of two halves."""
 
     halves: tuple[Array, Array]
-    counts: tuple[float, float]
+    counts: tuple[float, float]  # rows in each half, with their multiplicity
 
     @cached_property
     def value(self) -> Array:
@@ -55,7 +46,6 @@ def average(
 
     Parameters
     ----------
-    view : FramedRows
     orders : sequence of int
         Orders whose weights ``measure`` reads.
     measure : callable
@@ -66,10 +56,6 @@ def average(
         Name of the pass, reported to ``progress``.
     width : int
         Numbers computed per row.
-
-    Returns
-    -------
-    dict of str to SplitMean
     """
     totals, counts = view.fold(orders, measure, what, width)
     if min(counts) == 0:  # one row, or all rows equal: the noise is unknown

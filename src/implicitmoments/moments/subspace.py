@@ -10,8 +10,6 @@ from implicitmoments.arrays import Array, Floats, descending_eigh, namespace_of,
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Truth
 
-__all__ = ["distances_to_truth", "projected_moment", "top_subspace"]
-
 
 def top_subspace(matrix: Array, k: int) -> tuple[Array, Floats]:
     """Return an orthonormal basis of the top-k eigenspace as rows, and all eigenvalues.

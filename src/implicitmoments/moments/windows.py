@@ -28,15 +28,6 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments.chain import SymmetricChain, contract, lift, mixed_coefficients
 
-__all__ = [
-    "ChainWindow",
-    "PairWindow",
-    "Window",
-    "even_moment",
-    "open_window",
-    "symmetric_product",
-]
-
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
 
@@ -152,17 +143,10 @@ def _pairs(p: int) -> tuple[Integers, Integers]:
 
 @dataclass(frozen=True, eq=False)
 class ChainWindow:
-    """The span of some rows of ``U_r ⊗ R^p``.
-
-    Attributes
-    ----------
-    chain : SymmetricChain
-    basis : array of shape (dim, k_r · p)
-        Orthonormal rows.
-    """
+    """The span of some rows of ``U_r ⊗ R^p``."""
 
     chain: SymmetricChain
-    basis: Array
+    basis: Array  # (dim, k_r · p), orthonormal rows
 
     @property
     def exact(self) -> bool:
@@ -216,8 +200,6 @@ def even_moment(grams: list[Array], chain: SymmetricChain, window: Window) -> Ar
     grams : list of arrays
         :math:`Q_j`, the means of :math:`c\, p_j p_j^\top`, j = 0, …, n − 1 along the chain and
         j = n in the window.
-    chain : SymmetricChain of order n − 1
-    window : Window
     """
     n = chain.order + 1
     coefficients = mixed_coefficients(n, n)

@@ -14,22 +14,6 @@ from implicitmoments.notes import CodedError, InputTypeError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "PALETTE",
-    "MissingLibraryError",
-    "axes_for",
-    "check_matplotlib",
-    "check_model",
-    "colour",
-    "finish",
-    "ink",
-    "key",
-    "marker",
-    "middle_tones",
-    "plain_text",
-    "whole_numbers",
-]
-
 # The colours of Okabe and Ito without black and yellow, which are invisible on dark and on light
 # backgrounds
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")

@@ -17,8 +17,6 @@ from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["components"]
-
 MOST_ROWS = 2_000
 NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
 BINS = 40

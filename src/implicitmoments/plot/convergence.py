@@ -14,8 +14,6 @@ from implicitmoments.plot import canvas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["convergence", "step_history"]
-
 SPREAD = 10.0  # largest over smallest value, from which the axis is logarithmic
 ROUNDING = 1e-15  # of a log-likelihood: smaller differences are rounding
 FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step

@@ -14,8 +14,6 @@ from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["fit"]
-
 MOST_ROWS = 5_000
 BINS = 40
 CELLS = 36  # across a picture of predictions

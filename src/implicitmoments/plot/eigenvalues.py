@@ -14,8 +14,6 @@ from implicitmoments.plot import canvas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["spectra"]
-
 SHOWN = 60  # eigenvalues per moment
 LINEAR = 1e-3  # of the largest eigenvalue: below it the axis is linear
 SPREAD = 20.0  # largest over smallest eigenvalue, from which the axis is logarithmic

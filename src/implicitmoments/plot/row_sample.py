@@ -16,18 +16,14 @@ from implicitmoments.rows import Rows, draw_numbers
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.validation import check_whole
 
-__all__ = ["count_note", "frozen_copy", "sample_rows", "target_name"]
-
 
 def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSample:
     """Return at most ``max_rows`` rows, drawn at random with a fixed seed, in their order.
 
     Parameters
     ----------
-    model : fitted estimator
     X, y : what ``fit`` takes
         Arrays, data frames, files, Dask, sources; or a sample drawn before.
-    max_rows : int
     """
     check_whole("max_rows", max_rows, 1)
     if isinstance(X, RowSample):

@@ -12,8 +12,6 @@ from implicitmoments.notes import InputError
 from implicitmoments.problems.activations import Activation, as_activation
 from implicitmoments.rows import Block, Rows, Source, Whitening
 
-__all__ = ["ActivationSumProblem"]
-
 SMALLEST_COEFFICIENT = 1e-12  # rounding: a sine of a multiple of π is not exactly zero
 
 

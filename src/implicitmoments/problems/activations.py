@@ -17,20 +17,6 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
 from implicitmoments.validation import check_number, check_positive_number
 
-__all__ = [
-    "NAMED",
-    "Activation",
-    "absolute",
-    "as_activation",
-    "cosine",
-    "from_function",
-    "gelu",
-    "leaky_relu",
-    "relu",
-    "softplus",
-    "square",
-]
-
 ORDERS = 48  # tabulated; higher orders are integrated when needed
 STEP = 1e-6  # of a difference quotient
 

@@ -11,8 +11,6 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.notes import InputError
 
-__all__ = ["Quadrature", "hermite_coefficients"]
-
 NODES = 16  # of a Gauss-Legendre panel
 TOLERANCE = 1e-15  # of a panel, relative to the size of the function
 DEEPEST = 44  # halvings of a panel of length one: kinks are then located to 1e-13
@@ -26,19 +24,6 @@ OFFSET = math.pi / 100  # panels do not start at round numbers, where kinks woul
 class Quadrature:
     r"""Hermite coefficients of a function :math:`\sigma` by quadrature.
 
-    Attributes
-    ----------
-    coefficients : array of shape (order + 1,)
-        :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]`, exactly 0 where it is below the error.
-    mean_square : float
-        :math:`E[\sigma(G)^2]`.
-    error : float
-        Estimated error of each coefficient: the difference between a panel and its two halves,
-        summed over panels.
-    kinks : tuple of float
-        Points where the function or its derivative jumps, to 1e-3 or better. One that coincides
-        with the border of a panel causes no error and is not listed.
-
     Examples
     --------
     >>> import numpy as np
@@ -48,9 +33,15 @@ class Quadrature:
     ([0.3], True)
     """
 
+    # (order + 1,), :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]`, exactly 0 where it is below the
+    # error
     coefficients: Floats
-    mean_square: float
+    mean_square: float  # :math:`E[\sigma(G)^2]`
+    # estimated error of each coefficient: the difference between a panel and its two halves,
+    # summed over panels
     error: float
+    # points where the function or its derivative jumps, to 1e-3 or better. One that coincides with
+    # the border of a panel causes no error and is not listed
     kinks: tuple[float, ...]
 
 

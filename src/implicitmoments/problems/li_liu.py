@@ -17,8 +17,6 @@ from implicitmoments.moments import MomentProblem
 from implicitmoments.rows import Block, RowDraws, Source, Stream, as_source
 from implicitmoments.validation import check_whole
 
-__all__ = ["LiLiuMixtureProblem", "li_liu_hermite", "li_liu_names", "li_liu_variance"]
-
 
 def li_liu_names(order: int) -> list[str]:
     """Return the names of the auxiliary vectors, one per possible pair."""

@@ -18,9 +18,6 @@ from implicitmoments.problems.orthogonal_polynomials import (
 from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 from implicitmoments.validation import check_option, check_positive_number
 
-__all__ = ["RegressionMixtureProblem"]
-
-
 WEIGHTS = ("orthogonal", "monomial", "fourier")
 HIGHEST_ORDER = 9  # of orthogonal weights; moments of y up to twice that are accurate
 

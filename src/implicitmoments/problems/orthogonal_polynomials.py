@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from implicitmoments.arrays import Array
 
-__all__ = ["monic_polynomial", "recurrence_from_moments"]
-
 
 def recurrence_from_moments(moments: Sequence[float]) -> tuple[list[float], list[float]]:
     r"""Return (a, b) with :math:`P_{n+1}(y) = (y - a_n) P_n(y) - b_n P_{n-1}(y)` orthogonal.

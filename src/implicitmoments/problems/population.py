@@ -8,8 +8,6 @@ from implicitmoments.circuits import Circuit, power, scalar, vector
 from implicitmoments.moments import MomentProblem
 from implicitmoments.rows import Block, RowDraws, Truth
 
-__all__ = ["PopulationProblem"]
-
 
 class PopulationProblem(MomentProblem):
     r"""Moments :math:`\sum_i w_i v_i^{\otimes t}` of known vectors.

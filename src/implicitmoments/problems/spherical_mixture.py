@@ -14,8 +14,6 @@ from implicitmoments.notes import InputError
 from implicitmoments.rows import DifferenceSource, RowDraws, Rows, Source, as_source
 from implicitmoments.validation import check_positive_number
 
-__all__ = ["PairwiseDifferenceProblem", "SphericalMixtureProblem"]
-
 
 class SphericalMixtureProblem(HermiteProblem):
     r"""Moments of the means of a mixture :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.

@@ -16,8 +16,6 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections.inputs import read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection
 
-__all__ = ["evaluate_dense", "hermite_dense", "project_dense"]
-
 
 def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Any:
     """Evaluate a circuit to a dense tensor per row.

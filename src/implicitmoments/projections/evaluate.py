@@ -11,8 +11,6 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections.inputs import Batch, read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection
 
-__all__ = ["evaluate", "evaluate_split"]
-
 
 def evaluate(
     circuit: Circuit,

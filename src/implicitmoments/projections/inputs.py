@@ -11,23 +11,13 @@ from implicitmoments.arrays import Array, as_real_array, check_finite, namespace
 from implicitmoments.circuits import Circuit
 from implicitmoments.notes import InputError
 
-__all__ = ["Batch", "read_inputs"]
-
 
 @dataclass(frozen=True)
 class Batch:
-    """Named arrays with a common batch axis.
+    """Named arrays with a common batch axis."""
 
-    Attributes
-    ----------
-    arrays : mapping of str to array
-        Vectors ``(n, n_features)``, scalars ``(n,)``.
-    n : int
-        Number of rows.
-    """
-
-    arrays: Mapping[str, Array]
-    n: int
+    arrays: Mapping[str, Array]  # vectors ``(n, n_features)``, scalars ``(n,)``
+    n: int  # number of rows
 
     def ones(self) -> Array:
         """Return a column ``(n, 1)`` of ones like the arrays."""

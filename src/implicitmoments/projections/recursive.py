@@ -21,8 +21,6 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError
 
-__all__ = ["RecursiveProjection", "Step"]
-
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -30,17 +28,6 @@ class Step:
 
     The Kronecker product is never formed: a step of a tensor product (Lemma 3.8) would
     otherwise hold :math:`c^2` times the numbers of :math:`\theta`.
-
-    Attributes
-    ----------
-    theta : array of shape (n, n_before · n_features), or None
-        None stands for the identity.
-    copies : int
-        The size c of the identity in front.
-    n_before : int
-        Dimension of each copy before the step.
-    n_features : int
-        Length of the appended vector.
 
     Examples
     --------
@@ -50,10 +37,10 @@ class Step:
     (3, 9)
     """
 
-    theta: Array | None
-    copies: int
-    n_before: int
-    n_features: int
+    theta: Array | None  # (n, n_before · n_features), none stands for the identity
+    copies: int  # the size c of the identity in front
+    n_before: int  # dimension of each copy before the step
+    n_features: int  # length of the appended vector
 
     @property
     def n_in(self) -> int:

@@ -27,17 +27,6 @@ from implicitmoments.regression.design_rows import DesignRows, as_sum
 from implicitmoments.regression.lines import Lines, Model
 from implicitmoments.rows import Block, Sums, blocks, fold_blocks
 
-__all__ = [
-    "Peaks",
-    "WaveRows",
-    "Waves",
-    "climb_peaks",
-    "noise_maximum",
-    "peaks_left",
-    "random_points",
-    "separate",
-]
-
 LONGEST_STEP = 0.4  # of mean shift, about a bandwidth
 LEAST_VALUE = 1.5  # standard errors, in place of a value that noise has made small or negative
 NORMS = (0.4, 1.1)  # of random points; that of a regressor is at most 1 where y has deviation 1
@@ -54,26 +43,14 @@ FIRST_STEPS, LAST_STEPS = 12, 5
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    r"""Rows :math:`\rho_n`, whose inner product with :math:`e^{i \omega b \cdot z}` is climbed.
+    r"""Rows :math:`\rho_n`, whose inner product with :math:`e^{i \omega b \cdot z}` is climbed."""
 
-    Attributes
-    ----------
-    z : array of shape (q, n), float32
-    real, imaginary : array of shape (n,), float32
-        Of :math:`\rho_n`, times the row's share of the total weight.
-    omega : float
-    noise : float
-        Standard deviation of the value at a point that is far from every line.
-    span : array of shape (r, q), optional
-        Directions that points move in.
-    """
-
-    z: Array
-    real: Array
-    imaginary: Array
+    z: Array  # (q, n)
+    real: Array  # (n,), of :math:`\rho_n`, times the row's share of the total weight
+    imaginary: Array  # (n,)
     omega: float
-    noise: float
-    span: Floats | None = None
+    noise: float  # standard deviation of the value at a point that is far from every line
+    span: Floats | None = None  # (r, q), directions that points move in
 
     def climb(self, b: Floats) -> tuple[Floats, Floats]:
         """Return values (m,) at the points b (m, q), and gradients (m, q)."""
@@ -107,38 +84,20 @@ class Waves:
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """Local maxima, the highest first.
+    """Local maxima, the highest first."""
 
-    Attributes
-    ----------
-    points : array of shape (m, q)
-    z : array of shape (m,)
-        Heights in standard errors.
-    """
-
-    points: Floats
-    z: Floats
+    points: Floats  # (m, q)
+    z: Floats  # (m,), heights in standard errors
 
 
 @dataclass(frozen=True, eq=False)
 class WaveRows:
-    """Rows in single precision, from which waves of any frequency are made.
+    """Rows in single precision, from which waves of any frequency are made."""
 
-    Attributes
-    ----------
-    z : array of shape (q, n)
-        Features, the constant first.
-    y : array of shape (n,)
-    share : array of shape (n,)
-        Of the total weight; they sum to 1.
-    span : array of shape (r, q), optional
-        Orthonormal directions that are searched; all by default.
-    """
-
-    z: Array
-    y: Array
-    share: Array
-    span: Floats | None = None
+    z: Array  # (q, n), features, the constant first
+    y: Array  # (n,)
+    share: Array  # (n,), of the total weight; they sum to 1
+    span: Floats | None = None  # (r, q), orthonormal directions that are searched; all by default
 
     @classmethod
     def of(cls, rows: DesignRows, span: Floats | None = None) -> WaveRows:

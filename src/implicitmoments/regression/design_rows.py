@@ -19,23 +19,13 @@ from implicitmoments.rows import (
     weights_of,
 )
 
-__all__ = ["DesignBlock", "DesignMeasure", "DesignRows", "as_sum", "lay_out", "rows_per_block"]
-
 
 @dataclass(frozen=True, eq=False)
 class DesignBlock:
-    """Some rows, one per column.
+    """Some rows, one per column."""
 
-    Attributes
-    ----------
-    u : array of shape (q + 1, n)
-        The features z = (1, x), and y below them.
-    counts : array of shape (n,)
-        How often each row counts.
-    """
-
-    u: Array
-    counts: Array
+    u: Array  # (q + 1, n), the features z = (1, x), and y below them
+    counts: Array  # (n,), how often each row counts
 
     @property
     def n(self) -> int:

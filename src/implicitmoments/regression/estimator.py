@@ -38,8 +38,6 @@ from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.search import bic
 from implicitmoments.validation import check_whole
 
-__all__ = ["RegressionMixture"]
-
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
 SILENT = ("line_looks_double", "line_missing")
 

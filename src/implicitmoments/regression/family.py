@@ -17,8 +17,6 @@ from implicitmoments.regression.likelihood import (
 )
 from implicitmoments.regression.lines import Lines, LineSums, Model
 
-__all__ = ["LineFamily"]
-
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
 RIDGE = 1e-9  # per row: a line with fewer rows than coefficients still has a solution

@@ -36,8 +36,6 @@ from implicitmoments.search import (
     search_moves,
 )
 
-__all__ = ["FittedLines", "Unexplained", "fit_lines"]
-
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
 FEWEST_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
@@ -52,56 +50,26 @@ EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all 
 
 @dataclass(frozen=True, eq=False)
 class Unexplained:
-    """What lines leave unexplained.
+    """What lines leave unexplained."""
 
-    Attributes
-    ----------
-    highest_peak : float
-        Of the characteristic function of what is left, in standard errors.
-    noise_maximum : float
-        Its bound where nothing but noise is left.
-    split_gains : array of shape (k,)
-        Rise of the log-likelihood of some rows if a line is split.
-    split_penalty : float
-        The rise above which BIC of those rows prefers the split.
-    """
-
-    highest_peak: float
-    noise_maximum: float
-    split_gains: Floats
-    split_penalty: float
+    highest_peak: float  # of the characteristic function of what is left, in standard errors
+    noise_maximum: float  # its bound where nothing but noise is left
+    split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
+    split_penalty: float  # the rise above which BIC of those rows prefers the split
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLines:
-    """Lines fitted to all rows.
+    """Lines fitted to all rows."""
 
-    Attributes
-    ----------
-    lines : Lines
-        The heaviest first.
-    em : Fitted
-        Of EM on all rows.
-    n_moves : int
-        Moves that raised the likelihood.
-    start : Start
-    n_decoded : int
-        Vectors decoded from the moments, to start from.
-    decoded : Components or None
-        What was decoded from the moments.
-    left : Unexplained
-    bic_by_k : dict of int to float
-        Of ``n_scored`` rows, where the number of lines was chosen.
-    n_scored : float
-    """
-
-    lines: Lines
-    em: Fitted[Lines]
-    n_moves: int
+    lines: Lines  # the heaviest first
+    em: Fitted[Lines]  # of EM on all rows
+    n_moves: int  # moves that raised the likelihood
     start: Start
-    n_decoded: int
-    decoded: Components | None
+    n_decoded: int  # vectors decoded from the moments, to start from
+    decoded: Components | None  # what was decoded from the moments
     left: Unexplained
+    # of ``n_scored`` rows, where the number of lines was chosen
     bic_by_k: dict[int, float] = field(default_factory=dict)
     n_scored: float = 0.0
 
@@ -121,14 +89,10 @@ def fit_lines(
 
     Parameters
     ----------
-    rows : DesignRows
-    k : int or None
-    model : Model
     most : int
         The largest number of lines.
     gaussian : bool
         Whether the inputs look Gaussian: the characteristic function then has no false peaks.
-    seed : int
     max_iter, tol : int and float
         Of EM on all rows.
     """

@@ -23,8 +23,6 @@ from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_s
 from implicitmoments.regression.lines import Lines, Model
 from implicitmoments.rows import Sums
 
-__all__ = ["Start", "decode_moments", "first_lines", "search_span"]
-
 STARTS_PER_LINE = 6
 OMEGAS = (2.4, 2.8)  # over the standard deviation of y
 FIRST_STEPS, LAST_STEPS = 16, 6
@@ -40,20 +38,11 @@ SPAN_OMEGA = 1.5  # between the best of order 1 and that of order 2, over the de
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A start for EM.
-
-    Attributes
-    ----------
-    lines : Lines
-    n_peaks : int
-        Lines that are peaks above the noise.
-    n_clear : int
-        Peaks above the noise, whether or not there was room for them.
-    """
+    """A start for EM."""
 
     lines: Lines
-    n_peaks: int
-    n_clear: int
+    n_peaks: int  # lines that are peaks above the noise
+    n_clear: int  # peaks above the noise, whether or not there was room for them
 
 
 def first_lines(

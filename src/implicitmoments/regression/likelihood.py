@@ -19,15 +19,6 @@ from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_s
 from implicitmoments.regression.lines import Lines, LineSums
 from implicitmoments.rows import Sums, blocks
 
-__all__ = [
-    "LOG_TWO_PI",
-    "expect",
-    "log_joint",
-    "measure_likelihood",
-    "responsibilities",
-    "weighted_products",
-]
-
 LOG_TWO_PI = math.log(2 * math.pi)
 FEWEST_FOR_PRODUCTS, WIDEST_PRODUCTS = 12, 40  # components and columns; measured
 NARROW = 64  # columns below which a full product is faster than a symmetric one

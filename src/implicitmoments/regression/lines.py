@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from implicitmoments.arrays import Floats
 from implicitmoments.search import Expectations, State
 
-__all__ = ["LineSums", "Lines", "Model"]
-
 
 @dataclass(frozen=True)
 class Model:
@@ -54,11 +52,6 @@ class Lines(State):
 
 @dataclass(frozen=True, eq=False)
 class LineSums(Expectations):
-    """Sums of responsibility times u uᵀ, u = (1, x, y).
+    """Sums of responsibility times u uᵀ, u = (1, x, y)."""
 
-    Attributes
-    ----------
-    products : array of shape (k, q + 1, q + 1)
-    """
-
-    products: Floats
+    products: Floats  # (k, q + 1, q + 1)

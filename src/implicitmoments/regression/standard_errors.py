@@ -12,8 +12,6 @@ from implicitmoments.regression.likelihood import responsibilities
 from implicitmoments.regression.lines import Lines, Model
 from implicitmoments.rows import Sums
 
-__all__ = ["covariances", "information"]
-
 ROWS_PER_PARAMETER = 20  # at least, so that the information of a sample is not singular
 MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, a sample is used
 
@@ -26,9 +24,6 @@ def covariances(rows: DesignRows, lines: Lines, model: Model, n: int | None = No
 
     Parameters
     ----------
-    rows : DesignRows
-    lines : Lines
-    model : Model
     n : int, optional
         Rows on which the information is measured, or more where it is indefinite there.
     """

@@ -20,8 +20,6 @@ from implicitmoments.rows import (
     mean_and_covariance,
 )
 
-__all__ = ["Standard", "standardise"]
-
 ROUNDING = 1e-13  # of labels: those that differ by less are constant
 
 
@@ -79,7 +77,6 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, DesignRows]:
     ----------
     rows : Rows
         With labels.
-    intercept : bool
 
     Returns
     -------

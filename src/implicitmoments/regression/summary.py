@@ -23,8 +23,6 @@ from implicitmoments.picture_data import Distribution, FitView, Lines, RowSample
 from implicitmoments.regression.lines import Model
 from implicitmoments.regression.standardise import Standard
 
-__all__ = ["RegressionMixtureSummary", "wald"]
-
 LEAST_NOISE = 1e-5  # of the scale of the labels: less is the floor of the fit
 FALSE_ALARM = 1 / 1_500  # of the test that labels fit everywhere
 DRAWS = 4  # labels drawn for each row
@@ -164,11 +162,6 @@ def wald(values: Floats, features: Floats) -> tuple[float, int]:
     ----------
     values : array of shape (n,)
     features : array of shape (n, p)
-
-    Returns
-    -------
-    statistic : float
-    degrees of freedom : int
     """
     moments = features * values[:, None]
     g, S = moments.sum(axis=0), moments.T @ moments

@@ -19,8 +19,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-__all__ = ["check_parameters", "data_notes", "fit_notes", "most_lines"]
-
 HIGH = 1.2  # times the noise maximum: heavy-tailed inputs raise the maximum by less
 EXACT = 1e-6  # of the scale of y: smaller residuals are rounding, and so are their peaks
 ROWS_PER_PARAMETER = 3  # of the largest mixture that n_components="auto" tries

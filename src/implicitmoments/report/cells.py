@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["cell", "exact", "is_number"]
-
 DIGITS = 5
 
 

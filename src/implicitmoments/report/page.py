@@ -23,8 +23,6 @@ from implicitmoments.report.statistics import settings_of, statistics_of
 from implicitmoments.report.svg import picture
 from implicitmoments.report.verdict import title_of, verdict_of
 
-__all__ = ["MOST_COLUMNS", "MOST_ROWS", "render_page", "sentence"]
-
 MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table; the model has the rest
 FOLDED = 25  # rows from which a table is folded
 SCATTERED = 1_200  # rows in a picture where each is an element
@@ -57,13 +55,10 @@ def render_page(
 
     Parameters
     ----------
-    model : fitted estimator
-    rows : RowSample
     title : str or None
         By default what the model is.
     subtitle : str
         Where rows and model come from.
-    date : str
     """
     own = title_of(model, rows.target)
     found = [[*pair] for pair in findings_of(model).items()]
@@ -151,7 +146,6 @@ def caption_of(name: str, model: FittedEstimator, target: str = "y") -> tuple[st
     Parameters
     ----------
     name : {"spectra", "components", "fit", "convergence"}
-    model : fitted estimator
     target : str
         The name of the labels.
     """

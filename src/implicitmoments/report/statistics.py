@@ -9,8 +9,6 @@ from implicitmoments.estimator import FittedEstimator, Table
 from implicitmoments.notes import format_value
 from implicitmoments.report.cells import cell
 
-__all__ = ["STATISTICS", "settings_of", "statistics_of"]
-
 MOST_ENTRIES = 8  # of a statistic that is a mapping
 RARE = 1e-3  # share below which clipped rows are not shown
 

@@ -13,8 +13,6 @@ from implicitmoments.plot.canvas import PALETTE, check_matplotlib
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["picture"]
-
 WIDTH, HEIGHT = 4.6, 3.5  # inches: text stays readable at the width of a phone
 # placeholders for colours of the page, which depend on light and dark
 INK, PAPER = "#010203", "#fdfcfb"

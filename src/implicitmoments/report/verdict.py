@@ -13,8 +13,6 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
 from implicitmoments.plot.row_sample import frozen_copy, sample_rows
 
-__all__ = ["MOST_ROWS", "Verdict", "title_of", "verdict_of"]
-
 MOST_ROWS = 5_000  # of a report
 THRESHOLD = 2.0  # the Kolmogorov–Smirnov statistic passes this by chance once in 1,500
 FEWEST_ROWS = 50  # fewer show nothing
@@ -22,23 +20,12 @@ FEWEST_ROWS = 50  # fewer show nothing
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to think of a fit.
+    """What to think of a fit."""
 
-    Attributes
-    ----------
-    found : Note
-        What the model is.
-    judgement : Note
-    against : Notes
-        Notes of the fit, and measurements that speak against it.
-    in_favour : Notes
-        Measurements that support it.
-    """
-
-    found: Note
+    found: Note  # what the model is
     judgement: Note
-    against: Notes
-    in_favour: Notes
+    against: Notes  # notes of the fit, and measurements that speak against it
+    in_favour: Notes  # measurements that support it
 
 
 def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) -> Verdict:
@@ -46,14 +33,8 @@ def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) 
 
     Parameters
     ----------
-    model : fitted estimator
-    X, y : what ``fit`` takes, or a RowSample
     max_rows : int
         Largest number of rows used, a random sample.
-
-    Returns
-    -------
-    Verdict
     """
     rows = sample_rows(model, X, y, max_rows)
     facts = model._evidence() + _compare_samples(model, rows)

@@ -13,8 +13,6 @@ from implicitmoments.report.page import render_page
 from implicitmoments.report.verdict import MOST_ROWS
 from implicitmoments.saving.atomic_file import write_whole
 
-__all__ = ["write_report"]
-
 
 def write_report(
     model: Any,

@@ -14,8 +14,6 @@ from implicitmoments.rows import Block, Rows, Sums, is_dask, map_rows, weights_o
 from implicitmoments.rows.dask import dask_module
 from implicitmoments.rows.inputs import open_rows
 
-__all__ = ["answer", "mean_answer"]
-
 
 def answer(
     estimator: Any,
@@ -33,13 +31,9 @@ def answer(
 
     Parameters
     ----------
-    estimator : fitted estimator
-    X, y : what the user gave
     function : callable
         ``function(x)``, or ``function(x, y)`` of labelled rows, returns an array with one entry
         or one row for each row.
-    labelled : bool
-    rows_per_block : int, optional
     width : int
         Numbers that are made of a row.
     """

@@ -19,24 +19,6 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.rows.fold import Block, Measure, Sums
 
-__all__ = [
-    "BlockMap",
-    "Census",
-    "Composed",
-    "KeptMeasure",
-    "LabelMap",
-    "Linear",
-    "Rule",
-    "Share",
-    "WholeMeasure",
-    "compose",
-    "count_rows",
-    "join_labels",
-    "shares_of",
-    "take_rows",
-    "weights_of",
-]
-
 # None is the identity; a number or (d,) multiplies the columns, (d, p) maps the rows
 Linear: TypeAlias = Floats | float | None
 # rule(block as the source has it) -> (n,) whether each row is kept; None keeps all of them
@@ -45,20 +27,12 @@ Rule: TypeAlias = Callable[[Block], Array | None]
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with x as the source has it.
+    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with x as the source has it."""
 
-    Attributes
-    ----------
-    center, scale : float
-        c and s.
-    slope, about : array of shape (d,), or None
-        b and m; None for a slope of 0, and for the origin.
-    """
-
-    center: float = 0.0
+    center: float = 0.0  # c and s
     scale: float = 1.0
-    slope: Floats | None = None
-    about: Floats | None = None
+    slope: Floats | None = None  # (d,), b and m; None for a slope of 0, and for the origin
+    about: Floats | None = None  # (d,)
 
     def __call__(self, x: Array, y: Array) -> Array:
         """Map the labels of rows x (n, d)."""
@@ -180,24 +154,13 @@ class BlockMap:
 
 @dataclass(frozen=True)
 class Census:
-    """How many rows are kept.
+    """How many rows are kept."""
 
-    Attributes
-    ----------
-    kept : int
-        Rows that are kept and have a positive weight.
-    total : float
-        The sum of their weights.
-    squares : float or None
-        The weighted sum of their squared lengths as mapped, where it is known.
-    longest : float or None
-        The largest of their squared lengths, where it is known.
-    """
-
-    kept: int
-    total: float
+    kept: int  # rows that are kept and have a positive weight
+    total: float  # the sum of their weights
+    # the weighted sum of their squared lengths as mapped, where it is known
     squares: float | None = None
-    longest: float | None = None
+    longest: float | None = None  # the largest of their squared lengths, where it is known
 
 
 def count_rows(block: Block) -> Sums:

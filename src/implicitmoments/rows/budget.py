@@ -6,26 +6,10 @@ from dataclasses import dataclass
 
 from implicitmoments.arrays import Array, device_memory, on_host
 
-__all__ = ["DEFAULT_BUDGET", "MemoryBudget"]
-
 
 @dataclass(frozen=True)
 class MemoryBudget:
     """How much memory passes over rows may use.
-
-    Attributes
-    ----------
-    cache : int
-        Numbers of a block on the host that stay in the cache: 2 MB of float64.
-    block : int
-        Numbers of a block on the host at the most, where rows are wide: 64 MB.
-    device : int
-        Numbers of a block on a device, which has no such cache and needs long products: 1 GB, or
-        a 64th of its bytes, so that eight such arrays of float64 fill it.
-    held : int
-        Numbers of rows that are held in memory, or of what is made of them: 256 MB.
-    picked : int
-        Rows that are looked up one by one for a sample.
 
     Examples
     --------
@@ -34,11 +18,14 @@ class MemoryBudget:
     [16384, 8738, 2048, 256]
     """
 
-    cache: int = 2**18
-    block: int = 2**23
+    cache: int = 2**18  # numbers of a block on the host that stay in the cache: 2 MB of float64
+    block: int = 2**23  # numbers of a block on the host at the most, where rows are wide: 64 MB
+    # numbers of a block on a device, which has no such cache and needs long products: 1 GB, or a
+    # 64th of its bytes, so that eight such arrays of float64 fill it
     device: int = 2**27
+    # numbers of rows that are held in memory, or of what is made of them: 256 MB
     held: int = 2**25
-    picked: int = 2**22
+    picked: int = 2**22  # rows that are looked up one by one for a sample
 
     # Rows that matrix products need to be near their best; that are enough for anything; and
     # that even the widest blocks have.
@@ -49,7 +36,6 @@ class MemoryBudget:
 
         Parameters
         ----------
-        width : int
         like : array
             Of the library and on the device of the rows.
         """

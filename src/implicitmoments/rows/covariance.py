@@ -19,28 +19,15 @@ from implicitmoments.rows.block_map import join_labels
 from implicitmoments.rows.fold import Block, Sums
 from implicitmoments.rows.view import Rows
 
-__all__ = ["SecondMoments", "mean_and_covariance"]
-
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """First and second moments of rows, in double precision.
+    """First and second moments of rows, in double precision."""
 
-    Attributes
-    ----------
-    n : int
-        Rows of positive weight.
-    total : float
-        The sum of their weights.
-    mean : array of shape (d,)
-    covariance : array of shape (d, d)
-        The mean of the products about the mean.
-    """
-
-    n: int
-    total: float
-    mean: Floats
-    covariance: Floats
+    n: int  # rows of positive weight
+    total: float  # the sum of their weights
+    mean: Floats  # (d,)
+    covariance: Floats  # (d, d), the mean of the products about the mean
 
     @property
     def second_moment(self) -> Floats:
@@ -58,15 +45,10 @@ def mean_and_covariance(
 
     Parameters
     ----------
-    rows : Rows
     labelled : bool
         Append the labels to the points, as the last column.
     about : array of shape (d,), optional
         A point among the rows; the first row that is kept by default.
-
-    Returns
-    -------
-    SecondMoments
 
     Examples
     --------

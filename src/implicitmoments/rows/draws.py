@@ -12,8 +12,6 @@ from scipy.special import ndtri
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError, InputTypeError
 
-__all__ = ["RandomState", "RowDraws", "Stream", "as_seed", "draw_numbers"]
-
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 

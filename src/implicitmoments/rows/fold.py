@@ -16,21 +16,6 @@ from threadpoolctl import ThreadpoolController
 from implicitmoments.arrays import Array
 from implicitmoments.notes import InputError
 
-__all__ = [
-    "LARGEST",
-    "After",
-    "Block",
-    "Measure",
-    "Progress",
-    "ProgressReport",
-    "Sums",
-    "add_sums",
-    "blocks",
-    "fold_blocks",
-    "threads_for_folds",
-    "threads_of_whole",
-]
-
 Block: TypeAlias = Mapping[str, Array]
 Sums: TypeAlias = dict[str, Any]
 # measure(block, its row numbers) -> named sums over those rows; the rows of a block are in order

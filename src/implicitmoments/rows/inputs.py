@@ -40,8 +40,6 @@ from implicitmoments.rows import (
 )
 from implicitmoments.validation import check_progress
 
-__all__ = ["Checkpoint", "Given", "open_rows"]
-
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
 PRECISIONS = (np.float64, np.float32)
@@ -75,13 +73,11 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
 
     Parameters
     ----------
-    estimator : estimator
     X : array, data frame, path, iterator of blocks, Source, or Rows
         Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
         frames; the path of a file, or a list of paths.
     y : array or column, where rows are labelled
         Of files and Dask data frames the name of a column. Blocks and sources hold their own.
-    sample_weight : array or column, optional
     labelled : bool
         Whether labels are asked for.
     reset : bool

@@ -24,8 +24,6 @@ from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
 from implicitmoments.rows.fold import Block, Progress
 from implicitmoments.rows.sources import Source
 
-__all__ = ["MappedRows"]
-
 # What maps a block, in a view and in the BlockMap that travels to where the rows are.
 MAPPED = ("center", "linear", "labels", "keep", "weights", "wide", "transform")
 

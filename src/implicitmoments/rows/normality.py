@@ -13,8 +13,6 @@ from scipy.stats import chi2, norm
 from implicitmoments.arrays import Floats, move_like, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 
-__all__ = ["Gaussianity", "looks_standard", "measure_gaussianity"]
-
 SIGNIFICANCE = 1e-6
 # Beyond these a deviation is worth a word; with many rows smaller ones are significant too.
 CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1
@@ -22,22 +20,12 @@ CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1
 
 @dataclass(frozen=True, eq=False)
 class Gaussianity:
-    """Third and fourth moments of standardised points.
+    """Third and fourth moments of standardised points."""
 
-    Attributes
-    ----------
-    n : float
-        Rows, with their multiplicity.
-    skewness, kurtosis : array of shape (d,)
-        Of each column; both are 0 for a Gaussian.
-    excess : float
-        Mardia's kurtosis: the mean of |z|⁴ over d (d + 2), less 1.
-    """
-
-    n: float
-    skewness: Floats
-    kurtosis: Floats
-    excess: float
+    n: float  # rows, with their multiplicity
+    skewness: Floats  # (d,), of each column; both are 0 for a Gaussian
+    kurtosis: Floats  # (d,)
+    excess: float  # mardia's kurtosis: the mean of |z|⁴ over d (d + 2), less 1
 
     @property
     def odd_columns(self) -> np.ndarray[Any, np.dtype[np.int64]]:

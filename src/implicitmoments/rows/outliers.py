@@ -15,15 +15,6 @@ from implicitmoments.rows.block_map import BlockMap, Census, join_labels, take_r
 from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
 from implicitmoments.rows.view import Rows
 
-__all__ = [
-    "Near",
-    "Outliers",
-    "check_enough",
-    "far_limit",
-    "leave_out_outliers",
-    "squared_distances",
-]
-
 # The limit is measured in spreads of the distances beyond their median, in units of those of a
 # normal variable. The upper quartile withstands a far group of a quarter of the rows; once far
 # groups are known, the ninth decile tells of heavier tails.
@@ -64,28 +55,15 @@ class Outliers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """Keeps rows that are not far from the median, or that belong to a far group.
+    """Keeps rows that are not far from the median, or that belong to a far group."""
 
-    Attributes
-    ----------
-    center, scale : array of shape (d,), or (d + 1,) with the label
-        Distances are those of (row − center) / scale, with rows as the source has them.
-    limit : float
-        Distance from the centre beyond which a row is far.
-    company : array of shape (m, d) or (m, d + 1)
-        Far rows, scaled, of groups that are large enough to be a component.
-    reach : float
-        A far row nearer than that to one of them belongs to its group.
-    labelled : bool
-        Whether the label is a column of the row.
-    """
-
+    # (d,), distances are those of (row − center) / scale, with rows as the source has them
     center: Floats
-    scale: Floats
-    limit: float
-    company: Floats
-    reach: float
-    labelled: bool = False
+    scale: Floats  # (d + 1,)
+    limit: float  # distance from the centre beyond which a row is far
+    company: Floats  # (m, d), far rows, scaled, of groups that are large enough to be a component
+    reach: float  # A far row nearer than that to one of them belongs to its group
+    labelled: bool = False  # whether the label is a column of the row
 
     def scaled(self, block: Block) -> Array:
         """Return the rows of a block about the centre."""
@@ -136,7 +114,6 @@ def leave_out_outliers(
 
     Parameters
     ----------
-    rows : Rows
     k : int
         Number of components.
     labelled : bool

@@ -16,16 +16,6 @@ from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import RowDraws, Stream
 from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks, fold_blocks
 
-__all__ = [
-    "ArraySource",
-    "CallableSource",
-    "DifferenceSource",
-    "ElsewhereSource",
-    "Source",
-    "WrappedSource",
-    "as_source",
-]
-
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 PICKED_ROWS = 65_536  # read at a time, where rows are picked
 

@@ -17,14 +17,6 @@ from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
 from implicitmoments.rows.fold import blocks
 from implicitmoments.rows.truth import Truth
 
-__all__ = [
-    "make_activation_sum",
-    "make_pairwise_differences",
-    "make_regression_mixture",
-    "make_spherical_mixture",
-    "random_directions",
-]
-
 Activation: TypeAlias = Callable[[Floats], Any]
 
 TRIES = 20_000  # proposals before a separation is called impossible

@@ -11,8 +11,6 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
 
-__all__ = ["Truth"]
-
 
 @dataclass(frozen=True, eq=False)
 class Truth:

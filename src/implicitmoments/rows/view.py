@@ -23,8 +23,6 @@ from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sum
 from implicitmoments.rows.mapped_rows import MappedRows
 from implicitmoments.rows.sources import ArraySource, Integers, as_source
 
-__all__ = ["Rows"]
-
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
 

@@ -13,9 +13,6 @@ from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
 
-__all__ = ["Whitening"]
-
-
 SMALLEST_VARIANCE = 1e-10  # relative to the largest
 
 

@@ -19,8 +19,6 @@ from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Block, RowDraws
 from implicitmoments.saving.errors import ModelFileError, invalid
 
-__all__ = ["CODECS", "Codec", "function_not_saved", "record_codec"]
-
 
 @dataclass(frozen=True)
 class Codec:

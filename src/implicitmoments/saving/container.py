@@ -16,8 +16,6 @@ import safetensors.numpy
 from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Arrays, Json
 
-__all__ = ["pack", "read_arrays", "read_document"]
-
 ENTRY = "implicitmoments"
 LENGTH = 8  # bytes that hold the length of the rest of the header
 MAX_HEADER = 2**23  # bytes; a file of another kind may ask for any number

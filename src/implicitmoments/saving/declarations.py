@@ -18,8 +18,6 @@ from implicitmoments.problems import Activation
 from implicitmoments.registry import class_names, estimator_class
 from implicitmoments.saving.codecs import CODECS, Codec, record_codec
 
-__all__ = ["Declaration", "declaration_of"]
-
 Hint: TypeAlias = Any
 
 COMMON: dict[str, Hint] = {"n_features_in_": int, "stats_": dict[str, Any], "notes_": Notes}

@@ -6,8 +6,6 @@ from typing import Any
 
 from implicitmoments.notes import CodedError
 
-__all__ = ["ModelFileError", "invalid"]
-
 
 class ModelFileError(CodedError, ValueError):
     """A model cannot be written, or a file cannot be read; the message says what to try.

@@ -13,8 +13,6 @@ from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.migrations import SCHEMA
 from implicitmoments.saving.values import Arrays, Decoder, Encoder, Json
 
-__all__ = ["from_document", "to_document"]
-
 SECTIONS = {
     *("checksum", "schema", "library", "estimator"),
     *("parameters", "fitted", "statistics", "objects"),

@@ -15,8 +15,6 @@ from implicitmoments.saving.errors import ModelFileError
 from implicitmoments.saving.estimators import from_document, to_document
 from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
 
-__all__ = ["load", "save"]
-
 ADVICE = {  # by the code of an error
     "cannot_open": "check the path",
     "not_a_file": "check the path",

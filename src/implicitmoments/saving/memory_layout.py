@@ -14,8 +14,6 @@ import numpy as np
 
 from implicitmoments.saving.errors import invalid
 
-__all__ = ["apply_layout", "layout_of"]
-
 MAX_AXES = 16  # each may add half to the memory, for gaps
 
 

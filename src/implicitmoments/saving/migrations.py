@@ -8,8 +8,6 @@ from typing import TypeAlias
 from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
-__all__ = ["MIGRATIONS", "SCHEMA", "check_schema", "migrate"]
-
 SCHEMA = 2
 
 Document: TypeAlias = dict[str, Json]

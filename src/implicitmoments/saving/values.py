@@ -19,8 +19,6 @@ from implicitmoments.saving.declarations import Declaration
 from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.memory_layout import apply_layout, layout_of
 
-__all__ = ["Arrays", "Decoder", "Encoder", "Json"]
-
 Json: TypeAlias = Any
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 

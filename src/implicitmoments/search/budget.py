@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LOCAL", "SEARCH", "WHOLE", "Budget"]
-
 ROWS_PER_COMPONENT = (
     400  # means of unit noise are then known to 0.05, well below a separation of 2
 )
@@ -15,24 +13,15 @@ ROWS_PER_COMPONENT = (
 class Budget:
     """Rows, EM steps and tolerance of one stage.
 
-    Attributes
-    ----------
-    rows : int
-        Rows of the sample, at least.
-    steps : int
-        EM steps, at most.
-    tol : float
-        EM stops when the mean log-likelihood per row can rise by less than this.
-
     Examples
     --------
     >>> SEARCH.rows_for(10), SEARCH.rows_for(100)
     (20000, 40000)
     """
 
-    rows: int
-    steps: int
-    tol: float
+    rows: int  # rows of the sample, at least
+    steps: int  # EM steps, at most
+    tol: float  # EM stops when the mean log-likelihood per row can rise by less than this
 
     def rows_for(self, k: int) -> int:
         """Return the size of a sample for k components."""

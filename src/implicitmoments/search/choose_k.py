@@ -13,23 +13,15 @@ from implicitmoments.search.budget import LOCAL, SEARCH, Budget
 from implicitmoments.search.family import E, Family, R, S
 from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
 
-__all__ = ["Chosen", "bic", "choose_k"]
-
 FAILURES = 2  # numbers in a row that are no better, before the search turns: BIC may have a bump
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen(Generic[S]):
-    """The state with the least criterion.
-
-    Attributes
-    ----------
-    searched : Searched
-    scores : dict of int to float
-        The criterion of each number of components that was tried.
-    """
+    """The state with the least criterion."""
 
     searched: Searched[S]
+    # the criterion of each number of components that was tried
     scores: dict[int, float] = field(default_factory=dict)
 
 
@@ -62,21 +54,14 @@ def choose_k(
 
     Parameters
     ----------
-    family : Family
-    rows : rows of the family, held
     state : State
         Where the search starts.
     most : int
         The largest number of components.
     n_moves : int
         Moves tried per number of components.
-    rng : Generator
     budget, local : Budget
         As in :func:`search_moves`.
-
-    Returns
-    -------
-    Chosen
     """
     total, scores = family.e_step(rows, state).total, dict[int, float]()
 

@@ -10,33 +10,20 @@ import numpy as np
 from implicitmoments.search.budget import Budget
 from implicitmoments.search.family import E, EMFamily, R, S
 
-__all__ = ["Fitted", "run_em"]
-
 PLAIN_STEPS = 3  # EM steps before the first extrapolation: the first ones turn sharply
 LONGEST = 60.0  # an extrapolation, in EM steps
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted(Generic[S]):
-    """A state after EM.
-
-    Attributes
-    ----------
-    state : State
-    level : float
-        Its mean log-likelihood per row.
-    history : tuple of float
-        The mean log-likelihood after each step that was kept; it never falls.
-    converged : bool
-    n_iter : int
-        Passes over the rows.
-    """
+    """A state after EM."""
 
     state: S
-    level: float
+    level: float  # its mean log-likelihood per row
+    # the mean log-likelihood after each step that was kept; it never falls
     history: tuple[float, ...]
     converged: bool
-    n_iter: int
+    n_iter: int  # passes over the rows
 
 
 def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitted[S]:
@@ -50,15 +37,8 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
 
     Parameters
     ----------
-    family : EMFamily
-    rows : rows of the family
-    state : State
     budget : Budget
         Its ``steps`` and ``tol``.
-
-    Returns
-    -------
-    Fitted
     """
     history: list[float] = []
     trail, n_iter, converged = [state], 0, False  # at most θ_0, θ_1, θ_2 since the last one

@@ -9,8 +9,6 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats
 
-__all__ = ["E", "EMFamily", "Expectations", "Family", "R", "S", "State"]
-
 Places = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -20,13 +18,9 @@ class State:
 
     A model adds fields of its own. Every field is an array whose first axis is the component;
     a parameter that all components share is repeated.
-
-    Attributes
-    ----------
-    weights : array of shape (k,)
     """
 
-    weights: Floats
+    weights: Floats  # (k,)
 
     @property
     def k(self) -> int:
@@ -40,7 +34,8 @@ class State:
     def keep(self, chosen: Places) -> Self:
         """Return the chosen components, with weights that sum to 1."""
         taken = self.take(chosen)
-        return replace(taken, weights=taken.weights / taken.weights.sum())
+        total = max(float(taken.weights.sum()), np.finfo(float).tiny)  # of components without rows
+        return replace(taken, weights=taken.weights / total)
 
     def without(self, i: int) -> Self:
         """Return the components other than i, with weights that sum to 1."""
@@ -68,17 +63,10 @@ class Expectations:
 
     A model adds fields of its own: arrays whose first axis is the component, all of them sums
     over rows, so that the sums of two sets of rows, or of two components, may be added.
-
-    Attributes
-    ----------
-    log_likelihood : float
-        Of all rows.
-    total : float
-        Rows, with their weights.
     """
 
-    log_likelihood: float
-    total: float
+    log_likelihood: float  # of all rows
+    total: float  # rows, with their weights
 
     @property
     def level(self) -> float:

@@ -9,8 +9,6 @@ from implicitmoments.search.em import Fitted, run_em
 from implicitmoments.search.family import E, Family, R, S
 from implicitmoments.search.moves import Ranking, rank_moves
 
-__all__ = ["GROW", "grow"]
-
 GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge
 TOGETHER = 0.5  # of the largest gain: components that gain more are split at once
 
@@ -28,20 +26,12 @@ def grow(
 
     Parameters
     ----------
-    family : Family
-    rows : rows of the family, held
     state : State
         With at most k components.
-    k : int
-    rng : Generator
     budget : Budget
         Of EM after each round of splits.
     local : Budget
         Of the EM of two parts of one component.
-
-    Returns
-    -------
-    Fitted
     """
     fitted = run_em(family, rows, state, budget)
     ranking: Ranking[S] | None = None

@@ -21,8 +21,6 @@ from implicitmoments.search.trials import (
     split_gain,
 )
 
-__all__ = ["Ranking", "Searched", "merge_cheapest", "rank_moves", "search_moves"]
-
 ENOUGH = 2.0  # nats that a move must bring, above what rounding and the last EM steps make
 PATIENCE = 4  # moves in a row that fail before the search ends
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
@@ -35,27 +33,14 @@ AFTER_SPLIT = 10  # EM steps with one component more than wanted
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Generic[S]):
-    """Splits and insertions, ranked by the rise of the log-likelihood they predict.
+    """Splits and insertions, ranked by the rise of the log-likelihood they predict."""
 
-    Attributes
-    ----------
-    gains : array of shape (m,)
-        The largest first.
-    origins : array of int of shape (m,)
-        The component that would be split; -1 for an insertion.
-    parts : list of State
-        The two parts of a split; the component to insert, its weight a share of all rows.
-    merges : Merges or None
-        Ways back to as many components; None for a single component.
-    shares : Shares
-        Of the state.
-    """
-
-    gains: Floats
-    origins: Places
+    gains: Floats  # (m,), the largest first
+    origins: Places  # (m,), the component that would be split; -1 for an insertion
+    # the two parts of a split; the component to insert, its weight a share of all rows
     parts: list[S]
-    merges: Merges[S] | None
-    shares: Shares
+    merges: Merges[S] | None  # ways back to as many components; None for a single component
+    shares: Shares  # of the state
 
     def apply(self, state: S, which: Places) -> S:
         """Return the state after some of the splits and insertions."""
@@ -93,24 +78,13 @@ class Ranking(Generic[S]):
 
 @dataclass(frozen=True, eq=False)
 class Searched(Generic[S]):
-    """A state after moves.
-
-    Attributes
-    ----------
-    state : State
-    log_likelihood : float
-        Of the rows that were searched.
-    accepted, tried : int
-        Moves that raised the likelihood, and moves in all.
-    ranking : Ranking
-        Of the moves from ``state``.
-    """
+    """A state after moves."""
 
     state: S
-    log_likelihood: float
-    accepted: int
+    log_likelihood: float  # of the rows that were searched
+    accepted: int  # moves that raised the likelihood, and moves in all
     tried: int
-    ranking: Ranking[S]
+    ranking: Ranking[S]  # of the moves from ``state``
 
 
 def search_moves(
@@ -126,19 +100,10 @@ def search_moves(
 
     Parameters
     ----------
-    family : Family
-    rows : rows of the family, held
-    state : State
-    n_moves : int
-    rng : Generator
     budget : Budget
         Of EM, before the first move and after each.
     local : Budget
         Of the EM of two parts of one component, and of insertions.
-
-    Returns
-    -------
-    Searched
     """
     best = run_em(family, rows, state, budget)
     total, accepted, tried = family.e_step(rows, best.state).total, 0, 0
@@ -175,18 +140,10 @@ def rank_moves(
 
     Parameters
     ----------
-    family : Family
-    rows : rows of the family, held
-    state : State
-    rng : Generator
     local : Budget
         Of one component.
     before : Ranking, optional
         Of a state before: components that hold the same rows as then keep their splits.
-
-    Returns
-    -------
-    Ranking
     """
     found, sums = responsibilities(family, rows, state), family.e_step(rows, state)
     pool = family.pool(sums, state)

@@ -20,16 +20,6 @@ from implicitmoments.arrays import (
 from implicitmoments.search.budget import LOCAL, Budget
 from implicitmoments.search.family import E, Family, Places, R, S
 
-__all__ = [
-    "Insertions",
-    "Merges",
-    "Shares",
-    "insertion_gains",
-    "merge_losses",
-    "responsibilities",
-    "split_gain",
-]
-
 HELD = 1e-3  # responsibility above which a component holds a row
 PARTNERS = 3  # components that share most rows with each, with which a merge is evaluated
 FEWEST_TRIALS = 3  # starts of a split that run to the end
@@ -40,19 +30,11 @@ TRIAL_NUMBERS = 2**23  # densities of trials held at a time
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Responsibilities of a state for held rows.
+    """Responsibilities of a state for held rows."""
 
-    Attributes
-    ----------
-    shares : array of shape (n, k)
-    log_density : array of shape (n,)
-    counts : array of shape (n,)
-        How often each row counts.
-    """
-
-    shares: Array
-    log_density: Array
-    counts: Array
+    shares: Array  # (n, k)
+    log_density: Array  # (n,)
+    counts: Array  # (n,), how often each row counts
 
     @property
     def log_likelihood(self) -> float:
@@ -62,37 +44,19 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class Insertions(Generic[S]):
-    """Components that may be added.
+    """Components that may be added."""
 
-    Attributes
-    ----------
-    state : State
-        Weights are shares of all rows.
-    gains : array of shape (m,)
-        Rise of the log-likelihood by each alone.
-    """
-
-    state: S
-    gains: Floats
+    state: S  # weights are shares of all rows
+    gains: Floats  # (m,), rise of the log-likelihood by each alone
 
 
 @dataclass(frozen=True, eq=False)
 class Merges(Generic[S]):
-    """Ways to have one component less, the cheapest first.
+    """Ways to have one component less, the cheapest first."""
 
-    Attributes
-    ----------
-    losses : array of shape (m,)
-        Fall of the log-likelihood with the other components as they are.
-    pairs : array of int of shape (m, 2)
-        Components that become one; (j, j) drops component j.
-    state : State
-        The merged component of each pair.
-    """
-
-    losses: Floats
-    pairs: Places
-    state: S
+    losses: Floats  # (m,), fall of the log-likelihood with the other components as they are
+    pairs: Places  # (m, 2), components that become one; (j, j) drops component j
+    state: S  # the merged component of each pair
 
     def apply(self, before: S, which: int = 0) -> S:
         """Return the state after one of the merges."""
@@ -129,15 +93,10 @@ def split_gain(
 
     Parameters
     ----------
-    family : Family
-    rows : rows of the family, held
-    state : State
     found : Shares
         Of ``state``.
     pool : array of shape (k, p)
         ``family.pool`` of ``state``.
-    i : int
-    rng : Generator
     budget : Budget
         Of one component: rows are subsampled down to ``budget.rows``.
     """
@@ -203,8 +162,6 @@ def insertion_gains(
 
     Parameters
     ----------
-    family : Family
-    rows : rows of the family, held
     found : Shares
         Of the mixture.
     candidates : State
@@ -243,10 +200,6 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
 
     Parameters
     ----------
-    family : Family
-    rows : rows of the family, held
-    state : State
-    found : Shares
     sums : Expectations
         Both of ``state``.
     """
@@ -286,7 +239,7 @@ def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
     """Return for each component the others with which it shares most rows, (m, 2)."""
     k = len(weights)
     common = to_numpy(cross_sums(found.shares, found.shares * found.counts[:, None]))
-    common = common / np.sqrt(np.outer(weights, weights))
+    common = common / np.sqrt(np.maximum(np.outer(weights, weights), np.finfo(float).tiny))
     np.fill_diagonal(common, -1.0)
     n = min(PARTNERS, k - 1)
     partners = np.argsort(-common, axis=1, kind="stable")[:, :n]

@@ -16,8 +16,6 @@ from implicitmoments.moments.decode.decoding_frame import DecodingFrame, choose_
 from implicitmoments.moments.framed_rows import FramedRows, Lower
 from implicitmoments.notes import Note
 
-__all__ = ["find_components"]
-
 ORDERS = (1, 2, 3)
 LARGEST_PAIRS = 4_200  # side of M_4 on symmetric matrices; beyond it r = 1 if possible
 LARGEST_CUBES = 700  # dimension up to which r = 3 is tried if r = 2 fails
@@ -39,10 +37,8 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     ----------
     view : FramedRows
         The rows, in an identity frame.
-    k : int
     r : int, optional
         Use this order only.
-    seed : int
     """
     problem = view.problem
     if not problem.has_order(2):

@@ -14,9 +14,6 @@ from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.notes import Note, Notes
 
-__all__ = ["Components", "resolve_components", "unresolved"]
-
-
 LARGEST_RATIO = 0.15  # of second to first singular value
 LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
 AT_THE_FLOOR = 1.05  # an eigenvalue below so many floors is noise

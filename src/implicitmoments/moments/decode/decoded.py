@@ -18,9 +18,6 @@ from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.moments.split_means import SplitMean
 from implicitmoments.notes import InputError
 
-__all__ = ["Decoded", "decode"]
-
-
 CLEARLY_MORE = 1.5  # a (k+1)-st eigenvalue above so many floors is a component
 NOTHING = 1e-90  # eigenvalues below it are treated as zero
 SMALLEST_EIGENVALUE = 1e-9  # relative; below it eigenspace would only amplify rounding
@@ -28,43 +25,24 @@ SMALLEST_EIGENVALUE = 1e-9  # relative; below it eigenspace would only amplify r
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    r"""Components of order r before any are rejected, and their noise; the strongest first.
+    r"""Components of order r before any are rejected, and their noise; the strongest first."""
 
-    Attributes
-    ----------
-    r : int
-        Slots of a component: the powers :math:`v^{\otimes r}` were separated.
-    weights : array of shape (k,)
-    vectors : array of shape (k, d)
-    deviations : array of shape (k, d)
-        Half the difference between the vectors estimated from two halves of the rows.
-    ratios : array of shape (k,)
-        Second over first singular value of each component as a matrix: 0 for a pure power.
-    strengths : array of shape (k,)
-        Contribution of each component to :math:`M_{2r}`, as an eigenvalue, in the user's units.
-    signs_known : array of bool of shape (k,)
-    spectrum : array
-        Eigenvalues of :math:`M_{2r}` on the window, in the user's units.
-    floor : float
-        Its noise floor, in the same units.
-    residual : float
-        Norm of :math:`M_{3r}` minus the fitted components, over its noise: above about 1.5
-        there are more components than requested, or the model is wrong.
-    spread : float
-        Relative disagreement of the random starts of the decomposition.
-    """
-
-    r: int
-    weights: Floats
-    vectors: Floats
+    r: int  # slots of a component: the powers :math:`v^{\otimes r}` were separated
+    weights: Floats  # (k,)
+    vectors: Floats  # (k, d)
+    # (k, d), half the difference between the vectors estimated from two halves of the rows
     deviations: Floats
+    # (k,), second over first singular value of each component as a matrix: 0 for a pure power
     ratios: Floats
+    # (k,), contribution of each component to :math:`M_{2r}`, as an eigenvalue, in the user's units
     strengths: Floats
-    signs_known: np.ndarray[Any, np.dtype[np.bool_]]
-    spectrum: Floats
-    floor: float
+    signs_known: np.ndarray[Any, np.dtype[np.bool_]]  # (k,)
+    spectrum: Floats  # eigenvalues of :math:`M_{2r}` on the window, in the user's units
+    floor: float  # its noise floor, in the same units
+    # norm of :math:`M_{3r}` minus the fitted components, over its noise: above about 1.5 there are
+    # more components than requested, or the model is wrong
     residual: float
-    spread: float
+    spread: float  # relative disagreement of the random starts of the decomposition
 
     @property
     def crowded(self) -> bool:
@@ -96,7 +74,6 @@ def decode(
     ----------
     view : FramedRows
         The rows, in an identity frame.
-    k, r : int
     standard : DecodingFrame
         The frame used for decoding.
     seed : int

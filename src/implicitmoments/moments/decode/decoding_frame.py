@@ -14,9 +14,6 @@ from implicitmoments.moments.split_means import SplitMean, average
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Sums
 
-__all__ = ["DecodingFrame", "choose_frame"]
-
-
 SMALLEST_LENGTH = 1e-3  # of the unit of the frame
 SHRUNK = 0.2  # a variance below 1 − 0.2 is not explained by sampling noise
 HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little
@@ -24,30 +21,16 @@ HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters
 
 @dataclass(frozen=True, eq=False)
 class DecodingFrame:
-    """A frame, its first-order error, and low moments in it.
-
-    Attributes
-    ----------
-    frame : Frame
-    leak : array of shape (p, d)
-        Half the difference of the frame's basis between halves of the rows, projected off its
-        span: a vector with coordinates z in the basis has the error ``z @ leak``.
-    shift : array of shape (d,)
-        The same for the centre, off the span.
-    second : SplitMean
-        M_2 in the frame, (p, p), without the height.
-    mean : SplitMean or None
-        The mean of the points, if all orders have the same weights.
-    mass : float or None
-        The sum of the weights of all components, if the problem has order 0.
-    """
+    """A frame, its first-order error, and low moments in it."""
 
     frame: Frame
+    # (p, d), half the difference of the frame's basis between halves of the rows, projected off
+    # its span: a vector with coordinates z in the basis has the error ``z @ leak``
     leak: Floats
-    shift: Floats
-    second: SplitMean
-    mean: SplitMean | None
-    mass: float | None
+    shift: Floats  # (d,), the same for the centre, off the span
+    second: SplitMean  # M_2 in the frame, (p, p), without the height
+    mean: SplitMean | None  # the mean of the points, if all orders have the same weights
+    mass: float | None  # the sum of the weights of all components, if the problem has order 0
 
 
 def choose_frame(view: FramedRows, k: int) -> DecodingFrame:

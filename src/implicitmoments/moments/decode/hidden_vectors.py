@@ -17,8 +17,6 @@ from implicitmoments.moments.decode.orthogonal_decomposition import Decompositio
 from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.moments.split_means import SplitMean
 
-__all__ = ["Eigenspace", "VectorRecovery", "find_signs"]
-
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
 SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
@@ -28,21 +26,11 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, eq=False)
 class Eigenspace:
-    """The top eigenspace of M_2r, which whitens and unwhitens components.
+    """The top eigenspace of M_2r, which whitens and unwhitens components."""
 
-    Attributes
-    ----------
-    V : array of shape (dim, k)
-        Top eigenvectors.
-    e : array of shape (k,)
-        Their eigenvalues, positive.
-    second : SplitMean
-        M_2r on the window.
-    """
-
-    V: Floats
-    e: Floats
-    second: SplitMean
+    V: Floats  # (dim, k), top eigenvectors
+    e: Floats  # (k,), their eigenvalues, positive
+    second: SplitMean  # M_2r on the window
 
     @property
     def whitener(self) -> Floats:

@@ -30,8 +30,6 @@ from implicitmoments.moments.split_means import SplitMean, average
 from implicitmoments.moments.windows import ChainWindow, PairWindow, Window, open_window
 from implicitmoments.rows import Sums
 
-__all__ = ["ChainMomentPair", "MomentPair", "QuadraticMomentPair", "moment_pair"]
-
 
 class MomentPair(Protocol):
     """The two averages needed for decoding at order r, on a window of symmetric tensors."""

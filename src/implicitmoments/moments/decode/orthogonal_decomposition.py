@@ -13,9 +13,6 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 
-__all__ = ["Decomposition", "decompose", "refine"]
-
-
 N_STARTS = 3
 TOLERANCE = 1e-8
 MAX_ITERATIONS = 200
@@ -23,23 +20,13 @@ MAX_ITERATIONS = 200
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """Orthogonal components of a symmetric array.
+    """Orthogonal components of a symmetric array."""
 
-    Attributes
-    ----------
-    vectors : array of shape (k, k)
-        Orthonormal columns u_i.
-    values : array of shape (k,)
-        λ_i = T(u_i, u_i, u_i).
-    iterations : int
-    spread : float
-        Relative difference between the best and the worst objective of the starts; of the
-        order of rounding if all starts found the same components.
-    """
-
-    vectors: Floats
-    values: Floats
+    vectors: Floats  # (k, k), orthonormal columns u_i
+    values: Floats  # (k,), λ_i = T(u_i, u_i, u_i)
     iterations: int
+    # relative difference between the best and the worst objective of the starts; of the order of
+    # rounding if all starts found the same components
     spread: float = 0.0
 
     @property

@@ -25,9 +25,6 @@ from implicitmoments.moments.framed_rows import FramedRows, Weights
 from implicitmoments.moments.split_means import SplitMean, average
 from implicitmoments.rows import Sums
 
-__all__ = ["cube_sum", "symmetrise", "three_way_mean", "three_way_terms"]
-
-
 Orders: TypeAlias = tuple[int, int, int]
 
 PAIRS = ((0, 1), (0, 2), (1, 2))  # axes paired by l12, l13 and l23

@@ -24,8 +24,6 @@ from implicitmoments.rows.checkpoint.journal_file import (
 from implicitmoments.rows.checkpoint.packing import pack, unpack
 from implicitmoments.rows.fold import Sums
 
-__all__ = ["Journal"]
-
 PART_BYTES = 2**20  # in a cell of SQLite, which holds less than 1 GB
 # Partial sums take at most 1/20 of the time, unless they have waited for 100 times ``every``.
 SHARE, PATIENCE = 20, 100

@@ -14,8 +14,6 @@ import numpy as np
 from implicitmoments.notes import CodedError, InputError, InputTypeError
 from implicitmoments.rows.files.errors import UnreadableError
 
-__all__ = ["CheckpointError", "as_json", "open_journal", "refusal", "sqlite_errors"]
-
 APPLICATION, SCHEMA = 0x696D_6A6F, 2  # "imjo": tells a journal from other SQLite files
 TABLES = """
 CREATE TABLE header (name TEXT PRIMARY KEY, value TEXT NOT NULL);

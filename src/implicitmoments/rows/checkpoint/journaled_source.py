@@ -20,8 +20,6 @@ from implicitmoments.rows.checkpoint.packing import packed_size
 from implicitmoments.rows.fold import After, Block, Measure, Sums, threads_of_whole
 from implicitmoments.rows.sources import Integers, Source, WrappedSource
 
-__all__ = ["JournaledSource", "describe_rows"]
-
 DIGEST_ROWS = 64  # at the beginning, in the middle and at the end
 # Small sums are always kept, others if that takes less time than computing them again.
 SMALL_BYTES, BYTES_PER_SECOND = 2**20, 1e8

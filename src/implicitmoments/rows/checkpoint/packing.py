@@ -14,8 +14,6 @@ import numpy as np
 from implicitmoments.arrays import Array, namespace_of, to_numpy
 from implicitmoments.notes import InputTypeError
 
-__all__ = ["Packed", "pack", "packed_size", "unpack"]
-
 
 class Packed(NamedTuple):
     """A number or an array: JSON, or the .npy format without pickled objects."""

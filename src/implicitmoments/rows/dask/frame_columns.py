@@ -13,19 +13,6 @@ from implicitmoments.arrays import as_real_array
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows.files.errors import MissingLibraryError
 
-__all__ = [
-    "DaskArray",
-    "Frame",
-    "aligned",
-    "dask_module",
-    "is_dask",
-    "is_frame",
-    "is_name",
-    "numeric_columns",
-    "rows_of_array",
-    "rows_of_frame",
-]
-
 # Dask DataFrames, Series and arrays: Dask ships no types.
 Frame: TypeAlias = Any
 DaskArray: TypeAlias = Any

@@ -38,8 +38,6 @@ from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, add_sums
 from implicitmoments.rows.sources import ElsewhereSource, Source
 
-__all__ = ["DaskSource", "map_rows"]
-
 FAN_IN = 8  # sums that one task adds up
 
 

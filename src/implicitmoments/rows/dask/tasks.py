@@ -19,18 +19,6 @@ from implicitmoments.arrays import Array, as_real_array, check_finite, move_like
 from implicitmoments.notes import InputError
 from implicitmoments.rows.fold import Block, Measure, Sums, add_sums, blocks, fold_blocks
 
-__all__ = [
-    "Carried",
-    "Partition",
-    "add_all",
-    "answer_rows",
-    "count_rows",
-    "fold_partition",
-    "one_thread",
-    "pick_rows",
-    "real_block",
-]
-
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 

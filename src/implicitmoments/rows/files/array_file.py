@@ -17,8 +17,6 @@ from implicitmoments.rows.files.file_source import FileSource, Numbers, float_ty
 from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Integers
 
-__all__ = ["RawArray", "Sliceable", "SlicedSource", "check_array", "open_npy"]
-
 # An array of one or two axes with shape, dtype and slices of rows: RawArray, ZarrArray or NumPy's
 Sliceable: TypeAlias = Any
 

@@ -15,8 +15,6 @@ from implicitmoments.rows.files.errors import refusal
 from implicitmoments.rows.files.file_source import Numbers, float_type
 from implicitmoments.rows.files.spool import Spool
 
-__all__ = ["BlockSource"]
-
 
 class BlockSource(SlicedSource):
     """Rows of blocks that come one after the other.

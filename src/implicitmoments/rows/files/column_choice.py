@@ -12,8 +12,6 @@ from typing import Any
 
 from implicitmoments.rows.files.errors import brief, refusal
 
-__all__ = ["ARGUMENTS", "Choice", "Chosen", "choose_columns", "find_column"]
-
 INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the labels of rows
 ARGUMENTS = {"y": "y", "counts": "sample_weight"}  # columns of a block, as the user names them
 ROLES = {"y": "target", "counts": "weight"}  # and as a fitted estimator remembers them

@@ -19,8 +19,6 @@ from implicitmoments.rows.files.file_source import float_type
 from implicitmoments.rows.files.spool import Spool
 from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 
-__all__ = ["CSV", "CsvFile", "open_csv"]
-
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 NOT_BLANK = re.compile(rb"[^\r\n]")
 QUOTED = re.compile(rb'"[^"]*"')

@@ -10,17 +10,6 @@ from typing import Any
 
 from implicitmoments.notes import CodedError, InputError, InputTypeError
 
-__all__ = [
-    "MissingFileError",
-    "MissingLibraryError",
-    "UnreadableError",
-    "as_unreadable",
-    "brief",
-    "refusal",
-    "require",
-    "without_warnings",
-]
-
 QUOTED = 200  # characters of what a file holds or a library says, in a message
 
 

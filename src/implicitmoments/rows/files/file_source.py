@@ -20,14 +20,6 @@ from implicitmoments.rows.files.errors import brief, refusal
 from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Source
 
-__all__ = [
-    "FileSource",
-    "Numbers",
-    "check_block",
-    "close_all",
-    "float_type",
-]
-
 Numbers: TypeAlias = np.ndarray[Any, Any]
 
 

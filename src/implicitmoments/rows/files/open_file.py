@@ -17,8 +17,6 @@ from implicitmoments.rows.files.spool import complete_rows
 from implicitmoments.rows.files.tables import TABLES, Table, TableSource
 from implicitmoments.rows.files.zarr_array import ZarrArray, zarr_description
 
-__all__ = ["open_file", "read_columns"]
-
 FilePath: TypeAlias = str | os.PathLike[str]
 
 KINDS = (".npy", *TABLES, *CSV, ".zarr")
@@ -100,11 +98,6 @@ def read_columns(
         Names of columns, or their numbers.
     what : str, default "columns"
         The argument that asks for them, for messages.
-
-    Returns
-    -------
-    names : list of str
-    batches : iterator of Arrow tables or record batches
     """
     place = _existing(path)
     if place.name.lower().endswith(CSV):

@@ -15,8 +15,6 @@ from implicitmoments.rows.files.errors import refusal
 from implicitmoments.rows.files.file_source import FileSource, Numbers, check_block
 from implicitmoments.rows.fold import blocks
 
-__all__ = ["Spool", "complete_rows"]
-
 BLOCK_ROWS = 65_536  # copied at a time
 
 

@@ -15,8 +15,6 @@ from implicitmoments.rows.files.column_choice import Choice, Chosen, choose_colu
 from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
 from implicitmoments.rows.files.file_source import FileSource, Numbers, float_type
 
-__all__ = ["TABLES", "Table", "TableSource", "empty_block", "fill_block", "is_number"]
-
 ARROW_MAGIC = b"ARROW1"
 BATCH_BYTES = 2**22  # of numbers that are decoded at a time from Parquet
 PAGE_BYTES = 2**16  # read at a time from each column of Parquet

@@ -21,8 +21,6 @@ from implicitmoments.rows.files.errors import (
 )
 from implicitmoments.rows.files.file_source import Numbers
 
-__all__ = ["ZarrArray", "zarr_description"]
-
 # Codecs of numbers. A description may name others, and Zarr would run them: one of numcodecs'
 # unpickles, and those of installed packages are imported.
 CODECS = frozenset(
