@@ -1,8 +1,11 @@
 """One rule for outliers, for rows with and without labels."""
 
+import warnings
+
 import numpy as np
 import pytest
 
+import implicitmoments as im
 from implicitmoments.rows import ArraySource, Rows
 from implicitmoments.rows.outliers import check_enough, leave_out_outliers
 from implicitmoments.testing import refuses
@@ -127,3 +130,23 @@ def test_every_library(xp, rng):
     found = leave_out_outliers(Rows.of(xp.asarray(X)), 3)
     assert found.n_outliers == 1
     assert found.rows.kept == 1_999
+
+
+@pytest.mark.parametrize("far", [50.0, 1e4])
+def test_all_estimators_leave_out_the_same_rows(rng, far):
+    X, _ = im.datasets.make_spherical_mixture(
+        1_500, 3, 4, radius=6.0, separation=6.0, random_state=0
+    )
+    direction = rng.standard_normal((5, 4))
+    X[::300] = far * direction / np.linalg.norm(direction, axis=1)[:, None]
+    models = [
+        im.SphericalMixture(3, random_state=0),
+        im.SphericalMixtureDensity(3, max_degree=2, random_state=0),
+        im.SphericalMixtureClusterer(3, variance=1.0, random_state=0),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", im.AssumptionWarning)
+        for model in models:
+            assert model.fit(X).stats_["outliers"] == 5
+            (note,) = [note for note in model.notes_ if note.code == "outliers_dropped"]
+            assert note.values["n"] == 5

@@ -209,8 +209,7 @@ def _from_arrays(
         kept = counts > 0
         if not kept.any():
             raise InputError(
-                "weights_all_zero",
-                "`sample_weight` is zero for every row; give some row a weight",
+                "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
             )
         X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
         columns["counts"] = counts[kept]

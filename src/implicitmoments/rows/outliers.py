@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
 from implicitmoments.notes import InputError
 from implicitmoments.rows.block_map import BlockMap, Census, join_labels, take_rows, weights_of
+from implicitmoments.rows.draws import draw_numbers
 from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
 from implicitmoments.rows.view import Rows
 
@@ -221,9 +222,9 @@ def _estimate(probe: Rows, n: int, k: int, reach: float, labelled: bool) -> Near
     if n_out > MOST_FAR * len(z) or len(z) - n_out < k:
         return near
     company = z[grouped]
-    thinned = max(1, math.ceil(company.size / COMPANY_NUMBERS))
+    some = draw_numbers(len(company), COMPANY_NUMBERS // len(center), 0)
     link = _link(company) if len(company) else 0.0
-    return replace(near, limit=limit, company=company[::thinned], reach=link)
+    return replace(near, limit=limit, company=company[some], reach=link)
 
 
 def _in_groups(
@@ -235,7 +236,7 @@ def _in_groups(
     if len(far) == 0:
         return grouped
     step = math.ceil(len(far) / MOST_LINKED)
-    chosen = np.sort(np.random.default_rng(0).choice(far, len(far) // step, replace=False))
+    chosen = far[draw_numbers(len(far), len(far) // step, 0)]
     some = z[chosen]
     linked = to_numpy(squared_distances(some, some)) < _link(some) ** 2
     _, groups = connected_components(linked, directed=False)

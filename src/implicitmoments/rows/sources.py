@@ -130,7 +130,7 @@ class Source(ABC):
     @property
     def n(self) -> int:
         """The number of rows; 0 for a source that makes as many as are asked for."""
-        return self.n_rows or 0
+        return 0 if self.n_rows is None else self.n_rows
 
     def block(self, rows: range, seed: int = 0) -> Block:
         """Return the columns of ``rows`` as a pass reads them.

@@ -256,19 +256,13 @@ def _weights(weights: Sequence[float] | None, n_components: int) -> Floats:
             n_components=n_components,
         )
     if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() == 0:
-        raise InputError(
-            "weights_invalid",
-            "weights are finite, at least 0 and not all 0",
-        )
+        raise InputError("weights_invalid", "weights are finite, at least 0 and not all 0")
     return np.asarray(w / w.sum())
 
 
 def _positive(name: str, value: int) -> int:
     if value < 1:
         raise InputError(
-            "not_positive",
-            "{name} is at least 1, got {value}",
-            name=name,
-            value=value,
+            "not_positive", "{name} is at least 1, got {value}", name=name, value=value
         )
     return value

@@ -52,9 +52,7 @@ class Truth:
             )
         if np.any(weights < 0):
             raise InputError(
-                "negative_weight",
-                "weights are at least 0, got {least:.3g}",
-                least=weights.min(),
+                "negative_weight", "weights are at least 0, got {least:.3g}", least=weights.min()
             )
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "vectors", vectors)
