@@ -91,9 +91,9 @@ def cluster_table(n_seeds: int, n: int, without: list[str]) -> None:
 def best_error(values: Floats, same: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
     """Return the smallest mean error rate over all thresholds; small values mean "same"."""
     order = np.argsort(values)
-    told = np.concatenate([[0], np.cumsum(same[order])]) / np.sum(same)
+    joined = np.concatenate([[0], np.cumsum(same[order])]) / np.sum(same)
     merged = np.concatenate([[0], np.cumsum(~same[order])]) / np.sum(~same)
-    return float(np.min(1.0 - told + merged) / 2)
+    return float(np.min(1.0 - joined + merged) / 2)
 
 
 def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
@@ -108,11 +108,11 @@ def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
     held = hold_coordinates(rows, span, seed)
     moments = {t: difference_moments(held, k, t, seed=seed) for t in ORDERS}
     test = choose_test(moments, random_differences(held, seed), seed=seed)
-    told = test.same(left, right)
+    joined = test.same(left, right)
     rates = {
         "distance": best_error(np.linalg.norm(X[i] - X[j], axis=1), same),
         "distance in the span": best_error(np.linalg.norm(left - right, axis=1), same),
-        "pairwise test": float(np.mean(~told[same]) + np.mean(told[~same])) / 2,
+        "pairwise test": float(np.mean(~joined[same]) + np.mean(joined[~same])) / 2,
         "estimated by the test": (test.split_rate + test.merge_rate) / 2,
     }
     for t in ORDERS:
