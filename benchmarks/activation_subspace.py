@@ -1,8 +1,8 @@
-"""How well the span of the directions is found, and what each ingredient of a fit adds.
+"""Accuracy of the estimated span of the directions, and the gain from each ingredient of a fit.
 
 Run: python benchmarks/activation_subspace.py [--seeds 5]
 
-Medians over seeds, label noise of 10 % of the variance, R² on 20,000 fresh rows without noise.
+Medians over seeds, label noise of 10 % of the variance, R² on 20,000 new rows without noise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def eta(basis: Floats, truth: Truth) -> float:
 
 
 def eta_at(moments: Any, order: int, truth: Truth) -> float:
-    r"""Return η at an even order: how much of M_{2r} lies outside :math:`U_r \otimes U_r`."""
+    r"""Return η at an even order: the relative norm of M_{2r} outside :math:`U_r \otimes U_r`."""
     r = order // 2
     projection = moments.projection.first(r)
     q = np.asarray(evaluate(power(vector("v"), r), {"v": truth.vectors}, projection))
@@ -44,8 +44,8 @@ def eta_at(moments: Any, order: int, truth: Truth) -> float:
 
 
 def subspace(seeds: int) -> None:
-    """Print the error of the span and of higher subspaces, and what each ingredient adds."""
-    print("| setting | rows | η of M_2 | after sharpening | η of M_4 | η of M_6 | 1 − R² |")
+    """Print the errors of the subspaces, and the gain from each ingredient."""
+    print("| setting | rows | η of M_2 | after improvement | η of M_4 | η of M_6 | 1 − R² |")
     print("|---|---|---|---|---|---|---|")
     settings = [Setting(relu(), 10, 4, 0.1), Setting(relu(), 50, 10, 0.1)]
     for setting in settings:
@@ -100,7 +100,7 @@ def ingredients(settings: list[Setting], seeds: int) -> None:
         "moments, degree 4": partial(plain, reduce=False),
         "+ lower orders removed": partial(plain, reduce=True),
         "+ least squares": partial(fitted, rounds=0, degrees=[4]),
-        "+ span sharpened": partial(fitted, rounds=3, degrees=[4]),
+        "+ span improved": partial(fitted, rounds=3, degrees=[4]),
         "+ degree by cross-validation": partial(fitted, rounds=3, degrees=[1, 2, 4, 6, 8, 10]),
         "+ refined": lambda s, X, y: next(ours(s, True))(X, y),
     }

@@ -1,11 +1,11 @@
-"""Positive sums of activations beside networks, kernels and trees, all in one run.
+"""Positive sums of activations compared with networks, kernels and trees, in one run.
 
-Run: python benchmarks/activations.py targets               the R² that are asked for
+Run: python benchmarks/activations.py targets               R² compared with targets
      python benchmarks/activations.py peers [--plot FILE]   error against rows, all peers
 
-Scores are R² on 20,000 fresh rows without noise. Peers get their best sensible settings, chosen
-on a tenth of the rows held out, and the time of one fit with those settings. The torch network,
-with the activation of the truth, runs where torch is installed. Threads: OMP_NUM_THREADS.
+Scores are R² on 20,000 new rows without noise. The settings of peers are chosen on a held-out
+tenth of the rows, and the time is that of one fit with these settings. The torch network, with
+the true activation, runs if torch is installed. Threads: OMP_NUM_THREADS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TORCH_EPOCHS = 150
 
 @dataclass(frozen=True)
 class Setting:
-    """One problem: k directions in d features, noise as a part of the variance of labels."""
+    """One problem: k directions in d features, noise as a share of the label variance."""
 
     activation: Activation
     d: int
@@ -50,7 +50,7 @@ class Setting:
         return f"{self.activation.name}, d={self.d}, k={self.k}, noise {self.noise:.0%}"
 
     def draw(self, n: int, seed: int) -> tuple[Floats, Floats, Floats, Floats, Truth]:
-        """Return rows, labels, fresh rows, fresh labels without noise, and the truth."""
+        """Return rows, labels, new rows, their labels without noise, and the truth."""
         X, y, truth = make_activation_sum(
             n + FRESH, self.k, self.d, activation=self.activation.function, random_state=seed
         )
@@ -182,7 +182,7 @@ PEERS: dict[str, Callable[[Setting], Iterator[Fit]]] = {
 
 
 def best_fit(fits: list[Fit], X: Floats, y: Floats, seed: int) -> tuple[Any, float]:
-    """Choose among settings on rows held out, and time one fit with the best."""
+    """Choose settings on held-out rows, and time one fit with the best."""
     chosen = fits[0]
     if len(fits) > 1:
         A, B, a, b = train_test_split(X, y, test_size=0.1, random_state=seed)
@@ -202,7 +202,7 @@ def installed() -> list[str]:
 
 
 def targets(seeds: int) -> None:
-    """Print R² beside what is asked for, of the polynomial and after refinement."""
+    """Print R² of the polynomial and after refinement, compared with targets."""
     small = partial(Setting, d=10, k=4)
     rows = [
         (small(relu()), 3_000, False, 0.975),
@@ -272,7 +272,7 @@ def peers(seeds: int, sizes: list[int], plot: str | None, only: str | None) -> N
 def draw_figure(
     results: dict[tuple[str, int, str], list[float]], names: list[str], path: str
 ) -> None:
-    """Draw the error 1 − R² against rows on logarithmic axes, one panel a setting."""
+    """Draw the error 1 − R² against rows on logarithmic axes, one panel per setting."""
     import matplotlib as mpl  # noqa: PLC0415
 
     mpl.use("svg")

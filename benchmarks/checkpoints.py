@@ -1,9 +1,9 @@
-"""What a checkpoint costs: many short passes, and large sums kept within a long pass.
+"""Cost of a checkpoint: many short passes, and large sums stored within a long pass.
 
 Run: python benchmarks/checkpoints.py
 
 Passes with and without a journal alternate, on the same rows. A pass sums the Gram matrix of rows
-in memory. The second table keeps square matrices and recalls them.
+in memory. The second table stores square matrices and reads them back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pass_seconds(source: Source, n_rows: int) -> float:
 
 
 def short_passes(folder: Path, n_passes: int) -> None:
-    """Print what a pass of a few milliseconds takes without a journal, with one, and from one."""
+    """Print the time of a short pass without a journal, with one, and read from one."""
     print("| rows | features | ms a pass | with a journal | overhead | from the journal | MB |")
     print("|---|---|---|---|---|---|---|")
     for n_rows, n_features in ((40_000, 20), (40_000, 50), (80_000, 100)):
@@ -58,7 +58,7 @@ def short_passes(folder: Path, n_passes: int) -> None:
 
 
 def large_sums(folder: Path) -> None:
-    """Print what it takes to keep the sums of an unfinished pass, and to recall them."""
+    """Print the time to store the sums of an unfinished pass, and to read them back."""
     print("\n| MB | seconds to keep | to recall | MB of file |")
     print("|---|---|---|---|")
     for side in (350, 1_100, 3_500):

@@ -1,11 +1,11 @@
-"""What a pass on a cluster is made of: rows per second and core, bytes of sums, cost of a task.
+"""Cost of a pass on a cluster: rows per second and core, bytes of sums, overhead per task.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/cluster.py
 
 Rows per second are by CPU time of one thread, over rows in memory. Bytes are those of the arrays
-that one task hands to the next, and of the measure that travels to the workers. The cost of a
+that tasks exchange, and of the measure that is sent to the workers. The cost of a
 partition is CPU time of the scheduler and the caller, which are one process here, in a pass over
-partitions of one row on two worker processes; Dask's own sum of the same array stands beside it.
+partitions of one row on two worker processes, compared with Dask's own sum of the same array.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ dumps: Callable[[Any], bytes] = import_module("cloudpickle").dumps
 
 
 def cpu_seconds(run: Callable[[], Any], repeats: int = 3) -> float:
-    """Return the least CPU time of several runs."""
+    """Return the smallest CPU time of several runs."""
     taken = []
     with threadpool_limits(1):
         for _ in range(repeats):
@@ -91,7 +91,7 @@ def partition_costs(source: DaskSource, x: Any) -> tuple[float, float]:
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
     )
     with cluster, distributed.Client(cluster):
-        source.fold(count, range(100), 1)  # workers import what they need
+        source.fold(count, range(100), 1)  # before workers import their modules
         clock = process_time()
         source.fold(count, range(n), 1)
         middle = process_time()

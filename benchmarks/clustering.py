@@ -1,11 +1,11 @@
-"""Clustering by the test of pairs, beside EM and k-means, and the test beside distances.
+"""Clustering by the pairwise test, compared with EM, k-means and plain distances.
 
 Run: python benchmarks/clustering.py clusters [--seeds 5]
      python benchmarks/clustering.py errors [--plot docs/figures/clustering.svg]
 
 Means at least ``separation`` apart in 20 features. The adjusted Rand index is taken against the
-true components, beside that of the Bayes rule with the true means. Error rates of tests are
-the mean of both kinds, on pairs of one and of two components, at the best threshold for
+true components, and compared with the Bayes rule with the true means. Error rates of tests are
+the mean of both kinds, on pairs from one and from two components, at the best threshold for
 distances and at the chosen one for ours.
 """
 
@@ -40,7 +40,7 @@ N_PAIRS = 40_000
 
 
 def data(n: int, k: int, separation: float, seed: int) -> tuple[Floats, Spherical, Labels]:
-    """Return rows, the truth and labels; at the least radius that has room for the means."""
+    """Return rows, the truth and labels; at the smallest radius that fits the means."""
     for factor in (0.72, 0.8, 0.9, 1.0, 1.2, 1.5):
         try:
             X, truth = make_spherical_mixture(
@@ -53,9 +53,9 @@ def data(n: int, k: int, separation: float, seed: int) -> tuple[Floats, Spherica
 
 
 def cluster_table(n_seeds: int, n: int, without: list[str]) -> None:
-    """Print adjusted Rand indices and seconds, ours and others'."""
+    """Print adjusted Rand indices and seconds of all methods."""
     print(f"d = {D}, N = {n:,}, {n_seeds} seeds; {versions()}")
-    print("| k | separation | method | adjusted Rand index | worst relative to Bayes | seconds |")
+    print("| k | separation | method | adjusted Rand index | worst over Bayes rule | seconds |")
     print("|---" * 6 + "|")
     for k, separation in SETTINGS:
         found: dict[str, list[tuple[float, float, float]]] = {}
@@ -89,15 +89,15 @@ def cluster_table(n_seeds: int, n: int, without: list[str]) -> None:
 
 
 def best_error(values: Floats, same: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
-    """Return the least mean of both error rates over all thresholds; small values are "same"."""
+    """Return the smallest mean error rate over all thresholds; small values mean "same"."""
     order = np.argsort(values)
-    told = np.concatenate([[0], np.cumsum(same[order])]) / np.sum(same)
+    joined = np.concatenate([[0], np.cumsum(same[order])]) / np.sum(same)
     merged = np.concatenate([[0], np.cumsum(~same[order])]) / np.sum(~same)
-    return float(np.min(1.0 - told + merged) / 2)
+    return float(np.min(1.0 - joined + merged) / 2)
 
 
 def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
-    """Return the error rates of tests of pairs on one data set."""
+    """Return the error rates of pairwise tests on one data set."""
     X, _, labels = data(N, k, separation, seed)
     rng = np.random.default_rng(seed)
     i, j = rng.integers(N, size=(2, N_PAIRS))
@@ -108,11 +108,11 @@ def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
     held = hold_coordinates(rows, span, seed)
     moments = {t: difference_moments(held, k, t, seed=seed) for t in ORDERS}
     test = choose_test(moments, random_differences(held, seed), seed=seed)
-    told = test.same(left, right)
+    joined = test.same(left, right)
     rates = {
         "distance": best_error(np.linalg.norm(X[i] - X[j], axis=1), same),
         "distance in the span": best_error(np.linalg.norm(left - right, axis=1), same),
-        "pairwise test": float(np.mean(~told[same]) + np.mean(told[~same])) / 2,
+        "pairwise test": float(np.mean(~joined[same]) + np.mean(joined[~same])) / 2,
         "estimated by the test": (test.split_rate + test.merge_rate) / 2,
     }
     for t in ORDERS:
@@ -122,7 +122,7 @@ def error_rates(k: int, separation: float, seed: int) -> dict[str, float]:
 
 
 def error_table(n_seeds: int, plot: Path | None) -> None:
-    """Print error rates against separation and k; draw them where a path is given."""
+    """Print error rates against separation and k; plot them if a path is given."""
     drawn: dict[int, dict[str, list[float]]] = {}
     for k in (6, 10):
         curves: dict[str, list[float]] = {}
@@ -141,7 +141,7 @@ def error_table(n_seeds: int, plot: Path | None) -> None:
 
 
 def draw(drawn: dict[int, dict[str, list[float]]], path: Path) -> None:
-    """Draw error rates against the separation, one panel a k."""
+    """Draw error rates against the separation, one panel per k."""
     import matplotlib as mpl  # noqa: PLC0415 (an extra)
 
     mpl.use("svg")

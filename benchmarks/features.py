@@ -135,7 +135,7 @@ def probe_python(wanted: set[str]) -> Found:
 
 
 def probe_r() -> Found:
-    """Run features.R, which prints package, row, cell and what it saw between tabs."""
+    """Run features.R, which prints package, row, cell and result, separated by tabs."""
     if shutil.which("Rscript") is None:
         print("flexmix and mixtools are skipped: Rscript is not installed", file=sys.stderr)
         return {}
@@ -178,7 +178,7 @@ def differences(page: str, found: Found) -> list[str]:
 
 
 def cells_of(lines: list[str]) -> list[tuple[tuple[str, str], str]]:
-    """Return row, package and words of every cell of the tables in a page."""
+    """Return row, package and text of every cell of the tables in a page."""
     cells = []
     columns: list[str] = []
     for line in lines:
@@ -195,9 +195,9 @@ def cells_of(lines: list[str]) -> list[tuple[tuple[str, str], str]]:
 
 
 def main() -> int:
-    """Print the tables, what was seen, or where a page differs."""
+    """Print the tables, the results of probes, or the differences from a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--saw", nargs="*", metavar="ROW", help="what each probe saw")
+    parser.add_argument("--saw", nargs="*", metavar="ROW", help="print the result of each probe")
     parser.add_argument("--check", type=Path, metavar="PAGE", help="fail if this page differs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

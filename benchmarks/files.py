@@ -2,9 +2,9 @@
 
 Run: python benchmarks/files.py [--megabytes 2000] [--folder /tmp]
 
-Each line is a process of its own that opens a file and passes over it twice, summing columns in
-blocks of 16,384 rows. *Grown* is by how much that raised the peak of its resident memory; pages
-of mapped files are in it. Files were just written, so they come from the system's cache.
+Each line is a separate process that opens a file and passes over it twice, summing columns in
+blocks of 16,384 rows. *Grown* is the increase of its peak resident memory, including pages of
+mapped files. Files have just been written, so they are read from the system's cache.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def tables(n: int) -> Iterator[Any]:
 
 
 def write(path: Path, n: int) -> None:
-    """Write n rows, a piece at a time where the format allows it."""
+    """Write n rows, in batches if the format allows it."""
     schema = pa.schema([(name, pa.float64()) for name in NAMES])
     if path.suffix == ".npy":
         by_columns = path.stem == "columns"  # as many numbers, in another order
@@ -83,7 +83,7 @@ def write(path: Path, n: int) -> None:
 
 
 def writer(path: Path, schema: Any) -> Any:
-    """Return what writes record batches."""
+    """Return a writer of record batches."""
     if path.suffix == ".parquet":
         return pa.parquet.ParquetWriter(path, schema)
     if path.suffix == ".csv":
@@ -101,7 +101,7 @@ def peak() -> int:
 
 
 def measure(path: Path, n: int) -> None:
-    """Print one line: what opening and two passes take."""
+    """Print one line: the cost of opening and of two passes."""
     before, start = peak(), time.perf_counter()
     source: Source
     if path.name == "blocks":

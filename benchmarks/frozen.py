@@ -1,4 +1,4 @@
-"""What a change of the structure of the library must not change.
+"""Results that a restructuring of the library must not change.
 
 Run: python benchmarks/frozen.py write FILE
      python benchmarks/frozen.py compare FILE
@@ -8,18 +8,18 @@ Run: python benchmarks/frozen.py write FILE
 prints one line for each, old and new. It ends with status 1 if an item CHANGED, and takes a few
 minutes on one thread. ``benchmarks/frozen.json`` holds the results to compare with.
 
-Items are digests, predictions of every estimator on small data sets, and tables, small versions
-of the settings of the other benchmarks. There are three kinds:
+Items are digests (predictions of every estimator on small data sets) and tables (small versions
+of the settings of the other benchmarks). There are three kinds:
 
 - numbers: "same" where they agree to 1e-9, relative, and "within margin" to 1e-6, or to 2e-3
-  where a likelihood was climbed. The number that differs most is shown, with its place;
-- searches: true components found, the log-likelihood of all rows, and in brackets how far it is
-  above that of EM from the truth. No more than 2 nats less, and no component less, is no change
-  (10 nats where the number of components asked for is wrong, and maxima lie close together).
-  In tables, −BIC/2 stands for the likelihood where the number of components is chosen;
-- losses, such as 1 − R² or a distance from the truth: no more than a few per cent more.
+  where a likelihood was maximised. The number that differs most is shown, with its position;
+- searches: true components found, the log-likelihood of all rows, and in brackets its
+  difference from that of EM from the truth. At most 2 nats less and no component fewer is no
+  change (10 nats if the number of components is wrong, because maxima are then close together).
+  If the number of components is chosen, −BIC/2 replaces the likelihood;
+- losses, such as 1 − R² or a distance from the truth: at most a few per cent more.
 
-Only public names of the library are used, so that the script runs before and after.
+Only public names of the library are used, so the script runs before and after a change.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 def chosen(only: str) -> Items:
-    """Return the items whose name holds a text."""
+    """Return the items whose name contains a text."""
     items = digests() | moment_items() | tables()
     return {name: item for name, item in items.items() if only in name}
 

@@ -1,18 +1,18 @@
-"""Hostile files: what a reader does with inputs that were made to break it.
+"""Fuzz tests: readers and the loader on malformed and malicious files.
 
 Run: python benchmarks/fuzz.py loader --inputs 10000
      python benchmarks/fuzz.py readers --inputs 10000
      python benchmarks/fuzz.py readers --kind zarr --first 312 --inputs 1
 
 ``loader`` gives ``implicitmoments.load`` files that were mutated byte by byte, with and without a
-checksum that fits, files whose header or document was rewritten, and bytes of no kind. Each must
-give a model or one ModelFileError, within the time limit and without running code: an audit hook
-notes what is compiled, executed, started, connected to, imported or opened for writing.
+valid checksum, files with a rewritten header or document, and random bytes. Each must
+give a model or a ModelFileError, within the time limit and without running code: an audit hook
+records what is compiled, executed, started, connected to, imported or opened for writing.
 
 ``readers`` gives ``open_file`` as many .npy, Parquet, Arrow, CSV and Zarr files of each kind, or
-of one. Each must give finite rows, the same in two passes, or one error in the library's own words
-that names the file, within limits of time and memory, without running code and without leaving
-files behind. Child processes read them, for a reader in C that fails takes its process along.
+of one. Each must give finite rows, the same in two passes, or one error of the library that
+names the file, within limits of time and memory, without running code and without leaving files
+behind. Child processes read them, because a failure of a reader in C ends its process.
 """
 
 from __future__ import annotations

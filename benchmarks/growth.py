@@ -2,8 +2,8 @@
 
 Run: python benchmarks/growth.py [--plot docs/figures/growth.svg]
 
-Each row is a process of its own, on one thread, on a spherical mixture whose rows are made as
-they are needed. Peak memory is that of all arrays of the run, by tracemalloc in a second run.
+Each row is a separate process, on one thread, on a spherical mixture whose rows are generated
+on demand. Peak memory is that of all arrays of the run, by tracemalloc in a second run.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Run: python benchmarks/hermite_variance.py
 
 The paper's extended Hermite tensor uses one auxiliary Gaussian for all pairs of slots, Li and
-Liu's a fresh one for each. Along a unit direction both second moments are known exactly; the
+Liu's a new one for each. Along a unit direction both second moments are known exactly; the
 second column of each is a Monte Carlo check of the circuit itself.
 """
 

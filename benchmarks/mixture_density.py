@@ -1,11 +1,11 @@
-"""The density of a spherical mixture with short means, beside EM and k-means.
+"""Density of a spherical mixture with means of small norm, compared with EM and k-means.
 
 Run: python benchmarks/mixture_density.py distance   total variation distance from the truth
      python benchmarks/mixture_density.py degrees    the same against the degree and the rows
      python benchmarks/mixture_density.py sampler    two-sample tests of the sampler
 
 Four means of one norm in ten features. The total variation distance is E_F[(1 − H/F)_+] over
-fresh rows of the truth F, with its standard error; the spread is that over seeds.
+new samples of the truth F, with its standard error; ranges are over seeds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def spread(values: list[float]) -> str:
 
 
 def distance_table(n_seeds: int, n: int, without: list[str]) -> None:
-    """Print distances and seconds, ours and others'."""
+    """Print distances and seconds of all methods."""
     print(f"d = {D}, k = {K}, N = {n:,}, {n_seeds} seeds; {versions()}")
     print("| norm of the means | method | total variation | standard error | seconds |")
     print("|---" * 5 + "|")
@@ -106,7 +106,7 @@ def degree_table(n_seeds: int) -> None:
 
 
 def p_value(X: Floats, Y: Floats, truth: Spherical, wrong: Spherical) -> float:
-    """Compare two samples along what best tells the truth from the wrong mixture."""
+    """Compare two samples by the log-likelihood ratio of the truth and the wrong mixture."""
     first, second = (truth.log_density(Z) - wrong.log_density(Z) for Z in (X, Y))
     return float(stats.ks_2samp(first, second).pvalue)
 

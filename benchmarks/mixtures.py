@@ -1,4 +1,4 @@
-"""Spherical mixtures by SphericalMixture, beside what users would pick instead.
+"""SphericalMixture compared with its alternatives.
 
 Run: python benchmarks/mixtures.py parameters [--seeds 10] [--settings a,b] [--peers ...]
      python benchmarks/mixtures.py push       [--seeds 3]  [--settings ...]
@@ -6,11 +6,11 @@ Run: python benchmarks/mixtures.py parameters [--seeds 10] [--settings a,b] [--p
 
 parameters: settings in which one start of EM rarely finds every mean. push: more components,
 less separation, fewer rows. awkward: unequal weights, outliers, a wrong number of components,
-different variances, noise of another law, few rows.
+different variances, noise that is not Gaussian, few rows.
 
 Success is every mean within 0.5 of the one matched to it (0.6 at k = 50, d = 100). "nats" is the
-log-likelihood of all rows, outliers included, above that of the true parameters, median over
-seeds, which begin at --first. Seconds are medians, in one process on the threads that
+log-likelihood of all rows, outliers included, minus that of the true parameters, median over
+seeds, which start at --first. Seconds are medians, in one process on the threads that
 OMP_NUM_THREADS allows. Peers: scikit-learn's GaussianMixture (spherical) and KMeans with 1 and 10
 starts, pomegranate if it can be imported, mclust (model EII, hierarchical start on 2,000 rows) if
 Rscript has it.
@@ -49,22 +49,22 @@ Peer: TypeAlias = Callable[[Floats, int, int], Found]
 
 @dataclass(frozen=True)
 class Setting:
-    """One mixture: k means in d features, and what is done to its rows."""
+    """One mixture: k means in d features, and changes to its rows."""
 
     k: int
     d: int
     separation: float
     radius: float
     n: int = 60_000
-    low: float = 1.0  # norms go from this share of the radius up
+    low: float = 1.0  # smallest norm, as a fraction of the radius
     centre: bool = False  # one mean at the centre
-    apart: bool = True  # the others keep the separation from it, too
+    apart: bool = True  # the others keep the separation from it as well
     close: float = 0.5
     ratio: float = 1.0  # of the largest weight to the smallest
     outliers: float = 0.0
-    asked: int = 0  # components asked for, less k
+    asked: int = 0  # components fitted, minus k
     spread: float = 1.0  # of the largest variance to the smallest
-    laplace: bool = False  # noise of that law in place of Gaussian
+    laplace: bool = False  # Laplace noise instead of Gaussian
 
     def draw(self, seed: int) -> tuple[Floats, Found]:
         """Return rows, and the mixture they are from."""
@@ -133,13 +133,13 @@ AWKWARD = {
 
 
 def ours(X: Floats, k: int, seed: int, **options: Any) -> Found:
-    """SphericalMixture with its defaults: the variance is not known to it."""
+    """SphericalMixture with its defaults: the variance is unknown."""
     model = SphericalMixture(k, random_state=seed, **options).fit(X)
     return model.weights_, model.means_, np.broadcast_to(model.variance_, (k,))
 
 
 def separate(X: Floats, k: int, seed: int) -> Found:
-    """SphericalMixture with a variance for each component."""
+    """SphericalMixture with one variance per component."""
     return ours(X, k, seed, covariance_type="spherical")
 
 
@@ -205,7 +205,7 @@ def mclust(X: Floats, k: int, seed: int) -> Found:
 
 
 def peers() -> dict[str, Peer]:
-    """Return what there is to compare with."""
+    """Return the methods to compare with."""
     found: dict[str, Peer] = {
         "SphericalMixture": ours,
         "GaussianMixture, 1 start": gaussian_mixture(1),
@@ -272,7 +272,7 @@ def table(settings: dict[str, Setting], methods: dict[str, Peer], seeds: range) 
         radius = f"{setting.radius:.3g}"
         if setting.centre:
             radius = f"{setting.low:g}–1 × {radius}, one at 0"
-            radius += "" if setting.apart else ", nearer than the separation to others"
+            radius += "" if setting.apart else ", closer to others than the separation"
         what = f"{name} | {setting.k} | {setting.d} | {setting.separation:g} | {radius}"
         for method, fit in methods.items():
             line = measure(setting, fit, seeds)

@@ -1,4 +1,4 @@
-"""How often a fit speaks up: of right fits never, of wrong ones always, if it could be so.
+"""How often a fit has notes: ideally never if it is correct, and always if it is wrong.
 
 Run: python benchmarks/notes.py mixtures [--seeds 10]
      python benchmarks/notes.py regressions [--seeds 10]
@@ -6,7 +6,7 @@ Run: python benchmarks/notes.py mixtures [--seeds 10]
 ``mixtures`` fits spherical mixtures with the number of components they have, with one fewer and
 with one column in another unit, with Gaussian and with other noise, and counts the fits in which
 ``notes_`` has a note that a component is not spherical, or that columns differ in spread.
-``regressions`` does it with mixtures of lines, of which one or two are missing.
+``regressions`` does the same for mixtures of lines, of which one or two are missing.
 """
 
 from __future__ import annotations
@@ -57,12 +57,10 @@ def notes_of(model: Any, *rows: Any) -> list[str]:
 
 
 def mixtures(seeds: int) -> None:
-    """Print how often a mixture speaks up."""
+    """Print how often fits of mixtures have notes."""
     other = " | ".join(f"{name} noise, k: not spherical" for name in NOISES)
-    print(
-        "| rows | k | d | separation | k: any note | k − 1: not spherical "
-        f"| other unit: column named | {other} |"
-    )
+    wrong = "k − 1: not spherical | other unit: column named"
+    print(f"| rows | k | d | separation | k: any note | {wrong} | {other} |")
     print("|" + "---|" * (7 + len(NOISES)))
     for n, k, d, radius, separation in MIXTURES:
         said: dict[str, list[list[str]]] = {}
@@ -85,7 +83,7 @@ def mixtures(seeds: int) -> None:
 
 
 def regressions(seeds: int) -> None:
-    """Print how often a mixture of regressions speaks up."""
+    """Print how often fits of mixtures of regressions have notes."""
     print("| rows | k | d | noise | k: any note | k − 1: a line missing | one line: missing |")
     print("|" + "---|" * 7)
     for n, k, d, noise in LINES:

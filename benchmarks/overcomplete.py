@@ -1,10 +1,10 @@
-"""Means of spherical mixtures read off the moments, beside EM from k-means starts.
+"""Means of spherical mixtures decoded from moments, compared with EM from k-means starts.
 
-Run: python benchmarks/overcomplete.py main     the table, ten seeds, beside scikit-learn
-     python benchmarks/overcomplete.py push     where decoding stops, and what foretold it
+Run: python benchmarks/overcomplete.py main     the table, ten seeds, with scikit-learn
+     python benchmarks/overcomplete.py push     the limits of decoding, and their indicators
 
-Success: every mean within 0.5, before any polish. scikit-learn: GaussianMixture with spherical
-covariances; ten starts are ten fits of which the likeliest is kept. All in one process, on the
+Success: every mean within 0.5, before any EM. scikit-learn: GaussianMixture with spherical
+covariances; of ten starts the likeliest is kept. All in one process, on the
 threads that OMP_NUM_THREADS allows.
 """
 
@@ -111,7 +111,7 @@ def by_em(X: Floats, k: int, n_starts: int, seed: int) -> list[tuple[float, Floa
 
 
 def summary(errors: list[Floats], seconds: list[float], n_exempt: int) -> str:
-    """Write successes, means missed on average, largest error and median seconds."""
+    """Format successes, mean number of missed means, largest error and median seconds."""
     counted = [e[: len(e) - n_exempt] for e in errors]  # the mean at the centre is the last
     good = sum(bool(e.max() < CLOSE) for e in counted)
     lost = np.mean([np.sum(e >= CLOSE) for e in counted])
@@ -120,11 +120,11 @@ def summary(errors: list[Floats], seconds: list[float], n_exempt: int) -> str:
 
 
 def main_table(n_seeds: int, n_starts: int) -> None:
-    """Print the table beside scikit-learn."""
+    """Print the table, with scikit-learn."""
     head = "success | means missed | largest error | seconds"
     print(f"| method | k | d | separation | radius | N | {head} |\n" + "|---" * 10 + "|")
     for setting in MAIN:
-        # of the spread set every mean but that at the centre is asked for, whoever is judged
+        # with spread norms, the mean at the centre does not count for any method
         exempt = int(setting.spread)
         ours: list[tuple[Floats, float]] = []
         starts: list[list[tuple[float, Floats, float]]] = []
@@ -144,7 +144,7 @@ def main_table(n_seeds: int, n_starts: int) -> None:
 
 
 def push_table(n_seeds: int) -> None:
-    """Print where decoding stops, beside the gap to the noise floor and the verdict."""
+    """Print the limits of decoding, with the gap to the noise floor and what was reported."""
     print(
         "| k | d | separation | radius | N | success | means missed | largest error | seconds "
         "| gap | reported error | reported unresolved | confused | confused, not reported |"
@@ -161,7 +161,7 @@ def push_table(n_seeds: int) -> None:
             seconds.append(taken)
             gaps.append(found.gap)
             reported.append(float(found.errors.max()))
-            # confused: nearer to no mean than half the separation
+            # confused: farther than half the separation from every mean
             nearest = np.linalg.norm(guesses[:, None] - means[None], axis=2).min(axis=1)
             astray = nearest >= setting.separation / 2
             said += int(np.sum(~found.resolved))

@@ -1,4 +1,4 @@
-"""The joint density of a mixture of regressions, beside EM.
+"""Joint density of a mixture of regressions, compared with EM.
 
 Run: python benchmarks/regression_density.py distance   total variation distance from the truth
      python benchmarks/regression_density.py degrees    the same against the degree and the noise
@@ -6,9 +6,9 @@ Run: python benchmarks/regression_density.py distance   total variation distance
      python benchmarks/regression_density.py intercepts lines that do not meet at the mean of x
 
 Three regressors of one norm in five features and noise of standard deviation 1: "signal" is the
-norm. The total variation distance is E_F[(1 − H/F)_+] over fresh rows of the truth F, with its
-standard error; the spread is that over seeds. EM is the mixture of regressions with a common
-noise, written below: started at the truth it is the best that a fit of the model can do.
+norm. The total variation distance is E_F[(1 − H/F)_+] over new samples of the truth F, with its
+standard error; ranges are over seeds. EM is the mixture of regressions with a common
+noise, implemented below; started at the truth it is the best possible fit of the model.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Regressions:
 
 
 def em(X: Floats, y: Floats, start: Regressions, n_iter: int = 200) -> Regressions:
-    """Climb the likelihood from a start."""
+    """Run EM from a start."""
     model, before = start, -np.inf
     for _ in range(n_iter):
         joint = model.log_joint(X, y)
@@ -134,7 +134,7 @@ def distance(log_hypothesis: Floats, log_truth: Floats) -> tuple[float, float]:
 
 
 def versions() -> str:
-    """Return what was run."""
+    """Return the name of a method."""
     names = (implicitmoments, np, scipy, sklearn)
     return f"Python {platform.python_version()}, " + ", ".join(
         f"{module.__name__} {module.__version__}" for module in names
@@ -206,7 +206,7 @@ def p_value(
     truth: Regressions,
     wrong: Regressions,
 ) -> float:
-    """Compare two samples along what best tells the truth from a wrong mixture."""
+    """Compare two samples by the log-likelihood ratio of the truth and a wrong mixture."""
     first, second = (truth.log_density(*Z) - wrong.log_density(*Z) for Z in (one, other))
     return float(stats.ks_2samp(first, second).pvalue)
 

@@ -1,4 +1,4 @@
-"""Mixtures of regressions, beside EM from random starts, flexmix and mixtools.
+"""Mixtures of regressions compared with EM from random starts, flexmix and mixtools.
 
 Run: python benchmarks/regressions.py parameters [--seeds 10] [--settings k4 k8 ...]
      python benchmarks/regressions.py push [--seeds 5] [--settings ...]
@@ -6,8 +6,8 @@ Run: python benchmarks/regressions.py parameters [--seeds 10] [--settings k4 k8 
 
 A fit succeeds if its largest error of a coefficient vector is at most 1.2 times that of EM
 started at the truth. Random EM is plain EM with the inner loops of the library, started at lines
-of random direction and the noise of y, and ended when the mean log-likelihood rises by less than
-1e-6; of ten starts the best likelihood counts. flexmix and mixtools run where Rscript finds them,
+of random direction with the variance of y, and stopped when the mean log-likelihood rises by less
+than 1e-6; of ten starts the best likelihood counts. flexmix and mixtools run if R has them,
 on the same rows, at most ``--limit`` seconds each. stepmix and bayesml do not fit this model.
 """
 
@@ -135,7 +135,7 @@ def largest_error(coef: Floats, truth: Truth) -> float:
 
 
 class Plain:
-    """EM with the library's inner loops, in the same coordinates, and nothing else."""
+    """Plain EM with the inner loops of the library, in the same coordinates."""
 
     def __init__(self, data: Data) -> None:
         X, y, self.truth = data
@@ -201,7 +201,7 @@ def fit_random(plain: Plain, seed: int, n_starts: int) -> dict[str, Outcome]:
 
 
 def fit_r(data: Data, seed: int, method: str, starts: int, limit: float) -> Outcome | None:
-    """Fit an R package; None where it fails or takes too long."""
+    """Fit with an R package; None if it fails or takes too long."""
     X, y, truth = data
     k = len(truth.weights)
     with tempfile.TemporaryDirectory() as folder:
@@ -283,7 +283,7 @@ def row_of(rows: list[tuple[Outcome | None, float]], method: str) -> str:
 
 
 def awkward_inputs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
-    """Return inputs that are bad or odd, with parameters."""
+    """Return invalid and unusual inputs, with parameters."""
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(500, 2)), rng.integers(2, size=500)
     slopes = np.array([[1.0, 2.0], [-1.0, 0.5]])
@@ -313,8 +313,8 @@ def awkward_inputs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
 
 
 def awkward() -> None:
-    """Print what comes of bad and odd input."""
-    print("| input | answer |")
+    """Print the results for invalid and unusual inputs."""
+    print("| input | result |")
     print("|---|---|")
     for name, (X, y, how) in awkward_inputs().items():
         with warnings.catch_warnings(record=True) as said:

@@ -1,15 +1,15 @@
-"""How many rows the paper's algorithm and the closed form need for the same error.
+"""Rows that the paper's algorithm and the closed form need for the same error.
 
 Run: python benchmarks/sample_efficiency.py [--largest 1000000]
 
 For each problem and order m the relative root mean square error of ⟨H_m(x), M_m⟩ over
-x ~ N(0, I) is measured at growing N (median over seeds), and N for an error of 0.5 is read off
-by interpolation on logarithmic axes. Each ingredient of the closed form is switched off in turn:
+x ~ N(0, I) is measured for increasing N (median over seeds), and N for an error of 0.5 is
+interpolated on logarithmic axes. Each ingredient of the closed form is switched off in turn:
 
   with auxiliary noise    moments by the paper's circuits H(x, y), on all rows, at half the order
   order 2m                moments as vectors of U_m, from moments up to order 2m
   plain weights           no lower orders removed (activations), y^t / t! (regressions)
-  fresh rows              other rows in every pass
+  fresh rows              new rows in every pass
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ VARIANTS = ["closed form", "auxiliary noise", "order 2m", "plain weights", "fres
 
 
 def answer_of(variant: str, problem: HermiteProblem, k: int, m: int, seed: int) -> Answer:
-    """Estimate by one variant and return what answers queries."""
+    """Estimate by one variant and return a function that answers queries."""
     options: dict[str, Any] = {"n_components": k, "order": m, "random_state": seed}
     if variant == "auxiliary noise":
         return with_auxiliary_noise(problem, k, m, seed)
@@ -132,7 +132,7 @@ def error(make: Any, variant: str, n: int, m: int, seed: int) -> float:
 
 
 def rows_needed(sizes: list[int], errors: list[float]) -> tuple[str, float]:
-    """Interpolate N at the target; a bound where it is not inside what was measured."""
+    """Interpolate N at the target; a bound if it is outside the measured range."""
     if errors[0] <= TARGET:
         return f"< {sizes[0]:,}", float(sizes[0])
     for i in range(1, len(sizes)):

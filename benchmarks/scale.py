@@ -1,15 +1,15 @@
-"""Fits beyond memory, on Dask, and after a kill.
+"""Fits of data larger than memory, on Dask, and after a kill.
 
 Run: python benchmarks/scale.py file [--gigabytes 10] [--folder DIR]; SCALE_FEATURES=100 sets d
      python benchmarks/scale.py dask [--rows 3000000]
      python benchmarks/scale.py kill [--kills 20]
 
-``file`` writes a .npy file of a spherical mixture, fits it in a process of its own and prints
-the peak of that process's resident memory. Beside it stands what the same passes would take if
-they did nothing but read the file and multiply: each pass reads all blocks once, and an E-step
-multiplies twice. ``dask`` fits a Dask array with one and with two workers of one thread, and
-kills a worker in mid-fit. ``kill`` ends fits that keep a checkpoint with SIGKILL at random
-moments, starts them again, and compares all bits of what they fit.
+``file`` writes a .npy file of a spherical mixture, fits it in a separate process and prints the
+peak resident memory of that process. The time is compared with that of passes which only read
+the file and multiply: each pass reads all blocks once, and an E-step multiplies twice.
+``dask`` fits a Dask array with one and with two single-threaded workers, and
+kills a worker in mid-fit. ``kill`` ends fits with a checkpoint by SIGKILL at random times,
+restarts them, and compares all bits of the results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from implicitmoments.rows import open_file
 from implicitmoments.rows.fold import fold_blocks
 
 K = 20
-D = int(os.environ.get("SCALE_FEATURES", "30"))  # processes that are started know it so
+D = int(os.environ.get("SCALE_FEATURES", "30"))  # child processes read it
 SPREAD: dict[str, Any] = {"radius": 6.0, "separation": 4.0}
 WRITTEN_ROWS = 500_000
 READ_ROWS = 16_384
@@ -45,7 +45,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def write_mixture(path: Path, n: int) -> None:
-    """Write n rows of one mixture, some at a time."""
+    """Write n rows of one mixture, in batches."""
     _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
     rng = np.random.default_rng(1)
     with path.open("wb") as file:
@@ -58,12 +58,12 @@ def write_mixture(path: Path, n: int) -> None:
 
 
 def report(**values: Any) -> None:
-    """Print a line that the process that started this one reads."""
+    """Print a line for the parent process."""
     print(json.dumps(values), flush=True)
 
 
 def child(arguments: list[str], **environment: str) -> dict[str, Any]:
-    """Run this script in a process of its own and read its last line."""
+    """Run this script in a separate process and read its last line."""
     done = subprocess.run(
         [sys.executable, __file__, *arguments],
         check=True,
@@ -77,14 +77,14 @@ def child(arguments: list[str], **environment: str) -> dict[str, Any]:
 def peak_memory() -> float:
     """Return the peak of the resident memory of this process, in MB.
 
-    Not ``getrusage``, which also knows the memory of the process that started this one.
+    Not ``getrusage``, which includes the memory of the parent process.
     """
     status = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
 
 
 def fit_file(path: str) -> None:
-    """Fit the file; tell seconds, passes and peak memory."""
+    """Fit the file; report seconds, passes and peak memory."""
     before = peak_memory()
     rows: Counter[str] = Counter()
     done = {"what": "", "rows": 0}
@@ -109,7 +109,7 @@ def fit_file(path: str) -> None:
 
 
 def read_and_multiply(path: str) -> None:
-    """Tell the seconds of one pass that only reads, and of one that also multiplies twice."""
+    """Report the seconds of a pass that only reads, and of one that also multiplies twice."""
     slopes = np.random.default_rng(0).normal(size=(D + 1, K))
 
     def touch(block: Any, rows: range) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def file_table(arguments: argparse.Namespace) -> None:
     print("| | value |\n|---|---|")
     print(f"| reading the file once | {reading:.1f} s |")
     print(f"| the two products of an E-step on all rows | {products:.1f} s |")
-    print(f"| {passes:.0f} readings and the products of {steps:.0f} E-steps | {floor:.1f} s |")
+    print(f"| reading {passes:.0f} times, products of {steps:.0f} E-steps | {floor:.1f} s |")
     print(f"| the fit | {found['seconds']:.1f} s, {found['seconds'] / floor:.2f} times |")
     print(
         f"| peak resident memory | {found['peak']:.0f} MB ({found['before']:.0f} at the start) |"
@@ -161,7 +161,7 @@ def file_table(arguments: argparse.Namespace) -> None:
 
 
 def digest(model: Any) -> str:
-    """Return a digest of every bit of what was fitted."""
+    """Return a digest of all fitted arrays."""
     bits = hashlib.sha256()
     for name in sorted(vars(model)):
         value = vars(model)[name]
@@ -171,7 +171,7 @@ def digest(model: Any) -> str:
 
 
 def fit_checkpointed(model: str, path: str, checkpoint: str) -> None:
-    """Fit with a checkpoint and tell the digest."""
+    """Fit with a checkpoint and report the digest."""
     if model == "SphericalMixture":
         fitted: Any = SphericalMixture(K, random_state=0).fit(path, checkpoint=checkpoint or None)
     else:
@@ -181,9 +181,9 @@ def fit_checkpointed(model: str, path: str, checkpoint: str) -> None:
 
 
 def kill_table(arguments: argparse.Namespace) -> None:
-    """Kill fits at random moments and compare what comes of them."""
+    """Kill fits at random times and compare the results."""
     rng = np.random.default_rng(arguments.seed)
-    print("| estimator | kills | moments, s | equal to the bit |\n|---|---|---|---|")
+    print("| estimator | kills | times, s | bitwise equal |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         rows, lines = Path(folder) / "rows.npy", Path(folder) / "lines.npy"
         write_mixture(rows, arguments.rows)
@@ -236,7 +236,7 @@ def dask_table(arguments: argparse.Namespace) -> None:
     here = SphericalMixture(K, random_state=0).fit(np.concatenate(parts))
     del parts
     print(f"{16 * size:,} rows, k = {K}, d = {D}")
-    print("| workers of one thread | seconds | largest difference of a mean to NumPy |")
+    print("| single-threaded workers | seconds | largest difference of a mean from NumPy |")
     print("|---|---|---|")
     for n_workers, killed in ((1, False), (2, False), (2, True)):
         with (

@@ -1,14 +1,14 @@
-"""Passes and fits on a GPU, beside the card's own products, NumPy and scikit-learn.
+"""Passes and fits on a GPU, compared with its matrix products, NumPy and scikit-learn.
 
 Run: python benchmarks/scale_device.py pass [--rows 4000000] [--library torch|cupy]
      python benchmarks/scale_device.py fit [--rows 10000000] [--peers]
      python benchmarks/scale_device.py estimators [--library torch|cupy]
 
-``pass`` measures one accumulation pass at k = p = 50 and the rate of the card's own matrix
+``pass`` measures one accumulation pass at k = p = 50 and the rate of the GPU's matrix
 product of the same precision in the same run. A symmetric update of side s counts N·s²
-operations, half a general product. ``fit`` fits SphericalMixture to k = 60 components in d = 30
-on the card, beside NumPy on the host and scikit-learn's GaussianMixture on the card.
-``estimators`` fits all of them on the card and compares what they answer with NumPy.
+operations, half of a general product. ``fit`` fits SphericalMixture to k = 60 components in d = 30
+on the GPU, compared with NumPy on the host and scikit-learn's GaussianMixture on the GPU.
+``estimators`` fits all estimators on the GPU and compares their results with NumPy.
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ class Card:
             self._normal = lambda n, d, dtype: cupy.random.standard_normal((n, d), dtype=dtype)
 
     def move(self, x: Any) -> Any:
-        """Bring an array to the card."""
+        """Move an array to the GPU."""
         return self._move(x)
 
     def normal(self, n: int, d: int, dtype: str) -> Any:
-        """Draw normal numbers on the card."""
+        """Draw normal numbers on the GPU."""
         return self._normal(n, d, dtype)
 
     def seconds(self, run: Callable[[], Any], repeats: int = 5) -> float:
-        """Return the median time of several runs, after one that is not counted."""
+        """Return the median time of several runs, after a warm-up run."""
         taken = []
         for _ in range(repeats + 1):
             self.wait()
@@ -97,7 +97,7 @@ class Card:
         return statistics.median(taken[1:])
 
     def product_rate(self, side: int, dtype: str) -> float:
-        """Operations a second of the better of two shapes: square, and like that of a pass."""
+        """Return operations per second for the better of two shapes: square, or like a pass."""
         best = 0.0
         for rows, columns in ((8_192, 8_192), (100_000, side)):
             A, B = self.normal(columns, rows, dtype), self.normal(rows, columns, dtype)
@@ -107,7 +107,7 @@ class Card:
 
 
 def passes(arguments: argparse.Namespace) -> None:
-    """Print the rate of accumulation passes beside that of the card's own products."""
+    """Print the rate of accumulation passes and of the GPU's matrix products."""
     card, n, k = Card(arguments.library), arguments.rows, 50
     print(f"{card.name}; Python {platform.python_version()}; {n:,} rows, k = p = {k}")
     print("| pass | precision | seconds | TFLOP/s | product TFLOP/s | ratio | error |")
@@ -139,7 +139,7 @@ def passes(arguments: argparse.Namespace) -> None:
 
 
 def mixture_on(card: Card, n: int, dtype: str) -> tuple[Array, Floats]:
-    """Return rows of the card, and the means they are drawn about."""
+    """Return rows on the GPU, and their means."""
     _, truth = make_spherical_mixture(1_000, 60, 30, radius=6.0, separation=5.0, random_state=100)
     means = card.move(truth.vectors)
     labels = card.move(np.random.default_rng(0).integers(60, size=n))
@@ -148,16 +148,16 @@ def mixture_on(card: Card, n: int, dtype: str) -> tuple[Array, Floats]:
 
 
 def fits(arguments: argparse.Namespace) -> None:
-    """Print the time and the outcome of whole fits."""
+    """Print the time and the results of complete fits."""
     card, n = Card(arguments.library), arguments.rows
     print(f"{card.name}; scikit-learn {sklearn.__version__}; {n:,} rows, k = 60, d = 30")
-    print("| fit | seconds | means found | mean log-likelihood | passes of EM |")
+    print("| fit | seconds | means found | mean log-likelihood | EM passes |")
     print("|---" * 5 + "|")
     for dtype in ("float64", "float32"):
         X, means = mixture_on(card, n, dtype)
         ours = SphericalMixture(60, random_state=0)
         SphericalMixture(3, random_state=0).fit(X[:50_000, :])  # libraries are loaded
-        tell(f"SphericalMixture, {dtype}, on the card", card, ours, X, means)
+        print_fit(f"SphericalMixture, {dtype}, on the GPU", card, ours, X, means)
         if dtype == "float64" and arguments.peers:
             for n_init in (1, 3):
                 peer = GaussianMixture(
@@ -169,15 +169,15 @@ def fits(arguments: argparse.Namespace) -> None:
                     tol=1e-5,
                     random_state=0,
                 )
-                name = f"GaussianMixture, {n_init} start{'s' * (n_init > 1)}, on the card"
+                name = f"GaussianMixture, {n_init} start{'s' * (n_init > 1)}, on the GPU"
                 with sklearn.config_context(array_api_dispatch=True):
-                    tell(name, card, peer, X, means)
+                    print_fit(name, card, peer, X, means)
             with threadpool_limits(2):
                 here = to_numpy(X)
-                tell("SphericalMixture, float64, two cores", card, ours, here, means)
+                print_fit("SphericalMixture, float64, two cores", card, ours, here, means)
 
 
-def tell(name: str, card: Card, model: Any, X: Array, means: Floats) -> None:
+def print_fit(name: str, card: Card, model: Any, X: Array, means: Floats) -> None:
     """Fit and print a row."""
     card.wait()
     clock = perf_counter()
@@ -195,7 +195,7 @@ def tell(name: str, card: Card, model: Any, X: Array, means: Floats) -> None:
 
 
 def estimators(arguments: argparse.Namespace) -> None:
-    """Print how far answers of fits on the card are from those of NumPy."""
+    """Print the difference between results of fits on the GPU and with NumPy."""
     card = Card(arguments.library)
     X, _ = make_spherical_mixture(100_000, 4, 6, radius=3.0, separation=4.0, random_state=0)
     R, r, _ = make_regression_mixture(100_000, 4, 8, noise=1.0, random_state=0)
@@ -208,9 +208,9 @@ def estimators(arguments: argparse.Namespace) -> None:
         (RegressionMixtureDensity(4, degree=4, random_state=0), (R, r), "score_samples"),
         (ActivationSumRegressor("relu", 3, random_state=0), (A, a), "predict"),
     ]
-    warnings.simplefilter("ignore", AssumptionWarning)  # the clusters are near one another
+    warnings.simplefilter("ignore", AssumptionWarning)  # the clusters are close together
     print(f"{card.name}; largest difference to NumPy's answer, over the largest answer")
-    print("| estimator | answer | float64 | float32 |")
+    print("| estimator | method | float64 | float32 |")
     print("|---" * 4 + "|")
     for model, data, method in cases:
         asked = data[:1] if method == "predict" else data

@@ -1,4 +1,4 @@
-"""Other ways to fit a spherical mixture, as means, weights and variances; used by benchmarks."""
+"""Peers that fit a spherical mixture, for use in benchmarks."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def mclust(X: Floats, k: int, seed: int) -> Spherical:
 
 
 def peers(without: Sequence[str] = ()) -> dict[str, Fit]:
-    """Return what is installed, by name, but for names that begin as said."""
+    """Return the installed peers by name, without names that begin with given texts."""
     found: dict[str, Fit] = {
         "EM (scikit-learn), 1 start": expectation_maximisation(1),
         "EM (scikit-learn), 10 starts": expectation_maximisation(10),
@@ -181,7 +181,7 @@ def _r_has_mclust() -> bool:
 
 
 def versions() -> str:
-    """Return what the figures were made with."""
+    """Return the versions of the libraries."""
     said = f"NumPy {np.__version__}, scikit-learn {sklearn.__version__}"
     if importlib.util.find_spec("pomegranate"):
         from importlib.metadata import version  # noqa: PLC0415

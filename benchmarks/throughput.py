@@ -1,10 +1,10 @@
-"""Floating-point rate of an accumulation pass beside the machine's own matrix product.
+"""Floating-point rate of an accumulation pass, compared with a matrix product.
 
 Run: python benchmarks/throughput.py
 
 Passes of the closed form at k = p on rows of a Gaussian, with weights of one and of both signs.
-A symmetric rank-N update of side s counts N·s² operations, half a general product. The last
-columns divide by the rate of a general product of the same shape, measured in between.
+A symmetric rank-N update of side s counts N·s² operations, half of a general product. The
+last columns divide by the rate of a general product of the same shape, measured in between.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from implicitmoments.testing import chain_of_powers
 
 
 def rows_of_a_gaussian(d: int) -> Any:
-    """Return a buffer of rows that is read again and again, so that making rows costs nothing."""
+    """Return a buffer of rows that is read repeatedly, so that generating rows costs nothing."""
     buffer = np.random.default_rng(0).normal(size=(MemoryBudget.MOST_ROWS, d))
 
     def make(rows: range, _: RowDraws) -> Any:
@@ -74,7 +74,7 @@ def seconds(run: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def gemm_rate(side: int) -> float:
-    """Operations a second of (side × rows) @ (rows × side) of 4,096 rows."""
+    """Return operations per second of (side × rows) @ (rows × side) of 4,096 rows."""
     A = np.random.default_rng(0).normal(size=(4_096, side))
     B = A + 0.0
     times = 10
@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def queries() -> None:
-    """Print the time of answers against order and k; O(order · k² p) a row."""
+    """Print the time of queries against order and k; O(order · k² p) per row."""
     print("\n| order | k = p | microseconds per row | ns / (order · k² p) |\n|---|---|---|---|")
     for size in (10, 20, 40):
         X = np.random.default_rng(0).normal(size=(20_000, size))

@@ -1,14 +1,14 @@
-"""How far one call walks through the library, and how large the library is.
+"""Modules that a call visits, and the size of the library.
 
 Run: python benchmarks/walks.py
      python benchmarks/walks.py --without backends
 
-A walk is one ``fit`` on small data, or the command ``implicitmoments fit mixture``, in a process
-of its own that has imported every module before. Counted are modules in which something is
-called, distinct functions, comprehensions and lambdas included, and changes of folder: functions
-are put in the order of their first calls, and a change is a function whose top-level folder is
-not that of the function before it. Folders named by ``--without``, whose helpers are called from
-everywhere, are passed over; the figure in brackets is with them. ``GaussianMixture.fit`` of
+A walk is one ``fit`` on small data, or the command ``implicitmoments fit mixture``, in a separate
+process that has already imported every module. The script counts modules in which a function is
+called, distinct functions (including comprehensions and lambdas), and changes of folder: with
+functions in the order of their first calls, a change is a function whose top-level folder differs
+from that of the function before it. Folders given by ``--without``, whose helpers are called from
+everywhere, are skipped; figures in brackets include them. ``GaussianMixture.fit`` of
 scikit-learn is counted in the same way.
 """
 
@@ -37,7 +37,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "implicitmoments"
 TESTS = ROOT / "tests"
-LEAVES = ("backends", "arrays")  # helpers for arrays, under an old or a new name
+LEAVES = ("backends", "arrays")  # helpers for arrays, by their old and new names
 OPTIMIZED = 0x1  # flag of the code of functions; bodies of modules and classes are without it
 PUBLIC = (
     *("circuits", "datasets", "models", "moments", "plot", "problems", "projections"),
@@ -74,7 +74,7 @@ def activation() -> Callable[[], Any]:
 
 
 def command() -> Callable[[], Any]:
-    """Return a fit from the command line; the working directory is one for the moment."""
+    """Return a fit from the command line; in a temporary working directory."""
     import numpy as np  # noqa: PLC0415
 
     import implicitmoments as im  # noqa: PLC0415
@@ -123,7 +123,7 @@ WALKS = {
 
 
 def import_all(package: ModuleType) -> None:
-    """Import every module, so that nothing is imported on a walk."""
+    """Import every module, so that nothing is imported during a walk."""
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):  # an extra that is not installed
@@ -204,7 +204,7 @@ def constants(tree: ast.Module) -> int:
 
 
 def complex_functions(above: int) -> int:
-    """Count functions of a larger cyclomatic complexity, by ruff."""
+    """Count functions above a cyclomatic complexity, by ruff."""
     limit = f"lint.mccabe.max-complexity={above}"
     ruff = [sys.executable, "-m", "ruff", "check", "--select", "C901", "--ignore-noqa"]
     how = ["--no-cache", "--output-format", "json", "--config", limit, str(SOURCE)]
@@ -238,7 +238,7 @@ def deep_imports(tree: ast.Module, levels: int) -> int:
 
 
 def print_sizes() -> None:
-    """Print the size of the library and how its tests hold on to it."""
+    """Print the size of the library and how its tests depend on it."""
     source, tests = list(trees(SOURCE)), list(trees(TESTS))
     nodes = [node for _, tree in source for node in ast.walk(tree)]
     total, by_module = public_names()

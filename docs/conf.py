@@ -29,9 +29,9 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json"]
 nitpicky = False
-smartquotes = False  # "auto" is typed with these
+smartquotes = False  # quotes in code such as "auto" stay as they are
 
-# Markdown, as GitHub shows it too: formulas are Unicode or indented blocks, and $...$ where used
+# Markdown that GitHub renders as well: formulas are Unicode, indented blocks or $...$
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
@@ -39,7 +39,7 @@ html_math_renderer = "mathml"
 
 toc_object_entries_show_parents = "hide"  # fit(), not SphericalMixture.fit(), beside a page
 autosummary_generate = True
-autodoc_typehints = "none"  # numpydoc has them in words
+autodoc_typehints = "none"  # numpydoc documents the types
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -66,7 +66,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 WIDE = ["paper_map"]  # pages that are one wide table
-# pages with nothing below them, and wide ones
+# pages without subpages, and wide ones
 html_sidebars: dict[str, list[str]] = {page: [] for page in ["comparison", "tutorial", *WIDE]}
 html_theme_options = {
     "logo": {"text": "implicitmoments"},
@@ -79,10 +79,10 @@ html_theme_options = {
 
 
 def lead_to_gallery(_app: Any, _page: str, source: list[str]) -> None:
-    """Let links to scripts, as GitHub has them, lead to their pages in the gallery."""
+    """Redirect links to example scripts to their pages in the gallery."""
     source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", source[0])
 
 
 def setup(app: Any) -> None:
-    """Register the above."""
+    """Register the handler."""
     app.connect("source-read", lead_to_gallery)

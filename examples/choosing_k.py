@@ -2,9 +2,10 @@
 Choosing the number of components
 =================================
 
-``n_components="auto"`` counts eigenvalues of the moment of order 4 above their noise, and then
-adds and merges components while the Bayesian information criterion falls. Nobody has to fit a
-model for every number in a range; the picture does so to show that the answer is the same.
+``n_components="auto"`` counts the eigenvalues of the fourth moment above the noise floor, and then
+splits and merges components as long as the Bayesian information criterion decreases. There is no
+need to fit a model for every number in a range; this example does so to show that the result is
+the same.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ K, D = 14, 8
 X, truth = make_spherical_mixture(8_000, K, D, radius=4.0, separation=3.5, random_state=0)
 
 auto = SphericalMixture("auto", random_state=0).fit(X)
-print(f"found {auto.n_components_} components; spectra said {auto.stats_['spectral_components']}")
+print(f"{auto.n_components_} components; {auto.stats_['spectral_components']} by eigenvalues")
 
 # %%
-# The long way: one fit for every number, compared by the criterion. It falls until there is a
-# component for every group, and then rises slowly.
+# For comparison, one fit for every number. The criterion decreases until there is a component for
+# every group, and then increases slowly.
 
 numbers = range(9, 20)
 criteria = [SphericalMixture(k, random_state=0).fit(X).bic(X) for k in numbers]
 
 figure, panel = plt.subplots(figsize=(6.5, 4), layout="constrained")
-panel.plot(numbers, criteria, "o-", label="one fit for each number")
+panel.plot(numbers, criteria, "o-", label="one fit per number")
 panel.plot(auto.n_components_, auto.bic(X), "*", markersize=18, color="C3", label='"auto"')
 panel.axvline(K, color="0.7", linewidth=0.8)
 panel.set_xlabel("components")
-panel.set_ylabel("BIC (less is better)")
+panel.set_ylabel("BIC (lower is better)")
 panel.set_xticks(list(numbers))
 panel.legend()
 plt.show()

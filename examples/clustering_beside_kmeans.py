@@ -1,10 +1,10 @@
 """
-Clusters by a test of pairs, beside k-means
-===========================================
+Clustering by a pairwise test, compared with k-means
+====================================================
 
-:class:`~implicitmoments.SphericalMixtureClusterer` asks of two rows whether they belong together,
-and reads the clusters off the answers. It needs no start. k-means joins two groups in some runs
-and splits another; which ones depends on its start.
+:class:`~implicitmoments.SphericalMixtureClusterer` tests whether two rows belong to the same
+component, and derives the clusters from these tests. It needs no initialisation. k-means merges
+two groups in some runs and splits another, depending on its initialisation.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ seeds = range(8)
 pairs = SphericalMixtureClusterer(K, random_state=0).fit(X)
 means = [KMeans(K, n_init=1, random_state=seed).fit(X) for seed in seeds]
 scores = {
-    "test of pairs": [adjusted_rand_score(labels, pairs.labels_)],
+    "pairwise test": [adjusted_rand_score(labels, pairs.labels_)],
     "k-means, one start": [adjusted_rand_score(labels, model.labels_) for model in means],
 }
 for name, values in scores.items():
     print(f"{name}: adjusted Rand index", *(f"{value:.2f}" for value in values))
 
 # %%
-# The clusterer also says how often its test errs: ``split_rate`` for pairs of one component,
-# ``merge_rate`` for pairs of two.
+# The clusterer also estimates the error rates of its test: ``split_rate`` for pairs from the same
+# component, ``merge_rate`` for pairs from different ones.
 
 stats = pairs.stats_
 print(f"split rate {stats['split_rate']:.3f}, merge rate {stats['merge_rate']:.3f}")
 
 # %%
-# Left: the index of the one fit, and of eight starts; 1 is a perfect clustering. Right: for the
-# worst run of k-means, how many rows of each component (row) went to each cluster (column). A row
-# with two dark cells is a component that was split, a column with two is a cluster that holds two
-# components.
+# Left: the adjusted Rand index of the pairwise test and of eight k-means starts; 1 is a perfect
+# clustering. Right: for the worst run of k-means, the number of rows of each component (row)
+# assigned to each cluster (column). A row with two dark cells is a component that was split, a
+# column with two is a cluster that contains two components.
 
 worst = int(np.argmin(scores["k-means, one start"]))
 table = np.zeros((K, K))

@@ -1,10 +1,10 @@
 """
-Labels given points, where lines drown in noise
-===============================================
+Conditional density of labels with large noise
+==============================================
 
-Two lines with noise as large as the distance between them: no row tells which line it is on.
-:class:`~implicitmoments.RegressionMixtureDensity` does not look for the lines. It estimates the
-density of (x, y), and draws labels at points that are given.
+Two lines with noise as large as the distance between them: rows cannot be assigned to lines.
+:class:`~implicitmoments.RegressionMixtureDensity` does not estimate the lines. It estimates the
+density of (x, y), and samples labels at given points.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ model = RegressionMixtureDensity(2, degree=8, random_state=0).fit(X, y)
 print(f"noise {model.noise_:.2f}, share of the variance {model.stats_['noise_share']:.2f}")
 
 # %%
-# The truth is known here: on a grid of (x, y) the two densities can be compared.
+# The truth is known here, so the two densities can be compared on a grid of (x, y).
 
 axis = np.linspace(-4, 4, 81)
 grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -36,10 +36,10 @@ cell = (axis[1] - axis[0]) ** 2
 print(f"total variation distance {np.abs(found - exact).sum() * cell / 2:.3f}")
 
 # %%
-# Left: contours of the estimate lie on those of the truth. Right: labels drawn at x = 2 beside
-# their true law. It has two humps, one for each line, and a line of least squares would predict
-# the valley between them. So far out there are few rows, and the polynomial is less exact than in
-# the middle: it makes the valley too deep.
+# Left: the contours of the estimate agree with those of the truth. Right: labels sampled at x = 2
+# and their true distribution. It is bimodal, with one mode per line, and least squares would
+# predict a value between them. There are few rows so far from the centre, and the polynomial is
+# less accurate there: it makes the valley too deep.
 
 drawn = model.sample_y(np.full((1, 1), 2.0), 4_000)[0]
 wide = np.linspace(-6, 6, 121)
@@ -49,7 +49,7 @@ levels = np.linspace(0.005, exact.max() * 0.95, 6)
 left.contour(axis, axis, exact, levels, colors="black", linestyles="dashed")
 left.contour(axis, axis, found, levels, cmap="viridis")
 left.set(xlabel="x", ylabel="y", title="estimate (colours) and truth (dashed)")
-right.hist(drawn, 50, density=True, color="0.8", label="4,000 draws")
+right.hist(drawn, 50, density=True, color="0.8", label="4,000 samples")
 right.plot(wide, law / (NOISE * np.sqrt(2 * np.pi)), color="C3", label="truth")
 right.set(xlabel="y at x = 2")
 right.legend()

@@ -2,10 +2,10 @@
 Handwritten digits
 ==================
 
-Group handwritten digits by a spherical mixture, and see whether the seed matters. The digits that
-ship with scikit-learn, reduced to 15 principal components, are no spherical mixture, so neither
-likelihood nor labels are what a theorem promises; the question is what a user gets on such data,
-and how much of it is luck.
+Cluster handwritten digits with a spherical mixture, and see whether the seed matters. The digits
+included in scikit-learn, reduced to 15 principal components, are not a spherical mixture, so no
+theorem applies. The question is how well the model does on such data, and how much the result
+depends on the seed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ digits, labels = load_digits(return_X_y=True)
 pca = PCA(15, random_state=0)
 X = pca.fit_transform(digits)
 
-print("log-likelihood of a row, by seed")
+print("mean log-likelihood per row, by seed")
 fits: dict[str, Callable[[int], Any]] = {
-    "SphericalMixture, separate": lambda seed: SphericalMixture(
+    "SphericalMixture, one variance per component": lambda seed: SphericalMixture(
         N_COMPONENTS, covariance_type="spherical", random_state=seed
     ),
     "GaussianMixture, one start": lambda seed: GaussianMixture(
@@ -43,17 +43,17 @@ for name, make in fits.items():
     print(f"  {name}: " + "  ".join(f"{score:.2f}" for score in scores))
 
 # %%
-# One variance for all components groups digits better than one each, which lets wide components
-# take rows of many digits.
+# A tied variance clusters digits better than one variance per component, which lets wide
+# components absorb rows of many digits.
 
 model = SphericalMixture(N_COMPONENTS, random_state=0).fit(X)
 found = model.predict(X)
-print(f"started from {model.stats_['start']}, {model.stats_['n_moves']} moves accepted")
+print(f"initialised from {model.stats_['start']}, {model.stats_['n_moves']} moves accepted")
 print(f"adjusted Rand index against the digits: {adjusted_rand_score(labels, found):.2f}")
 
 # %%
-# The means, mapped back to pixels, each with its weight and the digit that most of its rows are.
-# Digits that are written in two ways have two components.
+# The means, mapped back to pixels, with their weights and the most frequent digit of each
+# component. Digits that are written in two ways have two components.
 
 figure, panels = plt.subplots(4, 5, figsize=(7, 6.2), layout="constrained")
 for i, panel in enumerate(panels.flat):

@@ -2,8 +2,8 @@
 First moments
 =============
 
-Run the paper's algorithm on a spherical mixture, look at its report, and ask it questions. Then
-the closed form, the default, answers the same question from the same rows without auxiliary noise.
+Run the paper's algorithm on a spherical mixture, inspect its steps, and query the moment. The
+closed form, the default, then answers the same query from the same rows without auxiliary noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ X, truth = make_spherical_mixture(
 problem = SphericalMixtureProblem(X)
 
 # %%
-# The truth is given only so that the distances eta and delta of the analysis can be measured.
+# The truth is passed only to measure the distances eta and delta of the analysis.
 
 m = implicit_moments(
     problem, n_components=3, order=ORDER, method="paper", truth=truth, random_state=0
@@ -33,7 +33,7 @@ print(run.projection)
 print(f"{m.stats['rows_used']:,} rows, {m.stats['rows_per_step']:,} in each average")
 
 # %%
-# Of every step: the third eigenvalue is signal, the fourth is noise.
+# In every step the third eigenvalue is signal, and the fourth is noise.
 
 for step, eta in zip(run.steps, np.asarray(run.etas), strict=True):
     third, fourth = step.spectrum[2], step.next_value
@@ -43,7 +43,7 @@ for step, eta in zip(run.steps, np.asarray(run.etas), strict=True):
     )
 
 # %%
-# Questions. ⟨x ⊗ x ⊗ x, M_3⟩ needs no auxiliary draws; ⟨H_3(x), M_3⟩ averages over some.
+# Queries. ⟨x ⊗ x ⊗ x, M_3⟩ needs no auxiliary random draws; ⟨H_3(x), M_3⟩ averages over some.
 
 points = np.random.default_rng(1).normal(size=(500, 8))
 closed = implicit_moments(problem, n_components=3, order=ORDER)
@@ -59,9 +59,9 @@ for name, (found, true) in answers.items():
     print(f"{name}: relative error {error:.2f} over {len(points)} points")
 
 # %%
-# Left: spectra of the steps; after the third eigenvalue, the number of hidden vectors, each falls
-# to the noise. Right: both methods' answers against the truth. The closed form lies nearer to the
-# line.
+# Left: eigenvalues of the steps; after the third, the number of hidden vectors, each spectrum
+# drops to the noise. Right: results of both methods against the truth. The closed form is closer
+# to the diagonal.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for step in run.steps:

@@ -1,10 +1,10 @@
 """
-Fit a file, stop, and go on
-===========================
+Fit a file and resume after an interruption
+===========================================
 
-Rows that do not fit into memory stay in their file. A fit reads them block by block, and with
-``checkpoint=`` it keeps the sums of its passes: stopped at any moment, it goes on from there and
-ends with the same bits as a fit that was never stopped.
+Data that do not fit into memory stay in their file. A fit reads them block by block, and with
+``checkpoint=`` it stores the sums of its passes: an interrupted fit resumes from there, and the
+result is bitwise identical to that of an uninterrupted fit.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ X, truth = make_spherical_mixture(60_000, 15, 10, radius=4.0, separation=4.0, ra
 np.save(here / "rows.npy", X)
 
 # %%
-# ``progress`` is called after every block with the name of the pass and the rows done. Here it
-# also plays the part of a lost machine, once some blocks were read.
+# ``progress`` is called after every block with the name of the pass and the number of rows done.
+# Here it also simulates a failure after some blocks.
 
 
 class Log:
-    """Remember every block, and stop the fit at one of them."""
+    """Record every block, and stop the fit at one of them."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.stop_at, self.done = stop_at, [0]
@@ -57,11 +57,11 @@ resumed = fit(second, here / "fit.journal")
 print("same bits:", np.array_equal(resumed.means_, reference.means_))
 
 # %%
-# Each tooth is a pass over the file, block by block. The second run answers the finished passes
-# from the checkpoint at once, and reads rows only from where the first one stopped.
+# Each tooth is a pass over the file, block by block. The second run takes the finished passes from
+# the checkpoint, and reads rows only from where the first one stopped.
 
 figure, panels = plt.subplots(3, 1, figsize=(8, 5), sharex=True, layout="constrained")
-runs = {"without interruption": whole, "stopped": first, "goes on": second}
+runs = {"without interruption": whole, "stopped": first, "resumed": second}
 for panel, (name, log) in zip(panels, runs.items(), strict=True):
     panel.plot(log.done, drawstyle="steps-post", color="C0")
     panel.set_title(f"{name}: {len(log.done) - 1} calls")

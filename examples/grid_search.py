@@ -1,9 +1,9 @@
 """
-In a pipeline, under a grid search
-==================================
+Pipelines and grid search
+=========================
 
-Estimators have the manners of scikit-learn: they can be cloned, put behind other steps and tuned
-by ``GridSearchCV``. Here the inputs are first scaled, and the degree of the polynomial of a
+Estimators follow the scikit-learn API: they can be cloned, used in pipelines and tuned by
+``GridSearchCV``. Here the inputs are first scaled, and the degree of the polynomial of a
 :class:`~implicitmoments.ActivationSumRegressor` is chosen by cross-validation.
 """
 
@@ -30,11 +30,11 @@ search = GridSearchCV(
     cv=3,
 ).fit(X, y)
 best = {name.split("__")[1]: value for name, value in search.best_params_.items()}
-print(f"best: {best}, R² {search.best_score_:.3f} on rows held out")
+print(f"best: {best}, R² {search.best_score_:.3f} on held-out rows")
 
 # %%
-# A line explains part of the labels and degree 2 most of them; each even order after that adds
-# less. Two directions are too few for three ReLUs, and five cost little.
+# Degree 1 explains part of the variance of the labels and degree 2 most of it; each further even
+# order adds less. Two directions are too few for three ReLUs, and five cost little accuracy.
 
 scores = search.cv_results_["mean_test_score"].reshape(len(degrees), len(sizes))
 spread = search.cv_results_["std_test_score"].reshape(len(degrees), len(sizes))
@@ -44,6 +44,6 @@ for j, size in enumerate(sizes):
     panel.errorbar(at, scores[:, j], spread[:, j], fmt="o-", capsize=3, label=f"{size} directions")
 panel.set_xticks(range(len(degrees)), [str(degree) for degree in degrees])
 panel.set_xlabel("degree of the polynomial")
-panel.set_ylabel("R² on rows held out")
+panel.set_ylabel("R² on held-out rows")
 panel.legend()
 plt.show()

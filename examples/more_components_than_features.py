@@ -3,8 +3,8 @@ More components than features
 =============================
 
 Sixty spherical Gaussians in thirty features. EM from one start ends in a local optimum: some of
-its means sit between two true ones, and others share one. Moments of order 4 have room for more
-than thirty directions, and :class:`~implicitmoments.SphericalMixture` reads a start off them.
+its means lie between two true ones, and others share one. Moments of order 4 can represent more
+than thirty directions, and :class:`~implicitmoments.SphericalMixture` uses them to initialise EM.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ K, D = 60, 30
 X, truth = make_spherical_mixture(24_000, K, D, radius=5.0, separation=6.0, random_state=0)
 
 ours = SphericalMixture(K, random_state=0).fit(X)
-with warnings.catch_warnings():  # EM is slow to settle where a mean lies between two
+with warnings.catch_warnings():  # EM converges slowly if a mean lies between two
     warnings.simplefilter("ignore", ConvergenceWarning)
     peer = GaussianMixture(K, covariance_type="spherical", random_state=0).fit(X)
 
 # %%
-# How many of the true means have a found one within half a standard deviation?
+# Count the true means that have an estimate within half a standard deviation.
 
 
 def distances(means: np.ndarray) -> np.ndarray:
-    """Return the distance of each true mean from the nearest found one."""
+    """Return the distance of each true mean from the nearest estimate."""
     apart: np.ndarray = np.linalg.norm(truth.vectors[:, None] - means, axis=2).min(axis=1)
     return apart
 
@@ -43,9 +43,9 @@ for name, means in fits.items():
     print(f"{name}: {np.sum(distances(means) < 0.5)} of {K} means found")
 
 # %%
-# A plane shows two of thirty directions, so means that look close need not be. Crosses are true
-# means, red where none was found; circles are found means. A circle without a cross lies between
-# two components, and a red cross is a component that was lost.
+# The plot shows two of thirty directions, so means that look close need not be. Crosses are true
+# means, red if missed; circles are estimates. A circle without a cross lies between two
+# components, and a red cross is a component that was missed.
 
 plane = np.linalg.svd(truth.vectors - truth.vectors.mean(axis=0), full_matrices=False)[2][:2]
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
@@ -55,10 +55,10 @@ for panel, (name, means) in zip(panels, fits.items(), strict=True):
     panel.scatter(*(means @ plane.T).T, s=42, facecolors="none", edgecolors="C0", label="found")
     true = truth.vectors @ plane.T
     panel.scatter(*true[~lost].T, s=26, marker="x", color="black", linewidths=1, label="true")
-    panel.scatter(*true[lost].T, s=46, marker="x", color="C3", linewidths=2, label="true, lost")
+    panel.scatter(*true[lost].T, s=46, marker="x", color="C3", linewidths=2, label="true, missed")
     panel.set_title(f"{name}: {K - lost.sum()} of {K}")
     panel.set(xticks=[], yticks=[], xlim=(-4, 4), ylim=(-3.5, 3.5))
 panels[0].legend(loc="lower left")
-if len(sys.argv) > 1:  # the picture on the first page of the documentation
+if len(sys.argv) > 1:  # the figure on the first page of the documentation
     figure.savefig(sys.argv[1])
 plt.show()

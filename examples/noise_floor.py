@@ -1,10 +1,11 @@
 """
-Spectra and the noise floor
-===========================
+Eigenvalues and the noise floor
+===============================
 
-How many hidden vectors do the rows show? Each pass of the closed form estimates its own noise
-from two halves of the rows. Eigenvalues of the moment above that floor are signal; those below it
-cannot be told from chance. With more rows the floor sinks and more components come into sight.
+How many hidden vectors can be detected? Each pass of the closed form estimates its own noise from
+two halves of the rows. Eigenvalues of the moment above this noise floor are signal; those below
+cannot be distinguished from noise. With more rows the floor decreases and more components become
+visible.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ for n, moments in results.items():
     print(f"{n:,} rows: {clear[n]} eigenvalues of M_4 above the floor, {K} components")
 
 # %%
-# Twelve components make twelve eigenvalues. In the picture the floor (dashed) cuts the spectrum
-# early with few rows, and at the twelfth with many. The settings were chosen to show this. The
-# floor is itself an estimate: at 100,000 rows of this mixture the thirteenth eigenvalue comes out
-# just above it, so an eigenvalue is taken for real from about 1.5 times the floor on.
+# Twelve components have twelve eigenvalues. With few rows the floor (dashed) hides some of them;
+# with many it lies just below the twelfth. The settings were chosen to show this. The floor itself
+# is an estimate: with 100,000 rows of this mixture the thirteenth eigenvalue is just above it, so
+# an eigenvalue counts as signal only from about 1.5 times the floor on.
 
 figure, panels = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
 for panel, (n, moments) in zip(panels, results.items(), strict=True):

@@ -3,8 +3,8 @@ A moment of order twelve
 ========================
 
 In twenty features a tensor of order 12 has 20^12 = 4 · 10^15 entries, 33 petabytes in double
-precision. It is never written down: :func:`~implicitmoments.implicit_moments` keeps nested
-subspaces of at most k directions, and answers inner products with the tensor through them.
+precision. It is never formed: :func:`~implicitmoments.implicit_moments` stores nested subspaces of
+at most k directions, and computes inner products with the tensor through them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ K, D, ORDER = 6, 20, 12
 _, truth = make_spherical_mixture(1, K, D, radius=1.0, random_state=0)
 
 # %%
-# A question to the tensor is a circuit. This one is x ⊗ … ⊗ x with twelve factors; ``describe``
-# says what it costs before anything runs.
+# A query is a circuit. This one is x ⊗ … ⊗ x with twelve factors; ``describe`` prints its cost
+# before anything is computed.
 
 question = power(vector("x"), ORDER)
 print(describe(question, n_features=D, width=K))
 
 # %%
-# The recursion, on exact moments: a ``PopulationProblem`` knows the hidden vectors, so that the
-# only error left is that of the method. The answers are those of the tensor to rounding.
+# The recursion on exact moments: a ``PopulationProblem`` knows the hidden vectors, so the only
+# remaining error is that of the method. The results equal those of the tensor up to rounding.
 
 moments = implicit_moments(PopulationProblem(truth), n_components=K, order=ORDER, n_samples=K)
 points = np.random.default_rng(1).normal(size=(500, D))
@@ -38,8 +38,8 @@ exact = truth.power(points, ORDER)
 print(f"largest relative error {np.abs(answers / exact - 1).max():.0e}")
 
 # %%
-# Left: answers against the truth, Σ w_i (v_i · x)^12, over many powers of ten. Right: what is
-# kept, against what the tensor would take, for every order on the way.
+# Left: results against the truth, Σ w_i (v_i · x)^12, over many powers of ten. Right: the numbers
+# stored, compared with the entries of the tensor, for every order.
 
 orders = np.arange(2, ORDER + 1)
 steps = [(r, sum(K * (D if s == 1 else K * D) for s in range(1, r + 1))) for r in orders]

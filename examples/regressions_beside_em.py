@@ -1,10 +1,11 @@
 """
-A mixture of regressions beside EM from random starts
-=====================================================
+A mixture of regressions compared with EM from random starts
+============================================================
 
-Every row lies on one of ten hidden linear functions, and nobody says on which.
-:class:`~implicitmoments.RegressionMixture` finds them from moments, peaks and repairs. Plain EM,
-written out below, depends on where it starts.
+Every row belongs to one of ten linear functions, and it is unknown to which.
+:class:`~implicitmoments.RegressionMixture` finds them from moments, peaks of the characteristic
+function and split and merge moves. The result of plain EM, implemented below, depends on its
+initialisation.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ model = RegressionMixture(K, fit_intercept=False, random_state=0).fit(X, y)
 runs = [run_em(seed) for seed in range(5)]
 
 # %%
-# The likelihood tells which runs failed only when there is a better one to compare with. Here the
-# truth is known: count the true lines that have a found one within 0.2.
+# The likelihood shows which runs failed only if there is a better run to compare with. Here the
+# truth is known: count the true lines that have an estimate within 0.2.
 
 
 def n_found(lines: np.ndarray) -> int:
@@ -53,8 +54,8 @@ print(f"RegressionMixture: {n_found(model.coef_)} of {K} lines")
 print("EM, five starts:", ", ".join(str(n_found(lines)) for lines, _ in runs))
 
 # %%
-# Each curve climbs to a plateau and stays there. Those below the dashed line, our fit, are local
-# optima: more iterations do not help them.
+# Each curve reaches a plateau. Those below the dashed line, the fit of this library, are local
+# optima: more iterations do not help.
 
 figure, panel = plt.subplots(figsize=(7, 4), layout="constrained")
 for lines, climbed in runs:
@@ -63,8 +64,8 @@ for lines, climbed in runs:
 panel.axhline(model.score(X, y), color="black", linestyle="--", label="RegressionMixture")
 panel.set(xlim=(0, 100), ylim=(-1.4, -1.2))
 panel.plot([], color="C0", label="EM that found all lines")
-panel.plot([], color="C3", label="EM that lost some")
+panel.plot([], color="C3", label="EM that missed some")
 panel.set_xlabel("iteration of EM")
-panel.set_ylabel("mean log-likelihood of a row")
+panel.set_ylabel("mean log-likelihood per row")
 panel.legend(loc="lower right")
 plt.show()

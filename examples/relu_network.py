@@ -2,8 +2,8 @@
 A sum of ReLUs from 3,000 noisy rows
 ====================================
 
-Three hypotheses for the same labels: the polynomial of the paper, the network that refinement
-makes of it, and a plain multilayer perceptron.
+Three models of the same labels: the polynomial of the paper, the network obtained by refinement,
+and a multilayer perceptron.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ for name, values in predicted.items():
     print(f"  {name:23s}{r2_score(y_new, values):.3f}")
 
 # %%
-# The degree of the polynomial was chosen on rows held out.
+# The degree of the polynomial was chosen on held-out rows.
 
 polynomial, network = models["polynomial"], models["refined network"]
-print("error of the polynomial on rows held out, by degree (the noise is 0.0100)")
+print("held-out error of the polynomial, by degree (the noise is 0.0100)")
 errors = polynomial.stats_["error_by_degree"]
 print("  " + ", ".join(f"{degree}: {error:.4f}" for degree, error in errors.items()))
 
 # %%
-# The network alone has directions; which of the truth's each is has to be found out.
+# Only the network has directions, which are matched with the true ones.
 
 apart = np.linalg.norm(network.directions_[:, None] - truth.vectors[None], axis=2)
 found, true = linear_sum_assignment(apart)
-print("direction: weight (in truth 0.25), distance from the truth, its standard error")
+print("direction: weight (true 0.25), distance from the truth, standard error")
 for i, j in zip(found, true, strict=True):
     error = network.direction_errors_[i]
     print(f"  {i}: {network.weights_[i]:.3f}, {apart[i, j]:.3f}, {error:.3f}")
 print(network.notes_ or "every direction is identified")
 
 # %%
-# Predictions against the truth. The network lies on the line. The polynomial has a few points far
-# off, in places where rows are rare, and the perceptron is wide everywhere: it has learned noise.
+# Predictions against the truth. The network lies on the diagonal. The polynomial has a few points
+# far from it, where rows are rare, and the perceptron scatters everywhere: it has fitted noise.
 
 figure, panels = plt.subplots(1, 3, figsize=(10, 3.5), sharey=True, layout="constrained")
 for panel, (name, values) in zip(panels, predicted.items(), strict=True):

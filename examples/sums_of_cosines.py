@@ -2,9 +2,9 @@
 Sums of cosines
 ===============
 
-y is a sum of cosines of hidden directions of x. Every direction enters through a wave, so a
-network trained from random weights sees a landscape of ripples. The moments do not: order 2
-shows the span of the directions, and higher orders tell them apart.
+y is a sum of cosines of hidden directions of x. Every direction enters through a wave, so the loss
+of a network trained from random weights has many local minima. The moments avoid them: order 2
+gives the span of the directions, and higher orders separate them.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ print(
 )
 
 # %%
-# A path along the first true direction, all other coordinates zero: the truth and both fits.
+# The truth and both fits along the first true direction, with all other coordinates zero.
 
 steps = np.linspace(-3, 3, 200)
 path = steps[:, None] * truth.vectors[0]
 curve = np.cos(2.0 * path @ truth.vectors.T) @ truth.weights
 
 # %%
-# The fitted sum follows the wave also where rows are rare, beyond two standard deviations. The
-# network misses the height of the wave and how it goes on. On the right, cosines between found and
-# true directions: one of each row is 1 or −1, and the sign is free because the cosine is even.
+# The fitted sum follows the wave even where rows are rare, beyond two standard deviations. The
+# network misses its amplitude and continuation. On the right, cosines between estimated and true
+# directions: one in each row is 1 or −1, and the sign is arbitrary because the cosine is even.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.plot(steps, curve, color="black", linewidth=3, alpha=0.4, label="truth")
@@ -52,6 +52,6 @@ table = model.directions_ @ truth.vectors.T
 shown = right.imshow(table, cmap="RdBu", vmin=-1, vmax=1)
 for (i, j), value in np.ndenumerate(table):
     right.text(j, i, f"{value:.2f}", ha="center", va="center", backgroundcolor="white")
-right.set(xlabel="true direction", ylabel="found direction", xticks=range(K), yticks=range(K))
+right.set(xlabel="true direction", ylabel="estimated direction", xticks=range(K), yticks=range(K))
 figure.colorbar(shown)
 plt.show()

@@ -22,10 +22,10 @@ import numpy as np
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 
-DATA = Path(sys.argv[0]).with_name("data") / "tone_perception.csv"  # beside this script
+DATA = Path(sys.argv[0]).with_name("data") / "tone_perception.csv"  # next to this script
 table = np.loadtxt(DATA, delimiter=",", skiprows=1)
 X, y = table[:, :1], table[:, 1]
-with warnings.catch_warnings():  # stretch ratios are nearly uniform, and it says so
+with warnings.catch_warnings():  # stretch ratios are nearly uniform, not Gaussian
     warnings.simplefilter("ignore", AssumptionWarning)
     model = RegressionMixture(2, noise_type="separate", random_state=0).fit(X, y)
 
@@ -37,10 +37,10 @@ for i in range(2):
     )
 print(f"log-likelihood {model.log_likelihood_:.1f}, BIC {model.bic(X, y):.1f}")
 trials = np.bincount(model.predict_component(X, y))
-print(f"{trials[0]} trials are of the octave, {trials[1]} follow the overtones")
+print(f"{trials[0]} trials follow the octave, {trials[1]} follow the overtones")
 
 # %%
-# Colours are the chance that a trial is of the first line. Where the lines cross nobody can tell.
+# Colours are the probability of the first line. It is undetermined where the lines cross.
 
 chances = model.predict_proba(X, y)[:, 0]
 figure, panel = plt.subplots(figsize=(6, 4.2), layout="constrained")
@@ -50,7 +50,7 @@ for i, colour in enumerate(("C3", "C0")):
     panel.plot(ends, model.intercept_[i] + model.coef_[i, 0] * ends, color=colour)
 panel.set_xlabel("stretch ratio")
 panel.set_ylabel("tuned ratio")
-figure.colorbar(dots, label="chance of the first line")
+figure.colorbar(dots, label="probability of the first line")
 if len(sys.argv) > 1:  # docs/figures/tone_perception.svg
     figure.savefig(sys.argv[1])
 plt.show()

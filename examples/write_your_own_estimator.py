@@ -2,13 +2,13 @@
 Write your own estimator
 ========================
 
-Write a :class:`~implicitmoments.MomentProblem` from scratch, check it against its dense twin,
-then use it.
+Write a :class:`~implicitmoments.MomentProblem` from scratch, check it against its dense
+reference, then use it.
 
 The model: every row is one object, of one of k hidden kinds, measured several times. Reading j of
 a row is v_i + noise, with the vector v_i of the row's kind and noise of mean zero, independent
-from reading to reading; nothing else is known of its law. Different readings in different slots
-are then unbiased, whatever the noise::
+from reading to reading; nothing else is known about its distribution. Different readings in
+different slots are then unbiased, whatever the noise::
 
     E[x_1 ⊗ x_2 ⊗ … ⊗ x_t] = Σ_i w_i v_i ⊗ … ⊗ v_i = M_t
 
@@ -39,7 +39,7 @@ N_ROWS = 60_000
 
 # %%
 # **The problem.** ``circuit`` says which tensor of one row has the mean M_t, and ``draw`` gives
-# the numbers that it reads. Beside it stands a mistake, to see that the checks below can fail:
+# the numbers that it reads. A second class has a mistake, to show that the checks can fail:
 # with the same reading in every slot the noise is multiplied with itself.
 
 
@@ -56,10 +56,10 @@ class RepeatedReadings(MomentProblem):
         self.n_rows, self.n_readings, self.n_features = readings.shape
 
     def circuit(self, order: int) -> Circuit:
-        """Return ``x0 ⊗ x1 ⊗ …``, one reading a slot."""
+        """Return ``x0 ⊗ x1 ⊗ …``, one reading per slot."""
         if order > self.n_readings:
             raise ValueError(
-                f"order {order} takes {order} readings of each object, there are {self.n_readings}"
+                f"order {order} needs {order} readings per object, there are {self.n_readings}"
             )
         tensor = unit()
         for j in range(order):
@@ -80,7 +80,7 @@ class OneReading(RepeatedReadings):
 
 
 # %%
-# **Data with their truth.** The noise is uniform, since the law must not matter.
+# **Data with known truth.** The noise is uniform, because its distribution must not matter.
 
 
 def make_readings(n_rows: int, n_readings: int, seed: int) -> tuple[Floats, Truth]:
@@ -95,7 +95,7 @@ def make_readings(n_rows: int, n_readings: int, seed: int) -> tuple[Floats, Trut
 
 
 def exact_moment(truth: Truth, order: int) -> Floats:
-    """Write M_order down, entry by entry; possible because the order is small."""
+    """Return all entries of M_order, which is possible because the order is small."""
     powers = evaluate_dense(power(vector("v"), order), {"v": truth.vectors})
     moment: Floats = np.tensordot(truth.weights, powers, axes=1)
     return moment
@@ -117,17 +117,17 @@ readings, truth = make_readings(N_ROWS, 2 * ORDER, seed=0)
 problem = RepeatedReadings(readings)
 
 # %%
-# **1. The circuit says what we mean:** through any projection it equals its dense twin.
+# **1. The circuit is correct:** through any projection it equals its dense reference.
 
 circuit, few = problem.circuit(ORDER), range(10)
 block = problem.draw(ORDER, few, RowDraws(0, few))
 projection = random_projection(np.random.default_rng(0), N_FEATURES, ORDER, width=4)
 dense = project_dense(projection, evaluate_dense(circuit, block))
 gap = np.abs(evaluate(circuit, block, projection) - dense).max()
-print(f"1. evaluate against the dense twin: largest difference {gap:.0e}")
+print(f"1. evaluate against the dense reference: largest difference {gap:.0e}")
 
 # %%
-# **2. Its mean is the moment**; and the check can fail, as it does for the mistaken circuit.
+# **2. Its mean is the moment.** The check can fail, as it does for the mistaken circuit.
 
 for order in (2, ORDER):
     good = is_unbiased(problem, truth, order)
@@ -135,20 +135,20 @@ for order in (2, ORDER):
     print(f"2. order {order} unbiased: {good}; with the same reading in every slot: {bad}")
 
 # %%
-# **3. Now the recursion may have it.** Nothing else has to be written: it takes any problem.
+# **3. Run the recursion.** Nothing else has to be implemented: it accepts any problem.
 
 points = np.random.default_rng(1).normal(size=(500, N_FEATURES))
 exact = truth.power(points, ORDER)
 answers = {}
-for name, tried in (("one reading a slot", problem), ("one for all", OneReading(readings))):
+for name, tried in (("one reading per slot", problem), ("one for all", OneReading(readings))):
     m = implicit_moments(tried, n_components=3, order=ORDER, random_state=0)
     answers[name] = m.inner(power(vector("x"), ORDER), {"x": points})
     error = np.sqrt(np.mean((answers[name] - exact) ** 2) / np.mean(exact**2))
     print(f"3. {name}: relative error {error:.2f} of <x ⊗ x ⊗ x, M_3>")
 
 # %%
-# The right problem answers on the diagonal. The mistaken one answers as readily, and wrongly: its
-# noise looks like signal. That is what check 2 is for.
+# The results of the correct problem lie on the diagonal. Those of the mistaken one do not: its
+# noise looks like signal. Check 2 detects this.
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
 for panel, (name, values) in zip(panels, answers.items(), strict=True):

@@ -1,4 +1,4 @@
-"""Predictions of every estimator, and answers of moments, on small data sets of fixed seeds."""
+"""Predictions of every estimator, and queries of moments, on small data sets with fixed seeds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ NOISE = "noise_type" if "noise_type" in LINES else "noise"
 
 
 def variance_options(*, separate: bool) -> dict[str, Any]:
-    """Return the choice of one variance or one each, by the name that it has."""
+    """Return the parameter for one variance or one each, by its name in this version."""
     if "covariance_type" in NAMES:
         return {"covariance_type": "spherical" if separate else "tied_spherical"}
     return {"variance_type": "separate" if separate else "shared"}
@@ -106,7 +106,7 @@ def mixture(case: str) -> tuple[Any, Any, Any]:
 
 
 def mixture_digest(case: str) -> Numbers:
-    """Return log densities, chances of the likeliest component, score, BIC and the number."""
+    """Return log densities, largest probabilities, score, BIC and the number of components."""
     model, X, _ = mixture(case)
     rows = some(X)
     chances = np.max(model.predict_proba(rows), axis=1)
@@ -125,13 +125,13 @@ def mixture_search(case: str) -> Search:
 
 
 def sampled() -> Numbers:
-    """Return rows that a fitted mixture draws."""
+    """Return rows sampled from a fitted mixture."""
     rows, labels = mixture("shared")[0].sample(3, random_state=0)
     return Numbers(flat(rows, labels), SEARCHED)
 
 
 def saved(case: Callable[[], Any], ask: Callable[[Any], Any]) -> Numbers:
-    """Return the largest difference between the answers of a model and of its copy on disk."""
+    """Return the largest difference between predictions of a model and of its copy on disk."""
     model = case()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.im")
@@ -145,7 +145,7 @@ def saved(case: Callable[[], Any], ask: Callable[[Any], Any]) -> Numbers:
 
 @cache
 def regression(case: str) -> tuple[Any, Floats, Floats, Any, dict[str, Any]]:
-    """Return a fitted model, rows, labels, the truth and how EM from the truth is to climb."""
+    """Return a fitted model, rows, labels, the truth and options of EM from the truth."""
     X, y, truth = im.datasets.make_regression_mixture(
         3_000, 3, 5, radius=(1.0, 2.0), noise=0.3, weights=LINE_WEIGHTS, random_state=0
     )
@@ -174,7 +174,7 @@ REGRESSIONS = ("shared noise", "separate noise", "auto", "no intercept", "sample
 
 
 def regression_digest(case: str) -> Numbers:
-    """Return predictions, log densities, chances, score, BIC and the number of lines."""
+    """Return predictions, log densities, probabilities, score, BIC and the number of lines."""
     model, X, y, _, _ = regression(case)
     x, t = some(X), some(y)
     chances = np.max(model.predict_proba(x, t), axis=1)
@@ -195,7 +195,7 @@ def regression_search(case: str) -> Search:
 
 
 def mixture_density(**how: Any) -> Numbers:
-    """Return log densities, score, what was chosen, and rows that are drawn."""
+    """Return log densities, score, chosen parameters, and sampled rows."""
     X, _ = im.datasets.make_spherical_mixture(4_000, 3, 5, radius=1.2, random_state=0)
     model = im.SphericalMixtureDensity(3, random_state=0, **how).fit(X)
     chosen = (model.degree_, model.clip_, model.normalizer_, model.variance_)
@@ -204,7 +204,7 @@ def mixture_density(**how: Any) -> Numbers:
 
 
 def regression_density(**how: Any) -> Numbers:
-    """Return log densities, score, what was chosen, and labels that are drawn."""
+    """Return log densities, score, chosen parameters, and sampled labels."""
     X, y, _ = im.datasets.make_regression_mixture(4_000, 3, 4, noise=1.0, random_state=0)
     model = im.RegressionMixtureDensity(3, random_state=0, **how).fit(X, y)
     chosen = (model.degree_, model.clip_, model.normalizer_, model.noise_)
@@ -213,7 +213,7 @@ def regression_density(**how: Any) -> Numbers:
 
 
 def clusterer(**how: Any) -> Numbers:
-    """Return weights, labels, distances from the means, and what was chosen."""
+    """Return weights, labels, distances from the means, and chosen parameters."""
     X, _ = im.datasets.make_spherical_mixture(
         3_000, 4, 8, radius=7.0, separation=7.0, weights=MIXTURE_WEIGHTS, random_state=0
     )
@@ -239,7 +239,7 @@ def activations(activation: Any, k: Any, margin: float, **how: Any) -> Numbers:
 
 
 def generators() -> Numbers:
-    """Return rows of every synthetic data set: if these change, all else does."""
+    """Return rows of every synthetic data set: if these change, everything does."""
     a, _ = im.datasets.make_spherical_mixture(4, 3, 2, random_state=7)
     b, _ = im.datasets.make_pairwise_differences(4, 3, 2, random_state=7)
     *c, _ = im.datasets.make_regression_mixture(4, 3, 2, random_state=7)

@@ -1,4 +1,4 @@
-"""Kinds of results, how they are kept in JSON, and what counts as a change of each."""
+"""Kinds of results, their representation in JSON, and what counts as a change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Verdict: TypeAlias = tuple[str, str, str]  # old, new, verdict
 
 SAME, WITHIN, CHANGED = "same", "within margin", "CHANGED"
 ROUNDING = 1e-9  # relative; results that differ by less are the same
-NATS = 2.0  # a search may end this much lower, and has not changed
+NATS = 2.0  # nats by which a search may end lower without counting as changed
 DIGITS = 12  # kept of every number
-EXACT = 1e-6  # relative margin of numbers that no search is behind
-SEARCHED = 2e-3  # and of maxima of a likelihood, which end within a tolerance of EM
+EXACT = 1e-6  # relative margin of numbers that do not depend on a search
+SEARCHED = 2e-3  # and of maxima of a likelihood, which depend on the tolerance of EM
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Search:
-    """The result of a search for components: more likelihood and more components are welcome.
+    """The result of a search for components: more likelihood and more components are better.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Quality:
-    """A loss, such as 1 − R² or a distance from the truth: a smaller one is welcome.
+    """A loss, such as 1 − R² or a distance from the truth: smaller is better.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Quality:
     margin : float
         How much larger the new loss may be, relative to the old one.
     slack : float
-        And how much larger in any case: what the rounding of a few rows may do.
+        Absolute margin, for the rounding of a few rows.
     """
 
     loss: float
@@ -132,7 +132,7 @@ KINDS: dict[str, type[Any]] = {
 
 
 def compute(item: Callable[[], Result]) -> Result:
-    """Return the result, rounded; an error is a result, too."""
+    """Return the result, rounded; an error is a result as well."""
     try:
         result = item()
     except Exception as error:  # noqa: BLE001, RUF100 (the other items are still to be compared)

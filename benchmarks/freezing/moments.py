@@ -1,4 +1,4 @@
-"""Answers of implicit moments, and components that are read off them."""
+"""Queries of implicit moments, and components decoded from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def spread(values: Floats) -> Floats:
 
 
 def problem(name: str) -> tuple[Any, Floats]:
-    """Return a problem, and rows to ask about."""
+    """Return a problem, and rows for queries."""
     if name in {"RegressionMixtureProblem", "ActivationSumProblem"}:
         make: Any = im.datasets.make_regression_mixture
         more: tuple[Any, ...] = ()
@@ -44,7 +44,7 @@ def problem(name: str) -> tuple[Any, Floats]:
 
 
 def moments(name: str, order: int, **how: Any) -> Numbers:
-    """Return answers to Hermite queries, the noise floors and eigenvalues."""
+    """Return results of Hermite queries, the noise floors and eigenvalues."""
     posed, X = problem(name)
     m = im.implicit_moments(posed, n_components=3, order=order, random_state=0, **how)
     spectra = np.concatenate([np.ravel(s) for s in m.spectra])
@@ -52,9 +52,9 @@ def moments(name: str, order: int, **how: Any) -> Numbers:
 
 
 def components(name: str, order: int, **how: Any) -> Numbers:
-    """Return weights, norms and errors of the vectors that are read off moments.
+    """Return weights, norms and errors of the decoded vectors.
 
-    Weights of components that are not told apart are written as −1.
+    Weights of unresolved components are written as −1.
     """
     posed, _ = problem(name)
     m = im.implicit_moments(posed, n_components=3, order=order, random_state=0, **how)

@@ -28,17 +28,17 @@ from freezing.truth import (
 )
 
 FRESH = 10_000
-MORE_NATS = 10.0  # where components are too many or too few, many maxima lie close together
+MORE_NATS = 10.0  # with a wrong number of components, many maxima are close together
 
 
 def bic_penalty(n_parameters: int, n: int) -> float:
-    """Return what −BIC/2, the likelihood of a model of unknown size, takes off."""
+    """Return the penalty of −BIC/2 for a model of unknown size."""
     return 0.5 * n_parameters * float(np.log(n))
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A spherical mixture, and what is done to its rows."""
+    """A spherical mixture, and changes to its rows."""
 
     k: int
     d: int
@@ -47,9 +47,9 @@ class Mixture:
     n: int = 12_000
     ratio: float = 1.0  # of the largest weight to the smallest
     outliers: float = 0.0
-    asked: int | str = 0  # components asked for, less k, or "auto"
+    asked: int | str = 0  # components fitted, minus k, or "auto"
     spread: float = 1.0  # of the largest variance to the smallest
-    laplace: bool = False  # noise of that law in place of Gaussian
+    laplace: bool = False  # Laplace noise instead of Gaussian
     variance_type: str = "shared"
 
     def draw(self, seed: int) -> tuple[Floats, Floats, Any]:
@@ -75,7 +75,7 @@ class Mixture:
         return far, X, truth
 
     def fit(self, seed: int) -> Search:
-        """Return the likelihood of rows that are no outliers, and means found."""
+        """Return the likelihood of rows that are not outliers, and means found."""
         far, X, truth = self.draw(seed)
         rows = np.random.default_rng(seed).permutation(np.vstack([far, X]))
         k = self.asked if isinstance(self.asked, str) else self.k + self.asked
@@ -194,7 +194,7 @@ REGRESSIONS = {
 def activation(
     name: str, d: int, k: int, n: int, refine: bool, noise: float, seed: int
 ) -> Quality:
-    """Return 1 − R² on fresh rows without noise."""
+    """Return 1 − R² on new rows without noise."""
     function: Any = np.cos if name == "cos" else None
     X, y, _ = im.datasets.make_activation_sum(
         n + FRESH, k, d, activation=function, random_state=seed
@@ -217,7 +217,7 @@ ACTIVATIONS = {
 
 
 def clusters(k: int, separation: float, radius: float, seed: int) -> Quality:
-    """Return 1 less the adjusted Rand index over that of the true means."""
+    """Return 1 minus the ratio of the adjusted Rand index to that of the true means."""
     X, truth = im.datasets.make_spherical_mixture(
         10_000, k, 20, radius=radius, separation=separation, random_state=seed
     )
@@ -239,7 +239,7 @@ CLUSTERS = {
 
 
 def overcomplete(k: int, d: int, separation: float, radius: Any, n: int, seed: int) -> Numbers:
-    """Return means read off the moments within 0.5, resolved ones, and the gap to the noise."""
+    """Return decoded means within 0.5, resolved ones, and the gap to the noise."""
     X, truth = im.datasets.make_spherical_mixture(
         n, k, d, radius=radius, separation=separation, random_state=seed
     )

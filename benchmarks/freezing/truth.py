@@ -1,6 +1,6 @@
 """EM started at the truth, and how many of the true components were found.
 
-Written out in NumPy, so that a change of the library does not change what it is compared with.
+Implemented in NumPy, so that a change of the library does not change the reference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def n_close(found: Floats, true: Floats, close: float = 0.5) -> int:
 def mixture_from_truth(
     X: Floats, weights: Floats, means: Floats, *, separate: bool = False, variance: float = 0.0
 ) -> float:
-    """Climb from a true spherical mixture with unit variances; return the log-likelihood.
+    """Run EM from a true spherical mixture with unit variances; return the log-likelihood.
 
     ``separate``: a variance for each component. ``variance``: that of all of them, where it is
     known and stays.
@@ -60,7 +60,7 @@ def regression_from_truth(
     separate: bool = False,
     intercept: bool = True,
 ) -> float:
-    """Climb from true lines through the origin; return the log-likelihood of y given X."""
+    """Run EM from true lines through the origin; return the log-likelihood of y given X."""
     n, k = len(y), len(weights)
     A = np.column_stack([np.ones(n), X]) if intercept else X
     coef = np.column_stack([np.zeros(k), vectors]) if intercept else vectors

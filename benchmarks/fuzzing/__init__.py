@@ -1,1 +1,1 @@
-"""Hostile files, what reads them, and what keeps watch meanwhile."""
+"""Hostile files, the processes that read them, and the audit hook that watches."""

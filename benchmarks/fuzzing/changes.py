@@ -1,4 +1,4 @@
-"""Ways to change a file: bytes, whole numbers among them, and documents in JSON."""
+"""Mutations of a file: bytes, integers and JSON documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile folders of Zarr: descriptions in JSON, chunks in files beside."""
+"""Hostile Zarr folders: metadata in JSON, chunks in separate files."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _randomise(files: Folder, rng: np.random.Generator) -> None:
 
 
 def _relink(path: Path, name: str, rng: np.random.Generator) -> None:
-    """Put something else in the place of a file: a link, a folder, a pipe, a device."""
+    """Replace a file by a link, a folder, a pipe or a device."""
     file = path / name
     kept = file.read_bytes()
     file.unlink()

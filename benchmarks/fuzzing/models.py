@@ -1,4 +1,4 @@
-"""Model files: ``implicitmoments.load`` is given files that were changed in many ways."""
+"""Model files, mutated in many ways, for ``implicitmoments.load``."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def split(data: bytes) -> tuple[dict[str, Any], dict[str, Any], bytes]:
 
 
 def join(header: dict[str, Any], text: str, arrays: bytes) -> bytes:
-    """Make a file of parts, with a checksum that fits."""
+    """Make a file from its parts, with a valid checksum."""
     written = json.dumps({**header, "__metadata__": {ENTRY: text}}).encode()
     written += b" " * (-len(written) % 8)
     return seal(len(written).to_bytes(8, "little") + written + arrays)
 
 
 def seal(data: bytes) -> bytes:
-    """Put the checksum that fits where there are 64 zeros."""
+    """Replace 64 zeros by the valid checksum."""
     place = data.find(BLANK.encode())
     if place < 0:
         return data
@@ -67,7 +67,7 @@ def unseal(data: bytes) -> bytes:
 
 
 def mutate_text(text: str, rng: np.random.Generator) -> str:
-    """Change the text of a document: repeat names, nest deep, put in what JSON has no word for."""
+    """Change the text of a document: repeated names, deep nesting, values foreign to JSON."""
     values = ["[" * 5_000, "NaN", "-Infinity", "1e999", "9" * 5_000, '"\\ud800"', "\x00"]
     values.append('{"tuple":[' * 3_000 + "]}" * 3_000)
     members = ['"schema":1,', '"schema":2,', '"__class__":1,', '"fields":{},', '"checksum":"",']
@@ -131,7 +131,7 @@ def examples(folder: Path) -> list[bytes]:
 
 
 def fuzz_loader(inputs: int, seed: int, limit: float) -> int:
-    """Print what became of the inputs; return how many things went wrong."""
+    """Print the outcomes; return the number of failures."""
     rng = np.random.default_rng(seed)
     watch, outcomes, wrong = Watch(), Counter[tuple[str, str]](), Counter[str]()
     slowest = 0.0

@@ -1,4 +1,4 @@
-"""Hostile files of every kind, read in child processes: a crash is an outcome like others."""
+"""Hostile files of every kind, read in child processes: a crash is one of the outcomes."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def read_one(
 def reports(
     kind: str, numbers: range, seed: int, limit: float, script: Path = SCRIPT
 ) -> Iterator[dict[str, Any]]:
-    """Yield what became of each input, in child processes one after the other.
+    """Yield the outcome of each input, in child processes one after the other.
 
-    A child that ends early or is silent for too long has one input to answer for: the one after
-    the last it told of. The next child goes on behind it.
+    If a child ends early or is silent for too long, the input after the last one it reported is
+    the cause. The next child continues after it.
     """
     first = numbers.start
     while first < numbers.stop:
@@ -144,7 +144,7 @@ def _report(number: int, wrong: str, detail: str) -> dict[str, Any]:
 
 
 def _lines(child: Any, limit: float) -> Iterator[dict[str, Any] | str]:
-    """Yield what a child reports, and words in its place where it is silent for too long."""
+    """Yield the reports of a child, and a message if it is silent for too long."""
     left, patience = b"", 120.0  # the first files are read without watch
     while True:
         if not select.select([child.stdout], [], [], patience)[0]:
@@ -159,7 +159,7 @@ def _lines(child: Any, limit: float) -> Iterator[dict[str, Any] | str]:
 
 
 def fuzz_readers(kinds: Sequence[str], numbers: range, seed: int, limit: float) -> int:
-    """Print what became of the inputs; return how many things went wrong."""
+    """Print the outcomes; return the number of failures."""
     print(
         f"Python {platform.python_version()}, NumPy {np.__version__}, pyarrow {pa.__version__}, "
     )

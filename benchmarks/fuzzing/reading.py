@@ -32,7 +32,7 @@ MOST_LETTERS = 2_000  # of a message
 
 @dataclass(frozen=True)
 class Attempt:
-    """What became of one input.
+    """The outcome of one input.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def attempt(
 
 
 class WrongRowsError(Exception):
-    """A source gave rows that cannot be right; its argument is a code."""
+    """A source gave invalid rows; the argument is a code."""
 
 
 def read_twice(path: Path, **options: Any) -> None:
@@ -130,8 +130,8 @@ def _family(error: BaseException) -> str:
 def _complaint(error: BaseException, path: Path) -> tuple[str, str]:
     """Return what is wrong with an error, as a code and in words, or nothing.
 
-    It is to be a ValueError, a TypeError or an OSError with a code, raised by the library itself
-    and not by what it is built on, which names the file in one line.
+    It must be a ValueError, a TypeError or an OSError with a code, raised by the library itself
+    and not by a dependency, and must name the file in one line.
     """
     frames = traceback.extract_tb(error.__traceback__)
     coded = isinstance(error, CodedError) and isinstance(error, ValueError | TypeError | OSError)

@@ -46,7 +46,7 @@ def plain() -> tuple[Any, ...]:
 
 @cache
 def odd() -> tuple[Any, ...]:
-    """Return tables that hold other things than numbers, or names that are no names."""
+    """Return tables with values that are not numbers, or invalid names."""
     numbers = pa.array(np.arange(float(N_ROWS)))
     words = pa.array([f"w{i % 5}" for i in range(N_ROWS)])
     day = pa.array([datetime.date(2020, 1, 1)] * N_ROWS)
@@ -80,7 +80,7 @@ def odd() -> tuple[Any, ...]:
 
 
 def claimed() -> Any:
-    """Return a table whose columns claim to be of types that others have defined."""
+    """Return a table whose columns claim extension types."""
     claims = [
         {"ARROW:extension:name": "arrow.py_extension_type", "ARROW:extension:metadata": PICKLED},
         {"ARROW:extension:name": "arrow.bool8", "ARROW:extension:metadata": b"\xff"},
@@ -173,7 +173,7 @@ def _ipc(table: Any, stream: bool = False, compression: str | None = None) -> by
 
 
 def _of_odd(rng: np.random.Generator, write: Callable[[Any], bytes]) -> bytes:
-    """Write a table that is no table of numbers, and change a few bytes of half of them."""
+    """Write a table that is not numeric, and change a few bytes in half of the cases."""
     table = pick((*odd(), claimed()), rng)
     try:
         data = write(table)
@@ -183,7 +183,7 @@ def _of_odd(rng: np.random.Generator, write: Callable[[Any], bytes]) -> bytes:
 
 
 def _mutate_footer(data: bytes, rng: np.random.Generator) -> bytes:
-    """Change bytes of the description at the end, and state its length anew."""
+    """Change bytes of the footer, and update its length."""
     size = struct.unpack("<I", data[-8:-4])[0]
     footer = bytearray(data[-8 - size : -8])
     for _ in range(int(rng.integers(1, 5))):

@@ -1,4 +1,4 @@
-"""What a reader must not do with a file: run code, write elsewhere, or take for ever."""
+"""What a reader must not do with a file: run code, write elsewhere, or hang."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FAMILIES = ("os.", "subprocess.", "socket.", "ctypes.", "shutil.", "urllib.", "t
 
 
 class LateError(BaseException):
-    """An input took longer than the limit; no Exception, so that nothing takes it for one."""
+    """An input exceeded the time limit; not an Exception, so that nothing catches it."""
 
 
 class Watch:
-    """Notes what a reader must not do, while it is on.
+    """Records forbidden actions of a reader while it is on.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ def _writes(args: tuple[Any, ...]) -> bool:
 
 
 def _only_parses(event: str, args: tuple[Any, ...]) -> bool:
-    """Tell the parser of ``ast.literal_eval``, by which NumPy reads headers: it makes no code."""
+    """Recognise ``ast.literal_eval``, by which NumPy reads headers: it runs no code."""
     return event == "compile" and args[1] == "<unknown>"
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Stop what takes longer on the processor, or waits for far longer: a machine may be busy."""
+    """Limit processor time, and waiting to a multiple of it: a machine may be busy."""
 
     def stop(*_: object) -> None:
         raise LateError

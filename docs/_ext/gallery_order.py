@@ -1,4 +1,4 @@
-"""The order of the gallery: mixtures, lines, activations, then what lies underneath."""
+"""Order of the gallery: mixtures, regressions, activations, practice, moments."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ORDER = [
 
 
 class ByTopic:
-    """Sort key of sphinx-gallery; a script that is not listed comes last, by its name."""
+    """Sort key of sphinx-gallery; unlisted scripts come last, by name."""
 
     def __init__(self, src_dir: str) -> None:
         self.src_dir = src_dir
 
     def __call__(self, filename: str) -> tuple[int, str]:
-        """Return the place of a script."""
+        """Return the position of a script."""
         name = Path(filename).stem
         return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw themselves: no script and no network."""
+"""Formulas as MathML, which browsers render without scripts or network."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 
 def draw_inline(writer: Any, node: nodes.math) -> None:
-    """Write a formula within a sentence."""
+    """Write an inline formula."""
     writer.body.append(tex2mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def draw_block(writer: Any, node: nodes.math_block) -> None:
-    """Write a formula on lines of its own."""
+    """Write a displayed formula."""
     formula = tex2mathml(node.astext()).replace("<math ", '<math display="block" ', 1)
     writer.body.append(f'<div class="math">{formula}</div>\n')
     raise nodes.SkipNode
