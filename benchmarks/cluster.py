@@ -22,9 +22,9 @@ from threadpoolctl import threadpool_limits
 
 from implicitmoments.mixture.likelihood import Mixture, e_step
 from implicitmoments.moments import HermiteProblem
+from implicitmoments.moments.chain import open_window
 from implicitmoments.moments.closed_form import even_mean
 from implicitmoments.moments.framed_rows import all_rows
-from implicitmoments.moments.windows import open_window
 from implicitmoments.rows import Block, DaskSource, Rows
 from implicitmoments.testing import chain_of_powers
 

@@ -45,10 +45,9 @@ from implicitmoments.datasets import (
     make_spherical_mixture,
 )
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.chain import SymmetricChain, open_window
 from implicitmoments.moments.closed_form import even_mean
 from implicitmoments.moments.framed_rows import all_rows
-from implicitmoments.moments.windows import open_window
 from implicitmoments.testing import chain_of_powers
 from throughput import operations
 

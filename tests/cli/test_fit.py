@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.parameters import build_model
+from implicitmoments.cli.fit_file import build_model
 from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.estimator import notes_of
 from implicitmoments.registry import class_names

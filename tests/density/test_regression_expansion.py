@@ -20,8 +20,8 @@ from implicitmoments.density import (
     regression_tail,
 )
 from implicitmoments.moments import Run, implicit_moments
-from implicitmoments.moments.balanced import BalancedMoments, split_order
 from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.closed_form import BalancedMoments, split_order
 from implicitmoments.moments.framed_rows import Frame
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.projections import RecursiveProjection

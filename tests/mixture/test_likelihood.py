@@ -10,8 +10,14 @@ from scipy.stats import multivariate_normal
 from implicitmoments.arrays import softmax_rows
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.likelihood import Mixture, e_step, log_densities, log_joint
-from implicitmoments.mixture.sample import Sample, hold_rows, merge_equal
-from implicitmoments.mixture.standardise import scale_of, standardise, without_outliers
+from implicitmoments.mixture.sample import (
+    Sample,
+    hold_rows,
+    merge_equal,
+    scale_of,
+    standardise,
+    without_outliers,
+)
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 

@@ -7,8 +7,7 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.far_groups import Group, far_groups
 from implicitmoments.mixture.likelihood import Mixture, log_densities
-from implicitmoments.mixture.sample import Sample
-from implicitmoments.mixture.standardise import without_outliers
+from implicitmoments.mixture.sample import Sample, without_outliers
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,

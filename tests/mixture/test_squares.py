@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.common_variance import guess_variance
-from implicitmoments.mixture.fourth_moment import (
+from implicitmoments.mixture.common_variance import (
     coordinates,
     fourth_moment,
+    guess_variance,
     matrices,
     raw_moments,
     squares,
 )
-from implicitmoments.mixture.incremental_moments import begin_sums
+from implicitmoments.mixture.incremental import begin_sums
 from implicitmoments.mixture.sample import Sample
 
 EYE4 = ["ij,kl->ijkl", "ik,jl->ijkl", "il,jk->ijkl"]

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from implicitmoments.circuits import power, vector
-from implicitmoments.moments.chain import SymmetricChain, drop, lift, mixed_coefficients
-from implicitmoments.moments.windows import ChainWindow, PairWindow, even_moment, open_window
+from implicitmoments.moments.chain import (
+    ChainWindow,
+    PairWindow,
+    SymmetricChain,
+    drop,
+    even_moment,
+    lift,
+    mixed_coefficients,
+    open_window,
+)
 from implicitmoments.projections import RecursiveProjection, evaluate_dense, hermite_dense
 from implicitmoments.testing import chain_of_powers
 

@@ -5,7 +5,7 @@ import pytest
 
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.problems.orthogonal_polynomials import (
+from implicitmoments.problems.linear_regressions import (
     monic_polynomial,
     recurrence_from_moments,
 )

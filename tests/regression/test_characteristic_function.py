@@ -12,7 +12,7 @@ from implicitmoments.regression.characteristic_function import (
     random_points,
     separate,
 )
-from implicitmoments.regression.initialisation import search_span, unalias
+from implicitmoments.regression.fit import search_span, unalias
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 

@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture.fit import scattered_mixture
 from implicitmoments.mixture.sample import Sample
-from implicitmoments.mixture.starts import scattered_mixture
 from implicitmoments.search import WHOLE, run_em
 
 K, D = 30, 20

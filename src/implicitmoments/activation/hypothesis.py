@@ -29,12 +29,16 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.balanced import BalancedMoments
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.circuit_means import CircuitMeans
-from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
+from implicitmoments.moments.closed_form import (
+    BalancedMoments,
+    ClosedForm,
+    Fold,
+    estimate_closed_form,
+)
 from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
-from implicitmoments.moments.spectra import step_stats
+from implicitmoments.moments.subspace import step_stats
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 

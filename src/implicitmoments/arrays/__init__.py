@@ -1,12 +1,13 @@
 """Arrays of any array-API library: namespaces, linear algebra, kernels and hashing."""
 
-from implicitmoments.arrays.array_type import Array, Floats, Namespace
-from implicitmoments.arrays.hashing import key_shares, row_keys, share_rows
 from implicitmoments.arrays.kernels import (
     cross_sums,
+    key_shares,
     lift_rows,
     linear_rows,
     lower_to,
+    row_keys,
+    share_rows,
     softmax_rows,
 )
 from implicitmoments.arrays.linalg import (
@@ -20,9 +21,14 @@ from implicitmoments.arrays.linalg import (
     turned,
 )
 from implicitmoments.arrays.namespace import (
+    LARGEST,
+    Array,
+    Floats,
+    Namespace,
     as_double,
     as_real_array,
     check_finite,
+    check_squares,
     device_memory,
     eye_like,
     index_like,
@@ -30,13 +36,9 @@ from implicitmoments.arrays.namespace import (
     move_like,
     namespace_of,
     on_host,
-    to_numpy,
-)
-from implicitmoments.arrays.overflow import (
-    LARGEST,
-    check_squares,
     quiet_overflow,
     refuse_large,
+    to_numpy,
 )
 
 __all__ = [

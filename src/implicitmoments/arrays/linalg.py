@@ -7,8 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays.array_type import Array
-from implicitmoments.arrays.namespace import eye_like, namespace_of
+from implicitmoments.arrays.namespace import Array, eye_like, namespace_of
 
 PANEL = 128  # columns per panel of a Gram matrix; the fastest of 96 to 640 on an H200
 

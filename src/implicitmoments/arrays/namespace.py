@@ -2,14 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias
 
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 
-from implicitmoments.arrays.array_type import Array, Namespace
 from implicitmoments.notes import InputError, InputTypeError
+
+# What is small and decided upon on the host.
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Array(Protocol):  # noqa: PLW1641 (arrays have no hash)
+    """An array of any library that follows the array API standard."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of every axis."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+
+    @property
+    def device(self) -> Any:
+        """Where the entries are."""
+
+    @property
+    def T(self) -> Array:  # noqa: N802 (the standard's name)
+        """The transposed matrix."""
+
+    def __array__(self) -> np.ndarray[Any, Any]: ...
+    def __getitem__(self, key: Any, /) -> Array: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __iter__(self) -> Iterator[Array]: ...
+    def __float__(self) -> float: ...
+    def __int__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __neg__(self) -> Array: ...
+    def __invert__(self) -> Array: ...
+    def __abs__(self) -> Array: ...
+    def __eq__(self, other: object, /) -> Any: ...
+    def __ne__(self, other: object, /) -> Any: ...
+    def __add__(self, other: Any, /) -> Array: ...
+    def __radd__(self, other: Any, /) -> Array: ...
+    def __sub__(self, other: Any, /) -> Array: ...
+    def __rsub__(self, other: Any, /) -> Array: ...
+    def __mul__(self, other: Any, /) -> Array: ...
+    def __rmul__(self, other: Any, /) -> Array: ...
+    def __truediv__(self, other: Any, /) -> Array: ...
+    def __rtruediv__(self, other: Any, /) -> Array: ...
+    def __matmul__(self, other: Any, /) -> Array: ...
+    def __rmatmul__(self, other: Any, /) -> Array: ...
+    def __pow__(self, other: Any, /) -> Array: ...
+    def __rpow__(self, other: Any, /) -> Array: ...
+    def __mod__(self, other: Any, /) -> Array: ...
+    def __floordiv__(self, other: Any, /) -> Array: ...
+    def __and__(self, other: Any, /) -> Array: ...
+    def __or__(self, other: Any, /) -> Array: ...
+    def __xor__(self, other: Any, /) -> Array: ...
+    def __lt__(self, other: Any, /) -> Array: ...
+    def __le__(self, other: Any, /) -> Array: ...
+    def __gt__(self, other: Any, /) -> Array: ...
+    def __ge__(self, other: Any, /) -> Array: ...
+
+
+class Namespace(Protocol):
+    """The functions of an array library; other names than these give functions of arrays."""
+
+    linalg: Any
+    bool: Any
+    float32: Any
+    float64: Any
+    int64: Any
+
+    def __getattr__(self, name: str, /) -> Callable[..., Array]: ...
+
 
 UNKNOWN_MEMORY = 2**33  # assumed for a device that does not report it: 8 GB
 _NUMPY: Any = array_api_compat.numpy
@@ -179,3 +253,39 @@ def _is_numeric(xp: Namespace, value: Array) -> bool:
         return bool(xp.isdtype(value.dtype, ("bool", "integral", "real floating")))
     except TypeError:  # dtypes outside the standard, such as object and str
         return False
+
+
+LARGEST = 1e150  # the square of a larger number overflows a double
+
+# silences warnings of a measure whose sums are checked by check_squares
+quiet_overflow = np.errstate(over="ignore", invalid="ignore")
+
+
+def check_squares(name: str, squares: Array | float) -> None:
+    """Raise if sums of squares are not finite.
+
+    Parameters
+    ----------
+    name : str
+        "X" or "y".
+    squares : float, or array of shape (d, d)
+        Sums of products of the entries. The diagonal sums are of positive terms: they are NaN
+        only if an entry is.
+    """
+    own = np.diagonal(np.atleast_2d(squares if isinstance(squares, float) else to_numpy(squares)))
+    if np.isnan(own).any():
+        raise InputError(
+            "not_finite", "{name} contains NaN; drop or fill those rows first", name=name
+        )
+    refuse_large(name, found=bool(np.isinf(own).any()))
+
+
+def refuse_large(name: str, *, found: bool) -> None:
+    """Raise if entries were found whose squares overflow."""
+    if found:
+        raise InputError(
+            "entries_too_large",
+            "{name} has entries above {largest:g}, whose squares overflow; rescale {name}",
+            name=name,
+            largest=LARGEST,
+        )

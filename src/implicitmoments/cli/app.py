@@ -129,8 +129,7 @@ def fit(  # noqa: PLR0913 (options, each described)
     debug: Debug = False,  # noqa: ARG001 (read by the class of the command)
 ) -> None:
     """Fit a model to the rows of a file and write it to a model file."""
-    from implicitmoments.cli.fit_file import fit_file  # noqa: PLC0415
-    from implicitmoments.cli.parameters import build_model  # noqa: PLC0415
+    from implicitmoments.cli.fit_file import build_model, fit_file  # noqa: PLC0415
 
     texts = {"n_components": components, "activation": activation, "degree": degree}
     model = build_model(kind, texts, settings or [], seed)

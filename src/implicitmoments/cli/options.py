@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 from typer import Argument, Option
 
-from implicitmoments.cli.errors import bad_input
+from implicitmoments.cli.console import bad_input
 
 TABLE_KINDS = (".csv", ".tsv", ".json", ".npy", ".parquet", ".arrow")
 PAGE_KINDS = (".html", ".htm")

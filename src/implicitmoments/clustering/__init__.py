@@ -7,11 +7,11 @@ from implicitmoments.clustering.bayes_rule import (
     reassign_rows,
 )
 from implicitmoments.clustering.estimator import SphericalMixtureClusterer
-from implicitmoments.clustering.graph_clusters import cluster_graph
 from implicitmoments.clustering.pairwise_test import (
     PairwiseTest,
     affordable_orders,
     choose_test,
+    cluster_graph,
     difference_moments,
     hold_coordinates,
     random_differences,

@@ -23,12 +23,12 @@ from implicitmoments.clustering.bayes_rule import (
     measure_clusters,
     reassign_rows,
 )
-from implicitmoments.clustering.graph_clusters import cluster_graph
 from implicitmoments.clustering.pairwise_test import (
     HeldCoordinates,
     PairwiseTest,
     affordable_orders,
     choose_test,
+    cluster_graph,
     difference_moments,
     hold_coordinates,
     random_differences,
@@ -36,7 +36,7 @@ from implicitmoments.clustering.pairwise_test import (
 )
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.spectra import second_moment_floor, span_stats
+from implicitmoments.moments.subspace import second_moment_floor, span_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.answers import answer

@@ -7,6 +7,7 @@ from implicitmoments.density.clipped_density import (
     clip_expansion,
     evaluate_rows,
     probe_gaussian,
+    rejection_sample,
 )
 from implicitmoments.density.degree import (
     compare_degrees,
@@ -34,10 +35,13 @@ from implicitmoments.density.regression_contraction import (
     expand_contracted,
     expand_paper,
 )
-from implicitmoments.density.regression_dense import contract_dense, expand_labels_dense
-from implicitmoments.density.regression_expansion import LabelConstant, expand_labels
+from implicitmoments.density.regression_expansion import (
+    LabelConstant,
+    contract_dense,
+    expand_labels,
+    expand_labels_dense,
+)
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
-from implicitmoments.density.rejection import rejection_sample
 from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity
 
 __all__ = [

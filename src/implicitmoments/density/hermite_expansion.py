@@ -26,15 +26,19 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
-from implicitmoments.moments.balanced import BalancedMoments, mean_moments, split_order
-from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean
+from implicitmoments.moments.chain import SymmetricChain, open_window
+from implicitmoments.moments.closed_form import (
+    OVERSAMPLING,
+    BalancedMoments,
+    even_mean,
+    mean_moments,
+    split_order,
+)
 from implicitmoments.moments.framed_rows import Frame, all_rows
-from implicitmoments.moments.windows import open_window
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows, blocks
-from implicitmoments.rows.budget import DEFAULT_BUDGET
+from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 
 class Expansion(Protocol):

@@ -22,7 +22,7 @@ from implicitmoments.density.regression_frame import (
     intercepts_differ,
 )
 from implicitmoments.density.summary import RegressionDensitySummary
-from implicitmoments.moments.spectra import span_stats
+from implicitmoments.moments.subspace import span_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer, mean_answer

@@ -15,7 +15,7 @@ from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import expand
 from implicitmoments.density.summary import SphericalDensitySummary
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.spectra import second_moment_floor, span_stats
+from implicitmoments.moments.subspace import second_moment_floor, span_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.answers import answer, mean_answer

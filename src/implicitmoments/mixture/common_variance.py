@@ -9,12 +9,118 @@ right one, and the sum of the others crosses zero there.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, move_like, namespace_of, to_numpy
-from implicitmoments.mixture.fourth_moment import fourth_moment, raw_moments
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    move_like,
+    namespace_of,
+    on_host,
+    pair_rows,
+    to_numpy,
+)
 from implicitmoments.mixture.sample import Sample
+from implicitmoments.rows import blocks
+
+BLOCK, DEVICE_BLOCK = 4_096, 65_536  # rows
+
+
+@dataclass(frozen=True, eq=False)
+class FourthMoment:
+    r"""The moment :math:`M_4 = A - v B + v^2 C` on symmetric matrices, for any variance v."""
+
+    constant: Floats  # (dim, dim), A, B and C
+    linear: Floats  # (dim, dim)
+    square: Floats  # (dim, dim)
+
+    def at(self, variance: float) -> Floats:
+        """Return the moment."""
+        return self.constant - variance * self.linear + variance**2 * self.square
+
+    def slope(self, variance: float) -> Floats:
+        """Return its derivative in the variance."""
+        return 2 * variance * self.square - self.linear
+
+
+def squares(y: Array) -> Array:
+    """Return y yᵀ of every row (n, p) in coordinates (n, p(p+1)/2)."""
+    _, _, factor = _places(int(y.shape[1]))
+    return pair_rows(y) * move_like(factor, y)
+
+
+def coordinates(M: Floats) -> Floats:
+    """Return the coordinates of symmetric matrices (..., p, p)."""
+    i, j, factor = _places(M.shape[-1])
+    return np.asarray(M[..., i, j] * factor)
+
+
+def matrices(c: Floats, p: int) -> Floats:
+    """Return the symmetric matrices with given coordinates (..., p(p+1)/2)."""
+    i, j, factor = _places(p)
+    M = np.zeros((*c.shape[:-1], p, p))
+    M[..., i, j] = M[..., j, i] = c / factor
+    return M
+
+
+def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
+    """Return the means of y yᵀ (p, p) and of the products of its coordinates (dim, dim).
+
+    Parameters
+    ----------
+    y : array of shape (n, p)
+    times : array of shape (n,)
+        Weights that sum to 1.
+    """
+    n, p = y.shape
+    xp, size = namespace_of(y), BLOCK if on_host(y) else DEVICE_BLOCK
+    S, Q = np.zeros((p, p)), np.zeros((p * (p + 1) // 2,) * 2)
+    for rows in blocks(range(n), size):
+        part = y[rows.start : rows.stop, :]
+        # fourth roots: a product of two coordinates then carries the root, and its square all
+        root = (n * times[rows.start : rows.stop]) ** 0.25
+        h = squares(part * root[:, None])
+        Q += to_numpy(xp.matrix_transpose(h) @ h)
+        S += to_numpy(xp.matrix_transpose(part * (root**4)[:, None]) @ part)
+    return S / n, Q / n
+
+
+def fourth_moment(S: Floats, Q: Floats) -> FourthMoment:
+    r"""Assemble M_4 from the means of y yᵀ and of products of its coordinates.
+
+    The first coordinate of y is a constant and the others carry the noise, J = diag(0, 1, …, 1).
+    For symmetric P, R with :math:`f_P = y^\top P y` and traces taken with J,
+
+    .. math:: \langle P \otimes R, He_4 \rangle = f_P f_R - v\,(tr P\, f_R + tr R\, f_P
+       + 4\, y^\top P J R\, y) + v^2 (tr P\, tr R + 2\, tr(P J R J)).
+    """
+    J = np.diag(np.append(0.0, np.ones(len(S) - 1)))
+    trace, mean = coordinates(J), coordinates(S)
+    across = np.outer(trace, mean)
+    linear = across + across.T + 4 * _product(J, S)
+    square = np.outer(trace, trace) + 2 * _product(J, J)
+    return FourthMoment(Q, linear, square)
+
+
+def _places(p: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], Floats]:
+    i, j = np.triu_indices(p)
+    return i, j, np.where(i == j, 1.0, math.sqrt(2.0))
+
+
+def _product(P: Floats, R: Floats) -> Floats:
+    """Return the form A, B ↦ tr(A P B R), symmetrised, in coordinates."""
+    i, j, factor = _places(len(P))
+    # over the two orders of the indices of either matrix
+    whole = P[j][:, i] * R[i][:, j]
+    whole += P[j][:, j] * R[i][:, i]
+    whole += P[i][:, i] * R[j][:, j]
+    whole += P[i][:, j] * R[j][:, i]
+    whole *= np.outer(factor, factor) / 4
+    return np.asarray((whole + whole.T) / 2)
+
 
 SMALLEST = 0.02  # of the smallest eigenvalue of the covariance: what is believed at the least
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it tells

@@ -9,18 +9,16 @@ from typing import Any, Self
 import numpy as np
 
 from implicitmoments.arrays import Array, move_like, namespace_of
-from implicitmoments.mixture.diagnostics import look_within
+from implicitmoments.mixture.diagnostics import look_within, notes_on
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.fit import Options
-from implicitmoments.mixture.fit_by_scale import fit_by_scale
-from implicitmoments.mixture.fit_notes import notes_on
 from implicitmoments.mixture.fitted import SphericalAnswers
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import hold_rows
-from implicitmoments.mixture.standardise import center_of, merge_small, scale_of, standardise
-from implicitmoments.mixture.standardise import without_outliers as leave_out
-from implicitmoments.moments.spectra import component_stats
+from implicitmoments.mixture.sample import center_of, hold_rows, merge_small, scale_of, standardise
+from implicitmoments.mixture.sample import without_outliers as leave_out
+from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows

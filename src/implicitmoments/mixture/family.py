@@ -16,7 +16,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.mixture import likelihood
-from implicitmoments.mixture.likelihood import Mixture, Sums
+from implicitmoments.mixture.likelihood import Mixture, MixtureSums
 from implicitmoments.mixture.sample import AnyRows, Integers, Sample
 
 EMPTY = 1e-8  # of a row: a component with less keeps its mean
@@ -58,11 +58,11 @@ class SphericalFamily:
 
     model: VarianceModel
 
-    def e_step(self, rows: AnyRows, state: Mixture) -> Sums:
+    def e_step(self, rows: AnyRows, state: Mixture) -> MixtureSums:
         """Return the sums of one pass over all rows."""
         return likelihood.e_step(rows, state)
 
-    def m_step(self, sums: Sums, before: Mixture) -> Mixture:
+    def m_step(self, sums: MixtureSums, before: Mixture) -> Mixture:
         """Return the mixture that maximises the expected log-likelihood."""
         means, inside = _means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
@@ -72,7 +72,7 @@ class SphericalFamily:
             variances = np.full(before.k, max(pooled, self.model.floor))
         return Mixture(weights / weights.sum(), means, variances)
 
-    def _variances(self, sums: Sums, before: Mixture, inside: Floats) -> Floats:
+    def _variances(self, sums: MixtureSums, before: Mixture, inside: Floats) -> Floats:
         """Return one variance for each component; what is shared or known stays as it was."""
         if self.model.known is not None:
             return np.full(before.k, self.model.known)
@@ -122,18 +122,20 @@ class SphericalFamily:
         some = rows.take(places)
         return Sample(some.X, move_like(counts, some.X), rows.rows_per_block)
 
-    def expect(self, rows: Sample, shares: Array) -> Sums:
+    def expect(self, rows: Sample, shares: Array) -> MixtureSums:
         """Return the sums for given responsibilities (n, m)."""
         moments = to_numpy(cross_sums(shares, rows.lifted))
-        return Sums(0.0, rows.total, moments[:, -1], moments[:, :-2], moments[:, -2])
+        return MixtureSums(0.0, rows.total, moments[:, -1], moments[:, :-2], moments[:, -2])
 
-    def pool(self, sums: Sums, state: Mixture) -> Floats:
+    def pool(self, sums: MixtureSums, state: Mixture) -> Floats:
         """Return rows and squared deviations of each component, (k, 2) where one is shared."""
         if not self.model.estimated_once:
             return np.zeros((state.k, 0))
         return np.column_stack([sums.counts, _means(sums, state)[1]])
 
-    def fit_trials(self, sums: Sums, before: Mixture, size: int, rest: Floats | None) -> Mixture:
+    def fit_trials(
+        self, sums: MixtureSums, before: Mixture, size: int, rest: Floats | None
+    ) -> Mixture:
         """Return the M-step of trials of ``size`` components, each trial by itself."""
         means, inside = _means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
@@ -218,7 +220,7 @@ def _sparse_places(rows: Sample, log_density: Array, rng: np.random.Generator) -
     return np.asarray(points[nearest].mean(axis=1))
 
 
-def _means(sums: Sums, before: Mixture) -> tuple[Floats, Floats]:
+def _means(sums: MixtureSums, before: Mixture) -> tuple[Floats, Floats]:
     """Return means, and sums of squared deviations from them."""
     filled = sums.counts > EMPTY
     safe = np.where(filled, sums.counts, 1.0)

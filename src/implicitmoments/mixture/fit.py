@@ -2,18 +2,209 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import kmeans_plusplus
 
-from implicitmoments.mixture.family import SphericalFamily
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.mixture.common_variance import guess_variance
+from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import draw_sample
-from implicitmoments.mixture.starts import Start, choose_start, decode_moments, spectral_rank
+from implicitmoments.mixture.sample import Sample, draw_sample
+from implicitmoments.moments import implicit_moments
+from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.notes import Note, Notes
+from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
+from implicitmoments.rows.outliers import far_limit
 from implicitmoments.search import SEARCH, Budget, Fitted, choose_k, run_em, search_moves
+
+MANY_ROWS = (
+    200_000  # for a second attempt at the moments, where the first did not resolve all components
+)
+CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is enough
+ABOVE = 1.25  # noise floors above which an eigenvalue counts as a component
+SMALLEST_WEIGHT = 0.1  # of 1/k, in a start
+QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared
+CLEARLY = 2.0  # nats on the sample by which scattered rows must win
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """What the moments give."""
+
+    mixture: Mixture | None = None  # none where they give none
+    components: Components | None = None
+    notes: Notes = field(default_factory=Notes)  # what they leave open
+    numbers: dict[str, Any] | None = None  # what was measured
+
+    @property
+    def clear(self) -> bool:
+        """Whether all components stand clear of the noise."""
+        found = self.components
+        return found is not None and found.identified and found.gap >= CLEAR_GAP
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A mixture at which EM on a sample of rows has settled."""
+
+    mixture: Mixture
+    kind: str  # {"moments", "scattered"}
+    decoded: Decoded
+    levels: dict[str, float]  # mean log-likelihood on the sample of each start that competed
+
+
+def choose_start(
+    sample: Sample, k: int, decoded: Decoded, family: SphericalFamily, rng: np.random.Generator
+) -> Start:
+    """Run EM from the moments and from scattered rows; return the likelier.
+
+    Parameters
+    ----------
+    sample : Sample
+        Rows on which the starts are compared.
+    decoded : Decoded
+        What the moments give.
+    """
+    if k == 1:
+        one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
+        return Start(family.m_step(family.e_step(sample, one), one), "moments", decoded, {})
+    starts = {"scattered": scattered_mixture(sample, k, family.model, rng)}
+    if decoded.mixture is not None:
+        starts["moments"] = decoded.mixture
+    settled: dict[str, Fitted[Mixture]] = {
+        kind: run_em(family, sample, mixture, QUICK) for kind, mixture in starts.items()
+    }
+    levels = {kind: found.level for kind, found in settled.items()}
+    ahead = (levels["scattered"] - levels.get("moments", -np.inf)) * sample.total
+    kind = "scattered" if ahead > CLEARLY else "moments"
+    return Start(settled[kind].state, kind, decoded, levels)
+
+
+def scattered_mixture(
+    sample: Sample, k: int, model: VarianceModel, rng: np.random.Generator
+) -> Mixture:
+    """Put means on rows that lie far apart, by k-means++."""
+    points, counts = sample.points, sample.weights
+    n = min(k, len(points))
+    seed = int(rng.integers(2**31))
+    means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)
+    means = means.astype(np.float64)
+    apart = np.sum(means**2, axis=1) - 2 * points @ means.T
+    squared = np.maximum(apart.min(axis=1) + np.einsum("ij,ij->i", points, points), 0.0)
+    # A row and the mean next to it, which is a row too, both carry the noise.
+    variance = 0.5 * float(np.average(squared, weights=counts)) / sample.n_features
+    variance = model.known or max(variance, model.floor)
+    if n < k:  # one component per row, and the rest on top of them
+        means = np.vstack([means, means[rng.integers(n, size=k - n)]])
+    return Mixture(np.full(k, 1 / k), means, np.full(k, variance))
+
+
+def decode_moments(
+    rows: Rows,
+    sample: Sample,
+    k: int,
+    model: VarianceModel,
+    order: int | None,
+    rng: np.random.Generator,
+) -> Decoded:
+    """Decode the moments of a sample of rows, and of more rows if those are not clear.
+
+    Parameters
+    ----------
+    sample : Sample
+        Some of them.
+    order : int or None
+        Moments of orders 2r and 3r are decoded for r = ``order``.
+    """
+    if k == 1:
+        return Decoded(numbers={})
+    decoded = _decode(sample, k, model, order, int(rng.integers(2**31)))
+    if decoded.clear or SEARCH.rows_for(k) >= min(rows.kept, MANY_ROWS):
+        return decoded
+    many = draw_sample(rows, MANY_ROWS, rng)
+    return _decode(many, k, model, order, int(rng.integers(2**31)))
+
+
+def trim(sample: Sample) -> tuple[Sample, int]:
+    """Leave out rows so far out that they would dominate sixth moments; return how many."""
+    radius = _radii(sample)
+    near = radius <= far_limit(radius, sample.n)
+    if near.all():
+        return sample, 0
+    return sample.take(np.flatnonzero(near)), int(np.sum(~near))
+
+
+def _radii(sample: Sample) -> Floats:
+    """Return the distance of every row from the centre."""
+    squares: Floats = to_numpy(sample.lifted[:, -2]).astype(np.float64)
+    return np.sqrt(squares)
+
+
+def _decode(sample: Sample, k: int, model: VarianceModel, order: int | None, seed: int) -> Decoded:
+    kept, n_far = trim(sample)
+    numbers: dict[str, Any] = {"moment_rows": kept.n, "far_rows": n_far / sample.n}
+    if kept.n < max(k, 2):
+        few = Note("moments_too_few_rows", {"n": kept.n, "k": k})
+        return Decoded(notes=Notes([few]), numbers=numbers)
+    variance, how = (model.known, "known") if model.known else guess_variance(kept, k)
+    variance = max(variance, model.floor)
+    numbers |= {"first_variance": variance, "first_variance_from": how}
+    problem = SphericalMixtureProblem(kept.X, variance=variance, sample_weight=kept.sample_weight)
+    try:
+        # degenerate rows divide by zero; what follows is checked to be finite
+        with np.errstate(all="ignore"):
+            view = all_rows(problem, rows_per_block=kept.rows_per_block)
+            found = find_components(view, k, order, seed)
+    except (ValueError, np.linalg.LinAlgError) as error:
+        unusable = Note("moments_unusable", {"reason": str(error)})
+        return Decoded(notes=Notes([unusable]), numbers=numbers)
+    numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
+    if not np.isfinite(found.guesses).all():
+        return Decoded(None, found, found.notes, numbers)
+    mixture = Mixture(_weights(found), _inside(found.guesses, kept), np.full(k, variance))
+    return Decoded(mixture, found, found.notes, numbers)
+
+
+def _weights(found: Components) -> Floats:
+    """Return weights that sum to 1, none so small that EM could not see its component."""
+    k = len(found.resolved)
+    read = np.ones(k) / k if found.decoded is None else found.decoded.weights
+    weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
+    return np.asarray(weights / weights.sum())
+
+
+def _inside(means: Floats, kept: Sample) -> Floats:
+    """Shorten means that lie outside the ball that the rows fill."""
+    reach = float(_radii(kept).max())
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    return np.asarray(means * np.minimum(1.0, reach / np.maximum(lengths, 1e-300)), dtype=float)
+
+
+def spectral_rank(sample: Sample, most: int, model: VarianceModel) -> int:
+    """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
+    kept, _ = trim(sample)
+    room = kept.n_features * (kept.n_features + 1) // 2
+    most = min(most, kept.n // 2, room // 2)  # the eigenvalues left over show the noise
+    if most < 2:
+        return 1
+    variance = max(model.known or guess_variance(kept, most)[0], model.floor)
+    center = np.average(kept.points, axis=0, weights=kept.weights)
+    problem = SphericalMixtureProblem(
+        kept.X, variance=variance, center=center, sample_weight=kept.sample_weight
+    )
+    try:
+        report = implicit_moments(problem, n_components=most, order=4).steps[-1]
+    except (ValueError, np.linalg.LinAlgError):
+        return 1
+    above = int(np.sum(to_numpy(report.spectrum)[:most] > ABOVE * report.floor))
+    return min(max(above, 1), most)
+
 
 # A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
 # distinguished from a tail of another.

@@ -25,7 +25,7 @@ from implicitmoments.mixture.likelihood import Mixture, log_densities, log_joint
 from implicitmoments.mixture.summary import SphericalMixtureSummary
 from implicitmoments.rows import Block, RandomState, Rows, Sums, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.budget import DEFAULT_BUDGET
+from implicitmoments.rows.fold import DEFAULT_BUDGET
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.validation import check_whole
 

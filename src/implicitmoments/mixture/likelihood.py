@@ -18,10 +18,8 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.sample import AnyRows
-from implicitmoments.mixture.standardise import center_of, scale_of
-from implicitmoments.rows import Block, Rows
-from implicitmoments.rows import Sums as NamedSums
+from implicitmoments.mixture.sample import AnyRows, center_of, scale_of
+from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import Expectations, State
 
 SMALLEST_WEIGHT = 1e-300
@@ -69,7 +67,7 @@ class Mixture(State):
 
 
 @dataclass(frozen=True, eq=False)
-class Sums(Expectations):
+class MixtureSums(Expectations):
     """Sums over rows that EM needs.
 
     Attributes
@@ -103,7 +101,7 @@ def log_densities(x: Array, mixture: Mixture) -> Array:
     return softmax_rows(log_joint(x, mixture))[1]
 
 
-def e_step(rows: AnyRows, mixture: Mixture) -> Sums:
+def e_step(rows: AnyRows, mixture: Mixture) -> MixtureSums:
     """Return the sums of one pass over all rows."""
     if isinstance(rows, Rows) and _alike(rows, mixture):
         return _plain_e_step(rows, mixture)
@@ -111,7 +109,7 @@ def e_step(rows: AnyRows, mixture: Mixture) -> Sums:
     found = rows.fold(step, width=mixture.k, what="EM", lifted=True)
     moments = to_numpy(found["moments"])
     level, total = float(found["log_likelihood"]), float(found["total"])
-    return Sums(level, total, moments[:, -1], moments[:, :-2], moments[:, -2])
+    return MixtureSums(level, total, moments[:, -1], moments[:, :-2], moments[:, -2])
 
 
 def _alike(rows: Rows, mixture: Mixture) -> bool:
@@ -134,7 +132,7 @@ def _plain(rows: Rows) -> bool:
     return double and far <= FAR_CENTER * scale_of(rows)
 
 
-def _plain_e_step(rows: Rows, mixture: Mixture) -> Sums:
+def _plain_e_step(rows: Rows, mixture: Mixture) -> MixtureSums:
     r"""Sum as :func:`e_step` does over rows that are neither moved, scaled nor lifted.
 
     For :math:`z = (x - c) / s` and one variance v, :math:`z \cdot \mu_i / v` is a product of x
@@ -152,7 +150,7 @@ def _plain_e_step(rows: Rows, mixture: Mixture) -> Sums:
     about_zero = np.sum(points**2, axis=1) / np.maximum(counts, SMALLEST_WEIGHT)
     inside = max(squares - float(about_zero.sum()), 0.0)
     likelihood = float(found["log_likelihood"]) - 0.5 * squares / v
-    return Sums(likelihood, total, counts, points, about_zero + inside * counts / total)
+    return MixtureSums(likelihood, total, counts, points, about_zero + inside * counts / total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +159,7 @@ class _EStep:
 
     slopes: Array
 
-    def __call__(self, block: Block) -> NamedSums:
+    def __call__(self, block: Block) -> Sums:
         lifted, times = block["x"], block.get("counts")
         xp = namespace_of(lifted)
         shares, densities = softmax_rows(linear_rows(lifted, move_like(self.slopes, lifted)))
@@ -183,7 +181,7 @@ class _PlainEStep:
     slopes: Floats
     offsets: Floats
 
-    def __call__(self, block: Block, rows: range) -> NamedSums:  # noqa: ARG002
+    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
         x, times = block["x"], block.get("counts")
         joint = linear_rows(x, self.slopes)
         joint += self.offsets

@@ -4,7 +4,7 @@ from implicitmoments.moments.decode import Components
 from implicitmoments.moments.estimate import implicit_moments
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments, Run
-from implicitmoments.moments.spectra import StepReport
+from implicitmoments.moments.subspace import StepReport
 
 __all__ = [
     "ClosedFormMoments",

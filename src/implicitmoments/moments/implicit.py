@@ -10,8 +10,12 @@ import numpy as np
 from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.result import Run
-from implicitmoments.moments.spectra import StepReport
-from implicitmoments.moments.subspace import distances_to_truth, projected_moment, top_subspace
+from implicitmoments.moments.subspace import (
+    StepReport,
+    distances_to_truth,
+    projected_moment,
+    top_subspace,
+)
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Truth
 

@@ -23,7 +23,7 @@ from implicitmoments.moments.decode import Components, find_components
 from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.queries import Auxiliary, Query
-from implicitmoments.moments.spectra import StepReport
+from implicitmoments.moments.subspace import StepReport
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate
 from implicitmoments.rows import RandomState, as_seed, blocks

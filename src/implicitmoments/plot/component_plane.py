@@ -12,7 +12,7 @@ from implicitmoments.arrays import Floats
 from implicitmoments.estimator import counted
 from implicitmoments.picture_data import Densities, Directions, Integers, Lines, Means, RowSample
 from implicitmoments.plot import canvas
-from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
+from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

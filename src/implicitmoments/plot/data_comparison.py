@@ -9,7 +9,7 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.picture_data import Distribution, Predictions, RowSample
 from implicitmoments.plot import canvas
-from implicitmoments.plot.row_sample import count_note, frozen_copy, sample_rows
+from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

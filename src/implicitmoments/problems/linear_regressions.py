@@ -11,12 +11,44 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.notes import InputError
-from implicitmoments.problems.orthogonal_polynomials import (
-    monic_polynomial,
-    recurrence_from_moments,
-)
 from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 from implicitmoments.validation import check_option, check_positive_number
+
+
+def recurrence_from_moments(moments: Sequence[float]) -> tuple[list[float], list[float]]:
+    r"""Return (a, b) with :math:`P_{n+1}(y) = (y - a_n) P_n(y) - b_n P_{n-1}(y)` orthogonal.
+
+    By Chebyshev's algorithm from :math:`E[y^0], \ldots, E[y^{2T-1}]`: T pairs. Scale y to about
+    unit variance, since moments grow fast. There are fewer pairs if the distribution has too few
+    points for another polynomial.
+    """
+    half = len(moments) // 2
+    before = [0.0] * len(moments)
+    now = list(moments)
+    a, b = [moments[1] / moments[0]], [0.0]
+    for n in range(1, half):
+        after = [0.0] * len(moments)
+        for j in range(n, len(moments) - n):
+            after[j] = now[j + 1] - a[n - 1] * now[j] - b[n - 1] * before[j]
+        if after[n] <= 1e-12 * now[n - 1]:
+            break
+        a.append(after[n + 1] / after[n] - now[n] / now[n - 1])
+        b.append(after[n] / now[n - 1])
+        before, now = now, after
+    return a, b
+
+
+def monic_polynomial(y: Array, degree: int, a: Sequence[float], b: Sequence[float]) -> Array:
+    """Evaluate the monic orthogonal polynomial of a degree by its recurrence.
+
+    Beyond the known recurrence it is extended by powers of y, and remains monic.
+    """
+    before, now = y * 0.0, y * 0.0 + 1.0
+    for n in range(degree):
+        shift, product = (a[n], b[n]) if n < len(a) else (0.0, 0.0)
+        before, now = now, (y - shift) * now - product * before
+    return now
+
 
 WEIGHTS = ("orthogonal", "monomial", "fourier")
 HIGHEST_ORDER = 9  # of orthogonal weights; moments of y up to twice that are accurate

@@ -24,7 +24,7 @@ from implicitmoments.arrays import (
     on_host,
 )
 from implicitmoments.regression.design_rows import DesignRows, as_sum
-from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.regression.likelihood import Lines, Model
 from implicitmoments.rows import Block, Sums, blocks, fold_blocks
 
 LONGEST_STEP = 0.4  # of mean shift, about a bandwidth

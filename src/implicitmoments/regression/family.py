@@ -11,11 +11,13 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.regression.design_rows import DesignRows, as_sum, rows_per_block
 from implicitmoments.regression.likelihood import (
     LOG_TWO_PI,
+    Lines,
+    LineSums,
+    Model,
     expect,
     log_joint,
     weighted_products,
 )
-from implicitmoments.regression.lines import Lines, LineSums, Model
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum

@@ -16,8 +16,58 @@ from implicitmoments.arrays import (
     namespace_of,
 )
 from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_sum
-from implicitmoments.regression.lines import Lines, LineSums
 from implicitmoments.rows import Sums, blocks
+from implicitmoments.search import Expectations, State
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which parameters are free.
+
+    Attributes
+    ----------
+    shared : bool
+        One noise variance for all lines.
+    intercept : bool
+        Lines have intercepts.
+    """
+
+    shared: bool = True
+    intercept: bool = True
+
+    @property
+    def first(self) -> int:
+        """The first feature of z = (1, x) that has a coefficient."""
+        return 0 if self.intercept else 1
+
+    def n_parameters(self, k: int, q: int) -> int:
+        """Count the free parameters of k lines in q features, the constant among them."""
+        return k * (q - self.first) + (k - 1) + (1 if self.shared else k)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines(State):
+    r"""A mixture of regressions :math:`y = b_i \cdot z + N(0, v_i)`, with z = (1, x).
+
+    Attributes
+    ----------
+    weights : array of shape (k,)
+    coef : array of shape (k, q)
+        The intercept first.
+    variances : array of shape (k,)
+        Equal where they are shared.
+    """
+
+    coef: Floats
+    variances: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LineSums(Expectations):
+    """Sums of responsibility times u uᵀ, u = (1, x, y)."""
+
+    products: Floats  # (k, q + 1, q + 1)
+
 
 LOG_TWO_PI = math.log(2 * math.pi)
 FEWEST_FOR_PRODUCTS, WIDEST_PRODUCTS = 12, 40  # components and columns; measured

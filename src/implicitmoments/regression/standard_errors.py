@@ -8,8 +8,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, move_like, namespace_of
 from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_sum
-from implicitmoments.regression.likelihood import responsibilities
-from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.regression.likelihood import Lines, Model, responsibilities
 from implicitmoments.rows import Sums
 
 ROWS_PER_PARAMETER = 20  # at least, so that the information of a sample is not singular

@@ -9,19 +9,51 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import jinja2
+import numpy as np
 
 from implicitmoments.estimator import FittedEstimator, Table, counted, findings_of
 from implicitmoments.notes import SENTENCES, Note
 from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.convergence import step_history
-from implicitmoments.report.cells import cell, exact, is_number
-from implicitmoments.report.statistics import settings_of, statistics_of
+from implicitmoments.report.statistics import settings_of, statistics_of, title_of, verdict_of
 from implicitmoments.report.svg import picture
-from implicitmoments.report.verdict import title_of, verdict_of
+
+DIGITS = 5
+
+
+def cell(value: Any) -> str:
+    """Return the text of a cell: a number in few digits.
+
+    Examples
+    --------
+    >>> cell(12_345), cell(-0.123456), cell(float("nan")), cell(True)
+    ('12,345', '−0.12346', '–', 'yes')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if is_number(value):
+        if not np.isfinite(float(value)):
+            return "–" if np.isnan(float(value)) else "∞" if value > 0 else "−∞"
+        return f"{float(value):.{DIGITS}g}".replace("-", "−")
+    return str(value)
+
+
+def exact(value: Any) -> str:
+    """Return a number with all digits, for copying."""
+    return repr(float(value))
+
+
+def is_number(value: Any) -> bool:
+    """Say whether a cell is a number and not a truth value."""
+    return isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
+
 
 MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table; the model has the rest
 FOLDED = 25  # rows from which a table is folded

@@ -7,11 +7,10 @@ from datetime import date as calendar
 from pathlib import Path
 from typing import Any
 
-from implicitmoments.plot.canvas import check_model
-from implicitmoments.plot.row_sample import sample_rows
+from implicitmoments.plot.canvas import check_model, sample_rows
 from implicitmoments.report.page import render_page
-from implicitmoments.report.verdict import MOST_ROWS
-from implicitmoments.saving.atomic_file import write_whole
+from implicitmoments.report.statistics import MOST_ROWS
+from implicitmoments.saving.files import write_whole
 
 
 def write_report(

@@ -8,16 +8,16 @@ from implicitmoments.rows.block_map import (
     shares_of,
     weights_of,
 )
-from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
 from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
-from implicitmoments.rows.covariance import SecondMoments, mean_and_covariance
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
 from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed, draw_numbers
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
+    DEFAULT_BUDGET,
     After,
     Block,
     Measure,
+    MemoryBudget,
     Progress,
     Sums,
     add_sums,
@@ -25,6 +25,7 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     threads_for_folds,
 )
+from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance
 from implicitmoments.rows.sources import (
     ArraySource,
     CallableSource,
@@ -32,9 +33,8 @@ from implicitmoments.rows.sources import (
     Source,
     as_source,
 )
-from implicitmoments.rows.truth import Truth
+from implicitmoments.rows.synthetic import Truth
 from implicitmoments.rows.view import Rows
-from implicitmoments.rows.whitening import Whitening
 
 __all__ = [
     "ArraySource",

@@ -20,8 +20,7 @@ from implicitmoments.rows.block_map import (
     Share,
     compose,
 )
-from implicitmoments.rows.budget import DEFAULT_BUDGET, MemoryBudget
-from implicitmoments.rows.fold import Block, Progress
+from implicitmoments.rows.fold import DEFAULT_BUDGET, Block, MemoryBudget, Progress
 from implicitmoments.rows.sources import Source
 
 # What maps a block, in a view and in the BlockMap that travels to where the rows are.

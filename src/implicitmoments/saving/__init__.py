@@ -1,6 +1,5 @@
 """Model files: fitted estimators as safetensors with a JSON document, without code."""
 
-from implicitmoments.saving.errors import ModelFileError
-from implicitmoments.saving.files import load, save
+from implicitmoments.saving.files import ModelFileError, load, save
 
 __all__ = ["ModelFileError", "load", "save"]

@@ -2,18 +2,93 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import secrets
 import stat
+from collections.abc import Iterator
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
-from implicitmoments.saving.atomic_file import write_whole
+from implicitmoments.notes import CodedError
 from implicitmoments.saving.container import pack, read_arrays, read_document
-from implicitmoments.saving.errors import ModelFileError
 from implicitmoments.saving.estimators import from_document, to_document
 from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that replaces the one at its path in one step, when it is complete.
+
+    It is written to the same folder, flushed to the disk, and renamed. A reader sees the old file
+    or the new one; a failure or an interruption leaves the old file and nothing else. A symbolic
+    link is followed.
+
+    Raises
+    ------
+    OSError
+        If the folder is missing or cannot be written, or the disk is full.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    _flush_folder(target.parent)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write bytes to a file in one step."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the new name to the disk, on systems where folders can be opened."""
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+class ModelFileError(CodedError, ValueError):
+    """A model cannot be written, or a file cannot be read; the message says what to try.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> try:
+    ...     im.load("nowhere.im")
+    ... except im.ModelFileError as error:
+    ...     print(error.code, error.values["file"])
+    cannot_open nowhere.im
+    """
+
+    def within(self, before: str, after: str = "", **values: Any) -> ModelFileError:
+        """Return the error with its reason in a sentence of the function that was called."""
+        template = f"{before}{self.template}{after}"
+        return ModelFileError(self.code, template, **{**self.values, **values})
+
+
+def invalid(code: str, what: object = "") -> ModelFileError:
+    """Return an error for content that no saved model has; the code is the reason."""
+    template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")
+    return ModelFileError(code, template, reason=code.replace("_", " "), what=str(what)[:80])
+
 
 ADVICE = {  # by the code of an error
     "cannot_open": "check the path",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from implicitmoments.saving.errors import ModelFileError, invalid
+from implicitmoments.saving.files import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
 SCHEMA = 2
@@ -40,7 +40,7 @@ def migrate(document: Document) -> Document:
 
 # Schema 1 to 2: new names, None for what is left out. Fields by the old name of their class;
 # parameters, fitted attributes and statistics by estimator, "" for all of them.
-CLASSES = {"LeftBehind": "MomentProblem"}
+CLASSES = {"LeftBehind": "MomentProblem", "Sums": "MixtureSums"}
 FIELDS: Renames = {
     "Components": {"reasons": "notes"},
     "Conditions": {"warning": None},

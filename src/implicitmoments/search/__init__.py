@@ -3,14 +3,14 @@
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """
 
-from implicitmoments.search.budget import LOCAL, SEARCH, WHOLE, Budget
 from implicitmoments.search.choose_k import Chosen, bic, choose_k
-from implicitmoments.search.em import Fitted, run_em
+from implicitmoments.search.em import LOCAL, SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.search.family import EMFamily, Expectations, Family, State
-from implicitmoments.search.grow import GROW, grow
 from implicitmoments.search.moves import (
+    GROW,
     Ranking,
     Searched,
+    grow,
     merge_cheapest,
     rank_moves,
     search_moves,

@@ -9,7 +9,7 @@ from typing import Generic
 
 import numpy as np
 
-from implicitmoments.search.budget import LOCAL, SEARCH, Budget
+from implicitmoments.search.em import LOCAL, SEARCH, Budget
 from implicitmoments.search.family import E, Family, R, S
 from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
 

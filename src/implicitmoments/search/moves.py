@@ -9,8 +9,7 @@ from typing import Generic
 import numpy as np
 
 from implicitmoments.arrays import Floats, cross_sums, namespace_of, to_numpy
-from implicitmoments.search.budget import LOCAL, SEARCH, Budget
-from implicitmoments.search.em import Fitted, run_em
+from implicitmoments.search.em import LOCAL, SEARCH, Budget, Fitted, run_em
 from implicitmoments.search.family import E, Family, Places, R, S
 from implicitmoments.search.trials import (
     Merges,
@@ -194,3 +193,39 @@ def _exchange(family: Family[R, S, E], rows: R, larger: S, k: int, budget: Budge
     while state.k > k:
         state = merge_cheapest(family, rows, state)
     return run_em(family, rows, state, budget)
+
+
+GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge
+TOGETHER = 0.5  # of the largest gain: components that gain more are split at once
+
+
+def grow(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    k: int,
+    rng: np.random.Generator,
+    budget: Budget = GROW,
+    local: Budget = LOCAL,
+) -> Fitted[S]:
+    """Split the components with the largest predicted gains until there are k.
+
+    Parameters
+    ----------
+    state : State
+        With at most k components.
+    budget : Budget
+        Of EM after each round of splits.
+    local : Budget
+        Of the EM of two parts of one component.
+    """
+    fitted = run_em(family, rows, state, budget)
+    ranking: Ranking[S] | None = None
+    while fitted.state.k < k:
+        ranking = rank_moves(family, rows, fitted.state, rng, local, ranking)
+        worth = np.append(
+            0, 1 + np.flatnonzero(ranking.gains[1:] > TOGETHER * abs(ranking.gains[0]))
+        )
+        larger = ranking.apply(fitted.state, worth[: k - fitted.state.k])
+        fitted = run_em(family, rows, larger, budget)
+    return fitted

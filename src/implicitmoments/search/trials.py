@@ -17,7 +17,7 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.search.budget import LOCAL, Budget
+from implicitmoments.search.em import LOCAL, Budget
 from implicitmoments.search.family import E, Family, Places, R, S
 
 HELD = 1e-3  # responsibility above which a component holds a row

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.decode.moment_pairs import ChainMomentPair, moment_pair
-from implicitmoments.moments.decode.orthogonal_decomposition import decompose, refine
-from implicitmoments.moments.decode.three_way_moments import (
+from implicitmoments.moments.decode.hidden_vectors import decompose, refine
+from implicitmoments.moments.decode.moment_pairs import (
+    ChainMomentPair,
     cube_sum,
     fill_cube,
+    moment_pair,
     symmetrise,
     three_way_mean,
     three_way_terms,

@@ -1,7 +1,6 @@
 """From moments to parameters: weights and hidden vectors, resolved or not."""
 
-from implicitmoments.moments.decode.choose_order import find_components
-from implicitmoments.moments.decode.components import Components
+from implicitmoments.moments.decode.components import Components, find_components
 from implicitmoments.moments.decode.decoded import Decoded, decode
 
 __all__ = ["Components", "Decoded", "decode", "find_components"]

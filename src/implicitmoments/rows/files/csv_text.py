@@ -13,10 +13,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from implicitmoments.rows.files.array_file import SlicedSource
-from implicitmoments.rows.files.column_choice import Choice, Chosen, choose_columns
+from implicitmoments.rows.files.block_source import Spool
 from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
-from implicitmoments.rows.files.file_source import float_type
-from implicitmoments.rows.files.spool import Spool
+from implicitmoments.rows.files.file_source import Choice, Chosen, choose_columns, float_type
 from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")

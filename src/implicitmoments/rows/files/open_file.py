@@ -9,11 +9,17 @@ from typing import Any, TypeAlias
 
 from implicitmoments.arrays import Array, as_real_array, to_numpy
 from implicitmoments.rows.files.array_file import Sliceable, SlicedSource, open_npy
-from implicitmoments.rows.files.column_choice import ARGUMENTS, Choice, choose_columns, find_column
+from implicitmoments.rows.files.block_source import complete_rows
 from implicitmoments.rows.files.csv_text import CSV, CsvFile, open_csv
 from implicitmoments.rows.files.errors import refusal
-from implicitmoments.rows.files.file_source import FileSource, close_all
-from implicitmoments.rows.files.spool import complete_rows
+from implicitmoments.rows.files.file_source import (
+    ARGUMENTS,
+    Choice,
+    FileSource,
+    choose_columns,
+    close_all,
+    find_column,
+)
 from implicitmoments.rows.files.tables import TABLES, Table, TableSource
 from implicitmoments.rows.files.zarr_array import ZarrArray, zarr_description
 

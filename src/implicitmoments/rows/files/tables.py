@@ -11,9 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from implicitmoments.rows.files.column_choice import Choice, Chosen, choose_columns
 from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
-from implicitmoments.rows.files.file_source import FileSource, Numbers, float_type
+from implicitmoments.rows.files.file_source import (
+    Choice,
+    Chosen,
+    FileSource,
+    Numbers,
+    choose_columns,
+    float_type,
+)
 
 ARROW_MAGIC = b"ARROW1"
 BATCH_BYTES = 2**22  # of numbers that are decoded at a time from Parquet

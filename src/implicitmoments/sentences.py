@@ -1,0 +1,214 @@
+"""The sentence of each note, by its code; see :mod:`implicitmoments.notes` for the templates."""
+
+from __future__ import annotations
+
+# One sentence per code. Sections follow the folders.
+SENTENCES: dict[str, str] = {
+    # every estimator
+    "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
+    "`max_iter` or `tol`",
+    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
+    "or remove them",
+    # regression
+    "constant_labels": "y is constant, so all lines coincide",
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}. The likelihood does "
+    "not assume Gaussian inputs, but the initialisation does: compare `lower_bound_` for several "
+    "values of `random_state`",
+    "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
+    "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
+    "not linear in x, or the noise depends on x; try more components",
+    "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
+    "at most {noise_maximum:.1f}: a line may be missing; try more components",
+    # of model files: sentences of an older version, and codes of a newer one
+    "stored_sentence": "{text}",
+    "unknown_note": "a note that this version of the library does not know: {code} {values}",
+    # moments
+    "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
+    "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
+    "equal vectors, too many components, or too few rows; try fewer components or more rows",
+    "directions_near_noise_floor": "the last of {k} directions of the moment of order {order} is "
+    "{gap:.2g} times the noise floor (eigenvalue {eigenvalue:.3g}, floor {floor:.3g}, "
+    "{n_rows:count row}): equal vectors, too many components, or too few rows; try fewer "
+    "components or more rows",
+    "more_components_likely": "there are more than {k} components, or the model does not fit: "
+    "the next eigenvalue of the moment of order {order} is {ratio:.1f} times the noise floor; try "
+    "more components",
+    "too_many_components_to_decode": "{k} components are more than the moments can hold "
+    "(dimension {capacities} for r = {r}); use fewer components or more features",
+    "orders_missing": "the data carry no information about one of the orders {orders}",
+    "no_positive_eigenvalue": "the moment of order {order} has no positive eigenvalue: no "
+    "component stands out",
+    "weights_exceed_total": "the weights sum to {total:.3g} instead of {expected:.3g}: the "
+    "vectors are estimated too short, with a bias that both halves of the rows share; use more "
+    "rows",
+    "components_mixed": "components {which} are not powers of one vector: noise, or several "
+    "components in one",
+    "components_blurred": "components {which} have standard errors comparable to the distance to "
+    "their nearest neighbour",
+    "components_faint": "components {which} are below the noise floor",
+    "components_unsigned": "components {which} are known up to sign: the data show even orders "
+    "only",
+    "decompositions_differ": "random starts of the decomposition found different components",
+    # report: measurements that support a fit or speak against it
+    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
+    "{other}, is {difference:,.3g} higher",
+    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
+    "{difference:.2g})",
+    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
+    "increase `max_components`",
+    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
+    "all_checks_passed": "all checks passed",
+    "nothing_checked": "no check applies to this fit; look at the pictures",
+    "points_to_check": "{n:count point} to check:",
+    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
+    "(threshold {limit:.2g})",
+    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
+    "above the threshold {limit:.2g}; see the picture of the fit",
+    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
+    "its proposals",
+    "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
+    "{ratio:,.1f} times the noise",
+    "moments_do_not_resolve": "the moments alone do not resolve the {k} components: the weakest "
+    "eigenvalue is {ratio:.1f} times the noise",
+    "moments_show_more": "the moments show more than {k} components, or components that are not "
+    "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
+    "moments_started_em": "EM was initialised from the moments; a k-means++ start gave no higher "
+    "likelihood",
+    "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
+    "along one direction)",
+    "few_misclassified": "expected misclassification rate: {rate:percent}",
+    "groups_fitted_apart": "the rows form {groups} groups so far apart that each was fitted "
+    "separately",
+    "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
+    "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
+    "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
+    "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
+    "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
+    "labels_depend_on_x": "the probability of labels, compared with labels drawn from the model, "
+    "depends on x (χ² {statistic:.0f}, {freedom} degrees of freedom): a line may be missing, or "
+    "the relation is not linear",
+    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
+    "one direction)",
+    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
+    "expected misclassification rate {rate:percent}",
+    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
+    "cluster and {merge:percent} of pairs between clusters",
+    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
+    "chance alone explains (up to {chance:.2g})",
+    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
+    "below `epsilon={epsilon:g}`",
+    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
+    "chance alone gives up to {chance:.2g}",
+    "truncation_small": "degrees above {degree} contribute at most {bound:percent} in total "
+    "variation",
+    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
+    "that was tried; increase `max_degree`",
+    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
+    "network_error": "expected squared error of the network on new rows: {network:.3g} "
+    "(polynomial {polynomial:.3g})",
+    "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
+    "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
+    "alike, or set `variance`",
+    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
+    "from moments are then biased: transform the columns to normal quantiles "
+    "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
+    "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
+    # activation
+    "inputs_standardised": "the inputs were standardised: the activation acts on v · z, with z of "
+    "mean 0 and covariance I; with `whiten=False` it acts on the inputs as given",
+    "nearly_even": "{name} is nearly even: odd orders have {ratio:.1e} of the energy of the even "
+    "ones and are mostly noise (Remark 4.11: a phase near a multiple of π/2); an activation that "
+    "is exactly even would leave them out",
+    "nearly_odd": "{name} is nearly odd: even orders, from which the subspaces are found, have "
+    "{ratio:.1e} of the energy of the odd ones (Remark 4.11: a phase near a multiple of π/2); "
+    "many more rows are needed",
+    "directions_not_identified": "directions {which} are not identified: they can turn without "
+    "changing the fit, as when two directions are equal, a weight is zero, there are too many "
+    "components, or the activation is a polynomial",
+    "activation_flat": "{name} is constant except for jumps, so refinement cannot turn the "
+    "directions that the moments gave",
+    "no_direction_errors": "there are too many unknowns to compute standard errors of the "
+    "directions",
+    "directions_up_to_sign": "directions are identified up to sign: {name} is even",
+    "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
+    "network: the labels may not be a positive sum of this activation (there is no intercept), or "
+    "there are too few rows for its unknowns",
+    # density
+    "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
+    "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "
+    "the means are too long (norm {radius:.1f} in units of the noise, √log k is {usual:.1f}), "
+    "there are too few rows for the degree, or the mixture is not spherical; use more rows, "
+    "`degree='cv'` and a larger `max_degree`, or `SphericalMixture` or "
+    "`SphericalMixtureClusterer`",
+    "regression_density_far_from_rows": "the density is at least {distance:.2f} from the rows in "
+    "total variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
+    "them: the noise is too small ({share:.2g} of the variance of y about one line, spread of "
+    "intercepts included), some lines are much steeper than others (try `label_scale=1.4`), there "
+    "are too few rows for the degree, or the rows are not a mixture of regressions on Gaussian "
+    "inputs; use more rows and `degree='cv'`, or `RegressionMixture`",
+    "degree_still_rising": "degree {degree}, the highest that `max_degree={max_degree}` allows, "
+    "has a clearly higher held-out likelihood than degree {before} (total variation distance up "
+    "to {step:.2f}), so higher degrees matter; use a larger `max_degree` and more rows, or fit "
+    "the components themselves",
+    "noise_too_large": "`noise={noise:.3g}` is more than the standard deviation of y about one "
+    "line, {spread:.3g}; check its unit, or use `noise=None`",
+    "too_few_rows_for_degree": "{n:count row} for {coefficients} coefficients of degree {degree}: "
+    "the density fits noise; use more rows, fewer components or a lower `degree`",
+    "truncation_large": "the noise is {share:.2g} of the variance of y about one line, so orders "
+    "above the degree {degree} matter (tail bound {bound:.2g}): a distance of {epsilon:g} needs "
+    "degree {needed} or more, and a number of rows that grows as (1/epsilon)^O(1/noise²); use "
+    "`RegressionMixture`, which fits the lines themselves",
+    "degree_too_low_for_intercepts": "the intercepts differ at the mean of x, and `degree='auto'` "
+    "takes their spread for noise, so its degree may be too low; use `degree='cv'`",
+    "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
+    "covariance are clearly different; use `whiten=True`",
+    # mixture
+    "moments_too_few_rows": "{n:count distinct row} are too few for the moments of "
+    "{k:count component}",
+    "moments_unusable": "the moments cannot be used: {reason}",
+    "few_rows_per_component": "{n:count row} for {k:count component} hardly determine their "
+    "variance and weights; use more rows or fewer components",
+    "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
+    "({least}) to {most_spread:.3g} ({most}), but the model has one variance for all columns: "
+    "groups may be split or merged; divide each column by its spread before the fit",
+    "component_not_spherical": "component {component} is not spherical (variance ratio "
+    "{ratio:.2g} along one direction): it may contain more than one group; increase "
+    "`n_components`",
+    "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
+    "or, where groups are not spherical, set `n_components`",
+    "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): "
+    "groups that are not spherical are covered by several components each; look at the picture, "
+    "or set `n_components`",
+    "local_optimum": "the moments did not resolve the components, and the fit started from "
+    "scattered rows: it may be one of several local optima; compare `lower_bound_` for a few "
+    "values of `random_state`",
+    "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
+    "number of rows nor the separation confirms the others: there may be fewer components, or "
+    "the fit may be one of several local optima; compare `bic()` for fewer components, and "
+    "`lower_bound_` for a few values of `random_state`",
+    # clustering
+    "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
+    "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "
+    "are {separation:.1f} noise standard deviations apart, the pairwise test errs on "
+    "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
+    "and the expected misclassification rate is {doubt:.1%}; use `SphericalMixture`",
+    "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
+    "along some direction: the cluster holds more than one component, some means are much "
+    "farther apart than others, or the variance is larger than {variance:.3g}; use more "
+    "components, `SphericalMixture`, or another `variance`",
+    # command line
+    "few_rows_per_component_asked": "-k {k:,} leaves {n:.1f} rows per component, too few for a "
+    "reliable fit; try a smaller -k",
+    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and "
+    "looks like a row number; leave it out with {option}",
+    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
+    "with {option}",
+    "columns_by_position": "--columns has other names than the model and is matched by position: "
+    "{pairs}",
+    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
+    "no_browser": "there is no browser; open {path} in one yourself",
+    "scale_columns": "--scale divides columns by their standard deviations",
+    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
+    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
+    "them for the columns of the file, to which scores refer as well",
+}
