@@ -109,6 +109,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
+        n_samples : int
         random_state : int, generator or None
             That of the estimator by default.
 
