@@ -3,8 +3,8 @@
 from implicitmoments.moments.decode import Components
 from implicitmoments.moments.estimate import implicit_moments
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
-from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments, Run
-from implicitmoments.moments.subspace import StepReport
+from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
+from implicitmoments.moments.subspace import Run, StepReport
 
 __all__ = [
     "ClosedFormMoments",
