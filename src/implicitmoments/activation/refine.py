@@ -37,7 +37,7 @@ DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
 SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
 MOST_MORE, ROUNDS = 8, 3  # components added one by one before a fit to all rows; such fits
 FIRST_STEPS = 3  # from each start, before one is chosen
-FEWEST_ROWS, ROWS_PER_UNKNOWN = 20_000, 20  # on which a further component is tried
+GROWTH_ROWS = 20_000  # on which a further component is tried
 HOPE = 0.5  # of the gain needed, after a few steps
 RANDOM_STARTS = 3  # where residuals of order 2 are not informative
 
@@ -79,7 +79,7 @@ def _larger(
 ) -> Network | None:
     """Add components, each after a few steps on a sample; None if none seems to help."""
     k, d = best.network.directions.shape
-    wanted = max(FEWEST_ROWS, ROWS_PER_UNKNOWN * (k + 1) * (d + 1))
+    wanted = max(GROWTH_ROWS, ROWS_PER_UNKNOWN * (k + 1) * (d + 1))
     some = rows.sample(wanted, rng) if rows.n >= 2 * wanted else rows
     larger = best if some is rows else measure_loss(some, best.network)
     for _ in range(MOST_MORE):
