@@ -11,8 +11,10 @@ SENTENCES: dict[str, str] = {
     "or remove them",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
-    "inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}. The likelihood does "
-    "not assume Gaussian inputs, but the initialisation does: compare `lower_bound_` for several "
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera test "
+    "rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis {kurtosis:.2g}; "
+    "mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian). The likelihood does not "
+    "assume Gaussian inputs, but the initialisation does: compare `lower_bound_` for several "
     "values of `random_state`",
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
@@ -109,8 +111,10 @@ SENTENCES: dict[str, str] = {
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
-    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian: {reason}; estimates "
-    "from moments are then biased: transform the columns to normal quantiles "
+    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
+    "Jarque-Bera test rejects: {columns}; largest skewness {skewness:.2g}, largest excess "
+    "kurtosis {kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian); "
+    "estimates from moments are then biased: transform the columns to normal quantiles "
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # activation
@@ -165,7 +169,7 @@ SENTENCES: dict[str, str] = {
     # mixture
     "moments_too_few_rows": "{n:count distinct row} are too few for the moments of "
     "{k:count component}",
-    "moments_unusable": "the moments cannot be used: {reason}",
+    "moments_unusable": "the moments cannot be used ({error})",
     "few_rows_per_component": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "

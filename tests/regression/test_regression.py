@@ -217,7 +217,11 @@ def test_inputs_that_are_not_gaussian_are_noted_and_still_fitted(rng):
     with pytest.warns(AssumptionWarning):
         found = RegressionMixture(3, random_state=0).fit(X, y)
     assert match(found, vectors)[1] < 0.1
-    assert found.notes_.codes == ["inputs_not_gaussian"]
+    (note,) = found.notes_
+    assert note.code == "inputs_not_gaussian"
+    assert note.values["columns"] == [0, 1, 2]
+    assert note.values["skewness"] == pytest.approx(2, rel=0.3)  # of the exponential distribution
+    assert note.values["p_value"] < 1e-6
 
 
 SLOPES = np.array([[1.0, 2.0], [-1.0, 0.5]])

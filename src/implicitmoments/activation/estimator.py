@@ -302,11 +302,10 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
     def _standardise(self, rows: Rows) -> tuple[Whitening | None, Notes]:
         """Estimate mean and covariance, and note inputs that are not Gaussian."""
         whitening, notes = Whitening.of(rows, reduce=True), Notes()
-        reason = measure_gaussianity(rows, whitening).words(
-            getattr(self, "feature_names_in_", None)
-        )
-        if reason is not None:
-            notes.append(Note("moments_of_inputs_not_gaussian", {"reason": reason}))
+        names = getattr(self, "feature_names_in_", None)
+        deviations = measure_gaussianity(rows, whitening).deviations(names)
+        if deviations is not None:
+            notes.append(Note("moments_of_inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))
         if parity is not None:
             notes.append(parity)

@@ -228,10 +228,13 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         """Note inputs that are not from the Gaussian they are assumed to be from."""
         whitening = Whitening.of(rows, reduce=True)
         measured = measure_gaussianity(rows, whitening)
-        reason = measured.words(getattr(self, "feature_names_in_", None))
-        standard = self.whiten or looks_standard(whitening, measured.n)
-        found = {"moments_of_inputs_not_gaussian": reason, "inputs_not_standard": not standard}
-        return Notes(Note(code, {"reason": reason}) for code, there in found.items() if there)
+        deviations = measured.deviations(getattr(self, "feature_names_in_", None))
+        notes = Notes()
+        if deviations is not None:
+            notes.append(Note("moments_of_inputs_not_gaussian", deviations))
+        if not (self.whiten or looks_standard(whitening, measured.n)):
+            notes.append(Note("inputs_not_standard"))
+        return notes
 
     def _store(
         self, model: RatioModel, density: ClippedDensity[RegressionFrame], probe: Array

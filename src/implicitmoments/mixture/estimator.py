@@ -90,14 +90,14 @@ class SphericalMixture(SphericalAnswers):
     lower_bound_ : float
         Mean log-likelihood per row.
     components_read_ : Components or None
-        The components decoded from the moments, in standardised coordinates; see
+        The components decoded from the moments, in standardised coordinates, with ``notes`` on
+        what the moments leave open; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     notes_ : Notes
         Findings about the fit that the user can act on; see :class:`implicitmoments.notes.Notes`.
     stats_ : dict
         ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
-        moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``moments_say``, what
-        they leave open; ``n_moves`` that raised the likelihood; ``outliers`` left out; ``doubt``,
+        moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that raised the likelihood; ``outliers`` left out; ``doubt``,
         the expected misclassification rate; ``width_by_component``, the largest variance along a
         direction over that of spherical noise; ``spread_by_column``, standard deviations about
         the means; for ``"auto"`` ``sample_bic``, the criterion by the number of components, and
@@ -280,7 +280,6 @@ class SphericalMixture(SphericalAnswers):
             "spread_by_column": (within.spreads * unit).tolist(),
             "width_by_component": within.widths.tolist(),
             "doubt": within.doubt,
-            "moments_say": [str(note) for note in decoded.notes],
             **component_stats(decoded.components),
         }
         notes = notes_on(self, within, found.start, unit, rows.total, n_out)

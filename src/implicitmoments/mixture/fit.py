@@ -162,7 +162,7 @@ def _decode(sample: Sample, k: int, model: VarianceModel, order: int | None, see
             view = all_rows(problem, rows_per_block=kept.rows_per_block)
             found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
-        unusable = Note("moments_unusable", {"reason": str(error)})
+        unusable = Note("moments_unusable", {"error": getattr(error, "code", "linear_algebra")})
         return Decoded(notes=Notes([unusable]), numbers=numbers)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
     if not np.isfinite(found.guesses).all():

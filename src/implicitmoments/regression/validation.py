@@ -70,9 +70,9 @@ def data_notes(
     if k != 1:  # one line is least squares, which assumes nothing of x
         # without intercepts points were standardised about 0, not about their mean
         whitening = standard.whitening if model.intercept else Whitening.of(rows, reduce=True)
-        reason = measure_gaussianity(rows, whitening).words(names)
-        if reason is not None:
-            notes.append(Note("inputs_not_gaussian", {"reason": reason}))
+        deviations = measure_gaussianity(rows, whitening).deviations(names)
+        if deviations is not None:
+            notes.append(Note("inputs_not_gaussian", deviations))
     return notes
 
 

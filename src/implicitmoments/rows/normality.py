@@ -28,44 +28,59 @@ class Gaussianity:
     excess: float  # mardia's kurtosis: the mean of |z|⁴ over d (d + 2), less 1
 
     @property
+    def column_p_values(self) -> Floats:
+        """P-values of the Jarque-Bera test of each column, times the number of columns."""
+        statistic = self.n / 6 * (self.skewness**2 + self.kurtosis**2 / 4)
+        return np.asarray(chi2.sf(statistic, 2) * len(statistic))
+
+    @property
+    def joint_p_value(self) -> float:
+        """The p-value of Mardia's test of kurtosis, of all columns together."""
+        d = len(self.skewness)
+        z = self.excess * math.sqrt(self.n * d * (d + 2) / 8)
+        return float(2 * norm.sf(abs(z)))
+
+    @property
     def odd_columns(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Columns that the Jarque-Bera test rejects and that deviate clearly."""
-        statistic = self.n / 6 * (self.skewness**2 + self.kurtosis**2 / 4)
-        significant = chi2.sf(statistic, 2) * len(statistic) < SIGNIFICANCE
         clear = (np.abs(self.skewness) > CLEAR_SKEW) | (np.abs(self.kurtosis) > CLEAR_KURTOSIS)
-        return np.flatnonzero(significant & clear)
+        return np.flatnonzero((self.column_p_values < SIGNIFICANCE) & clear)
 
     @property
     def jointly_odd(self) -> bool:
         """Whether Mardia's test rejects the points together, and they deviate clearly."""
-        d = len(self.skewness)
-        z = self.excess * math.sqrt(self.n * d * (d + 2) / 8)
-        return bool(2 * norm.sf(abs(z)) < SIGNIFICANCE and abs(self.excess) > CLEAR_EXCESS)
+        return self.joint_p_value < SIGNIFICANCE and abs(self.excess) > CLEAR_EXCESS
 
-    def words(self, names: Sequence[str] | None = None) -> str | None:
-        """Say what is not Gaussian, or return None.
+    def deviations(self, names: Sequence[str] | None = None) -> dict[str, Any] | None:
+        """Return what is not Gaussian, as values of a note, or None.
 
         Parameters
         ----------
         names : sequence of str, optional
             Names of the columns; their numbers by default.
+
+        Returns
+        -------
+        dict or None
+            ``columns`` that are rejected one by one, none of them where only all together are;
+            ``skewness`` and ``kurtosis``, the largest of any column; ``fourth_moment_ratio``, the
+            mean of |z|⁴ over that of a Gaussian; ``p_value``, the smallest of all tests.
         """
         columns = self.odd_columns
-        if len(columns):
-            listed = ", ".join(
-                f"{names[j] if names is not None else j} (skewness {self.skewness[j]:.2g}, excess "
-                f"kurtosis {self.kurtosis[j]:.2g})"
-                for j in columns[:5]
-            )
-            more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
-            few = "column" if len(columns) == 1 else "columns"
-            return f"the Jarque-Bera test rejects {few} {listed}{more}"
-        if self.jointly_odd:
-            return (
-                "Mardia's test of kurtosis rejects the columns together (the mean of |z|⁴ is "
-                f"{1 + self.excess:.2g} times that of a Gaussian)"
-            )
-        return None
+        if not len(columns) and not self.jointly_odd:
+            return None
+        p_value = min(float(self.column_p_values.min()), self.joint_p_value, 1.0)
+        return {
+            "columns": [str(names[j]) if names is not None else int(j) for j in columns],
+            "skewness": _largest(self.skewness),
+            "kurtosis": _largest(self.kurtosis),
+            "fourth_moment_ratio": 1 + self.excess,
+            "p_value": p_value,
+        }
+
+
+def _largest(values: Floats) -> float:
+    return float(values[np.argmax(np.abs(values))])
 
 
 def measure_gaussianity(

@@ -58,6 +58,7 @@ FITTED: Renames = {
 STATISTICS: Renames = {
     "": {
         "notes": None,
+        "moments_say": None,  # also in ``components_read_.notes``
         "repairs": "n_moves",
         "repairs_tried": "n_moves_tried",
         "seconds_polish": "seconds_em",
