@@ -11,11 +11,11 @@ SENTENCES: dict[str, str] = {
     "or remove them",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
-    "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera test "
-    "rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis {kurtosis:.2g}; "
-    "mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian). The likelihood does not "
-    "assume Gaussian inputs, but the initialisation does: compare `lower_bound_` for several "
-    "values of `random_state`",
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
+    "test rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis "
+    "{kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian). The "
+    "likelihood does not assume Gaussian inputs, but the initialisation does: compare "
+    "`lower_bound_` for several values of `random_state`",
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",

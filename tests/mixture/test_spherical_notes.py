@@ -1,5 +1,6 @@
 """What SphericalMixture says of a fit: nothing where it is right, and what to do where not."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -91,3 +92,20 @@ def test_components_that_few_rows_leave_open_are_said():
     note = model.notes_[-1]
     assert note.code == "components_unresolved"
     assert note.values == {"resolved": model.stats_["resolved"], "k": 40}
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_extra_components_of_one_group_are_said(k, seed):
+    X = np.random.default_rng(seed).normal(size=(2_000, 4))
+    model = im.SphericalMixture(k, random_state=0).fit(X)
+    assert model.stats_["resolved"] < k
+    assert "components_unresolved" in model.notes_.codes
+
+
+@pytest.mark.parametrize("weights", [None, [10, 1]])
+def test_a_small_component_that_is_right_is_not_doubted(weights):
+    X, _ = make_spherical_mixture(
+        2_000, 2, 4, radius=5.0, separation=4.0, weights=weights, random_state=0
+    )
+    assert notes(2, X) == []

@@ -118,7 +118,8 @@ def notes_on(
         notes.append(Note("stopped_at_max_components", {"most": model.max_components}))
     elif model.n_components == "auto" and overlapping:
         notes.append(Note("components_overlap", {"rate": within.doubt}))
-    unproved = overlapping or n_rows / k < ROWS_PER_FEATURE * d
+    smallest = n_rows * float(to_numpy(model.weights_).min())
+    unproved = overlapping or smallest < ROWS_PER_FEATURE * d
     resolved = (start.decoded.numbers or {}).get("resolved", k if k == 1 else 0)
     if start.decoded.numbers is None:  # groups that were fitted apart have no common moments
         resolved = k

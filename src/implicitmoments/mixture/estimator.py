@@ -96,14 +96,15 @@ class SphericalMixture(SphericalAnswers):
     notes_ : Notes
         Findings about the fit that the user can act on; see :class:`implicitmoments.notes.Notes`.
     stats_ : dict
-        ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
-        moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that raised the likelihood; ``outliers`` left out; ``doubt``,
-        the expected misclassification rate; ``width_by_component``, the largest variance along a
-        direction over that of spherical noise; ``spread_by_column``, standard deviations about
-        the means; for ``"auto"`` ``sample_bic``, the criterion by the number of components, and
-        ``spectral_components``, where it started; ``groups`` fitted separately;
-        ``mean_log_likelihood_history`` of EM; ``spectra``, ``noise_floor``, ``ranks`` and
-        ``moment_orders`` of the moments; after ``partial_fit`` ``rows_seen``.
+        ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the moments
+        resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that raised the
+        likelihood; ``outliers`` left out; ``doubt``, the expected misclassification rate;
+        ``width_by_component``, the largest variance along a direction over that of spherical
+        noise; ``spread_by_column``, standard deviations about the means; for ``"auto"``
+        ``sample_bic``, the criterion by the number of components, and ``spectral_components``,
+        where it started; ``groups`` fitted separately; ``mean_log_likelihood_history`` of EM;
+        ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments; after
+        ``partial_fit`` ``rows_seen``.
     n_features_in_ : int
     feature_names_in_ : array of str of shape (n_features,)
         Where the columns of the rows have names.
