@@ -23,7 +23,7 @@ from sklearn.mixture import GaussianMixture
 
 from implicitmoments.moments import implicit_moments
 from implicitmoments.problems import SphericalMixtureProblem
-from implicitmoments.rows import RowDraws, Stream
+from implicitmoments.rows import DrawPurpose, RowDraws
 from implicitmoments.rows.synthetic import random_directions
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -55,7 +55,7 @@ class Setting:
         )
         if self.spread:
             means = np.vstack([means, np.zeros((1, self.d))])
-        rng = RowDraws(seed, range(self.n), (Stream.ROWS,))
+        rng = RowDraws(seed, range(self.n), (DrawPurpose.ROWS,))
         labels = rng.categorical(np.full(self.k, 1 / self.k))
         return means[labels] + rng.normal(self.d), means
 

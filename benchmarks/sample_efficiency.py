@@ -34,7 +34,7 @@ from implicitmoments.problems import (
     relu,
 )
 from implicitmoments.projections import RecursiveProjection, evaluate_split
-from implicitmoments.rows import RowDraws, Stream, Truth
+from implicitmoments.rows import DrawPurpose, RowDraws, Truth
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Answer: TypeAlias = Callable[[Floats], Floats]
@@ -113,7 +113,7 @@ def with_auxiliary_noise(problem: HermiteProblem, k: int, m: int, seed: int) -> 
     def answer(X: Floats) -> Floats:
         total = np.zeros(len(X))
         for draw in range(N_DRAWS):
-            y = RowDraws(seed, range(len(X)), (Stream.QUERY, draw)).normal(X.shape[1])
+            y = RowDraws(seed, range(len(X)), (DrawPurpose.QUERY, draw)).normal(X.shape[1])
             for head, tail in evaluate_split(query, {"x": X, "y": y}, Phi, Phi):
                 total += np.sum((head @ form) * tail, axis=1)
         return total / N_DRAWS

@@ -43,7 +43,7 @@ class Means:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class LinePicture:
     """Regression lines, and the line of each row."""
 
     weights: Floats  # (k,)
@@ -92,5 +92,5 @@ class Distribution:
     law: Callable[[Floats], Floats] | None = None  # its density, where it is known
 
 
-ComponentView: TypeAlias = Means | Lines | Directions | Densities
+ComponentView: TypeAlias = Means | LinePicture | Directions | Densities
 FitView: TypeAlias = Predictions | Distribution

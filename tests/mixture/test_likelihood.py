@@ -15,7 +15,7 @@ from implicitmoments.mixture.sample import (
     hold_rows,
     merge_equal,
     scale_of,
-    standardise,
+    standardise_rows,
     without_outliers,
 )
 from implicitmoments.rows import Rows
@@ -52,7 +52,7 @@ def maximise(sums, before, model):
 def standard_rows(X, **columns):
     """Centred, scaled and counted, every row kept."""
     rows = replace(Rows.of(X, **columns), rows_per_block=64)
-    return without_outliers(standardise(rows), 1, drop=False)[0]
+    return without_outliers(standardise_rows(rows), 1, drop=False)[0]
 
 
 def dense_joint(X, mixture):
@@ -159,12 +159,12 @@ def test_an_empty_component_stays_where_it_is(rows):
 def test_rows_are_placed_by_medians():
     rng = np.random.default_rng(4)
     X = 3 * rng.normal(size=(1_000, 5)) + 100
-    plain = standardise(Rows.of(X))
+    plain = standardise_rows(Rows.of(X))
     X[0] = 1e12
-    wild = standardise(Rows.of(X))
+    wild = standardise_rows(Rows.of(X))
     assert scale_of(wild) == pytest.approx(scale_of(plain), rel=0.02)
     np.testing.assert_allclose(wild.center, plain.center, atol=0.05)
-    assert scale_of(standardise(Rows.of(np.full((5, 2), 7.0)))) == pytest.approx(7.0)
+    assert scale_of(standardise_rows(Rows.of(np.full((5, 2), 7.0)))) == pytest.approx(7.0)
 
 
 def test_equal_rows_are_counted():

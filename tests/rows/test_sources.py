@@ -6,8 +6,8 @@ from implicitmoments.rows import (
     ArraySource,
     CallableSource,
     DifferenceSource,
+    DrawPurpose,
     RowDraws,
-    Stream,
     as_source,
 )
 from implicitmoments.testing import refuses
@@ -54,7 +54,7 @@ def test_differences_pair_neighbouring_rows():
 def test_auxiliary_draws_share_nothing_with_the_rows_of_a_pair():
     from_pairs = HermiteProblem(DifferenceSource(as_source(lambda rows, rng: rng.normal(3))))
     rows = range(500)
-    block = from_pairs.draw(4, rows, RowDraws(0, rows, (Stream.AUXILIARY, 4)))
+    block = from_pairs.draw(4, rows, RowDraws(0, rows, (DrawPurpose.AUXILIARY, 4)))
     both = np.corrcoef(block["x"].ravel(), block["y"].ravel())[0, 1]
     assert abs(both) < 5 / np.sqrt(1_500)
 

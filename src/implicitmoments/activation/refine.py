@@ -42,7 +42,7 @@ HOPE = 0.5  # of the gain needed, after a few steps
 RANDOM_STARTS = 3  # where residuals of order 2 are not informative
 
 
-def bic(fitted: FittedNetwork, n: float) -> float:
+def network_bic(fitted: FittedNetwork, n: float) -> float:
     """Return the Bayesian information criterion of a network fitted to n rows."""
     return n * math.log(fitted.resolved_loss) + fitted.network.n_unknowns * math.log(n)
 
@@ -68,7 +68,7 @@ def grow(
         if larger is None:
             break
         fitted = fit_all(larger)
-        if bic(fitted, n) >= bic(best, n):
+        if network_bic(fitted, n) >= network_bic(best, n):
             break
         best = fitted
     return best
@@ -137,12 +137,13 @@ def prune(
             fewer
             for smaller in _smaller(best.network, errors)
             for fewer in [fit_network(rows, smaller, max_iter=QUICK_STEPS, tol=QUICK_TOL)]
-            if bic(fewer, n) < bic(best, n) + margin or fewer.loss < SMALL * fewer.size
+            if network_bic(fewer, n) < network_bic(best, n) + margin
+            or fewer.loss < SMALL * fewer.size
         ]
         if not promising:
             break
-        leanest = fit_all(min(promising, key=lambda fewer: bic(fewer, n)).network)
-        if bic(leanest, n) >= bic(best, n):
+        leanest = fit_all(min(promising, key=lambda fewer: network_bic(fewer, n)).network)
+        if network_bic(leanest, n) >= network_bic(best, n):
             break
         best, errors = leanest, standard_errors(rows, leanest)
     return best, errors

@@ -14,10 +14,10 @@ from scipy.stats import qmc
 from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, RowDraws, Rows, Stream, weights_of
+from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
 
 BATCH = (2_048, 65_536)  # fewest and most proposals made at a time
-PROPOSALS = (Stream.ROWS, 1)  # random stream
+PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
 ROUNDING = 1e-9
 
 
@@ -109,7 +109,7 @@ def _checked(values: Floats, bound: float) -> Floats:
 RATED = 2**18
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
 PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate
-COMPLEMENT = (Stream.ROWS, 2)  # random stream of the coordinates off the span
+COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 
 
 class Reference(Protocol):

@@ -12,12 +12,12 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_nu
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.regression_expansion import LabelExpansion, hermite_values
 from implicitmoments.density.regression_frame import RegressionFrame
-from implicitmoments.rows import RowDraws, Stream, blocks, join_labels
+from implicitmoments.rows import DrawPurpose, RowDraws, blocks, join_labels
 
 REACH, NODES = 10.0, 2_001  # of the grid on which the density of z is tabulated
 STEP = 2 * REACH / (NODES - 1)
 POINTS_PER_BLOCK = 1_024  # times NODES: 16 MB of float64
-LABELS = (Stream.ROWS, 3)  # random stream
+LABELS = (DrawPurpose.ROWS, 3)  # random stream
 
 
 @dataclass(frozen=True, eq=False)

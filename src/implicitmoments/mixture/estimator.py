@@ -16,7 +16,13 @@ from implicitmoments.mixture.fit import Options
 from implicitmoments.mixture.fitted import SphericalAnswers
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import center_of, hold_rows, merge_small, scale_of, standardise
+from implicitmoments.mixture.sample import (
+    center_of,
+    hold_rows,
+    merge_small,
+    scale_of,
+    standardise_rows,
+)
 from implicitmoments.mixture.sample import without_outliers as leave_out
 from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import InputError, Note, Notes
@@ -158,7 +164,7 @@ class SphericalMixture(SphericalAnswers):
         self._fitted = 0
         rows = replace(rows, rows_per_block=self.rows_per_block)
         self._check_enough(rows.n)
-        self._fit_rows(standardise(merge_small(rows)), seed)
+        self._fit_rows(standardise_rows(merge_small(rows)), seed)
 
     def _warns(self, note: Note) -> bool:
         return note.code == "not_converged"
@@ -238,7 +244,7 @@ class SphericalMixture(SphericalAnswers):
             xp = namespace_of(held["x"])
             columns = {name: xp.concat([held[name], columns[name]]) for name in held}
         self._check_enough(int(columns["x"].shape[0]))
-        rows = standardise(Rows(ArraySource(**columns), rows_per_block=self.rows_per_block))
+        rows = standardise_rows(Rows(ArraySource(**columns), rows_per_block=self.rows_per_block))
         if held is None or rows.n >= SEARCH.rows or rows.n >= REFIT * self._fitted:
             mixture, self._fitted = self._fit_rows(rows, seed), rows.n
         else:

@@ -11,14 +11,14 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.mixture.family import SphericalFamily
-from implicitmoments.mixture.fit import Decoded, Fit, Options, Start, fit_mixture
+from implicitmoments.mixture.fit import DecodedMixture, Fit, Options, Start, fit_mixture
 from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import (
     Integers,
     center_of,
     draw_sample,
     scale_of,
-    standardise,
+    standardise_rows,
     without_outliers,
 )
 from implicitmoments.notes import Notes
@@ -152,7 +152,7 @@ def _fit_part(
 ) -> _Part:
     """Fit the rows of a group, which are held in memory where there are few."""
     group = rows.as_given().kept_by(Group(groups, g))
-    group = standardise(group.hold() if rows.small else group)
+    group = standardise_rows(group.hold() if rows.small else group)
     group, _ = without_outliers(group, 1, drop=False)
     if (known := family.model.known) is not None:
         known *= (scale_of(rows) / scale_of(group)) ** 2
@@ -223,7 +223,7 @@ def _joint_start(fits: list[Fit]) -> Start:
     notes = Notes(note for fit in fits for note in fit.start.decoded.notes)
     kinds = [fit.start.kind for fit in fits]
     kind = "moments" if all(kind == "moments" for kind in kinds) else "scattered"
-    return replace(fits[0].start, kind=kind, decoded=Decoded(notes=notes))
+    return replace(fits[0].start, kind=kind, decoded=DecodedMixture(notes=notes))
 
 
 def _joint_stats(fits: list[Fit]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ CLEARLY = 2.0  # nats on the sample by which scattered rows must win
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
+class DecodedMixture:
     """What the moments give."""
 
     mixture: Mixture | None = None  # none where they give none
@@ -55,12 +55,16 @@ class Start:
 
     mixture: Mixture
     kind: str  # {"moments", "scattered"}
-    decoded: Decoded
+    decoded: DecodedMixture
     levels: dict[str, float]  # mean log-likelihood on the sample of each start that competed
 
 
 def choose_start(
-    sample: Sample, k: int, decoded: Decoded, family: SphericalFamily, rng: np.random.Generator
+    sample: Sample,
+    k: int,
+    decoded: DecodedMixture,
+    family: SphericalFamily,
+    rng: np.random.Generator,
 ) -> Start:
     """Run EM from the moments and from scattered rows; return the likelier.
 
@@ -68,7 +72,7 @@ def choose_start(
     ----------
     sample : Sample
         Rows on which the starts are compared.
-    decoded : Decoded
+    decoded : DecodedMixture
         What the moments give.
     """
     if k == 1:
@@ -112,7 +116,7 @@ def decode_moments(
     model: VarianceModel,
     order: int | None,
     rng: np.random.Generator,
-) -> Decoded:
+) -> DecodedMixture:
     """Decode the moments of a sample of rows, and of more rows if those are not clear.
 
     Parameters
@@ -123,7 +127,7 @@ def decode_moments(
         Moments of orders 2r and 3r are decoded for r = ``order``.
     """
     if k == 1:
-        return Decoded(numbers={})
+        return DecodedMixture(numbers={})
     decoded = _decode(sample, k, model, order, int(rng.integers(2**31)))
     if decoded.clear or SEARCH.rows_for(k) >= min(rows.kept, MANY_ROWS):
         return decoded
@@ -146,12 +150,14 @@ def _radii(sample: Sample) -> Floats:
     return np.sqrt(squares)
 
 
-def _decode(sample: Sample, k: int, model: VarianceModel, order: int | None, seed: int) -> Decoded:
+def _decode(
+    sample: Sample, k: int, model: VarianceModel, order: int | None, seed: int
+) -> DecodedMixture:
     kept, n_far = trim(sample)
     numbers: dict[str, Any] = {"moment_rows": kept.n, "far_rows": n_far / sample.n}
     if kept.n < max(k, 2):
         few = Note("moments_too_few_rows", {"n": kept.n, "k": k})
-        return Decoded(notes=Notes([few]), numbers=numbers)
+        return DecodedMixture(notes=Notes([few]), numbers=numbers)
     variance, how = (model.known, "known") if model.known else guess_variance(kept, k)
     variance = max(variance, model.floor)
     numbers |= {"first_variance": variance, "first_variance_from": how}
@@ -163,12 +169,12 @@ def _decode(sample: Sample, k: int, model: VarianceModel, order: int | None, see
             found = find_components(view, k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
         unusable = Note("moments_unusable", {"error": getattr(error, "code", "linear_algebra")})
-        return Decoded(notes=Notes([unusable]), numbers=numbers)
+        return DecodedMixture(notes=Notes([unusable]), numbers=numbers)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
     if not np.isfinite(found.guesses).all():
-        return Decoded(None, found, found.notes, numbers)
+        return DecodedMixture(None, found, found.notes, numbers)
     mixture = Mixture(_weights(found), _inside(found.guesses, kept), np.full(k, variance))
-    return Decoded(mixture, found, found.notes, numbers)
+    return DecodedMixture(mixture, found, found.notes, numbers)
 
 
 def _weights(found: Components) -> Floats:

@@ -193,7 +193,9 @@ class SphericalAnswers(SphericalMixtureSummary, DensityMixin, BaseEstimator):
         evaluate = _Evaluated(self._mixture(), log_densities, True)
         with open_rows(self, X, None, sample_weight, reset=False) as (given, _):
             rows = Rows.of(given)
-            found = rows.fold(_Total(evaluate), width=evaluate.mixture.k, what="log-likelihood")
+            found = rows.fold(
+                _LogDensityTotal(evaluate), width=evaluate.mixture.k, what="log-likelihood"
+            )
             return {**found, "rows": rows.n}
 
 
@@ -226,7 +228,7 @@ class _Evaluated:
 
 
 @dataclass(frozen=True, eq=False)
-class _Total:
+class _LogDensityTotal:
     """Sums of log densities of a block."""
 
     evaluated: _Evaluated

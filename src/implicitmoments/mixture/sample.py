@@ -157,7 +157,7 @@ def merge_small(rows: Rows) -> Rows:
     )
 
 
-def standardise(rows: Rows) -> Rows:
+def standardise_rows(rows: Rows) -> Rows:
     """Centre and scale rows by medians, which a few outliers do not move.
 
     The unit is the root of the median squared distance from the centre over the number of

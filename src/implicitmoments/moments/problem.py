@@ -21,11 +21,11 @@ from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     After,
     Block,
+    DrawPurpose,
     Measure,
     RowDraws,
     Rows,
     Source,
-    Stream,
     Sums,
     blocks,
     fold_blocks,
@@ -137,7 +137,7 @@ class MomentProblem(ABC):
         """
 
         def read(piece: range) -> Block:
-            inputs = self.draw(order, piece, RowDraws(seed, piece, (Stream.AUXILIARY, order)))
+            inputs = self.draw(order, piece, RowDraws(seed, piece, (DrawPurpose.AUXILIARY, order)))
             array: Any
             for name, array in inputs.items():
                 given = array.shape[0] if hasattr(array, "shape") else len(array)
@@ -341,7 +341,7 @@ class HermiteProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, weights and fresh auxiliary normals."""
-        block = self.rows.read(rows, rng.fork(Stream.ROWS))
+        block = self.rows.read(rows, rng.fork(DrawPurpose.ROWS))
         return self._inputs(order, block, rows, rng, self._mean_count)
 
     def fold(
@@ -359,7 +359,7 @@ class HermiteProblem(MomentProblem):
         mean_count = self._mean_count
 
         def dressed(block: Block, rows: range) -> Mapping[str, Array]:
-            rng = RowDraws(seed, rows, (Stream.AUXILIARY, order))
+            rng = RowDraws(seed, rows, (DrawPurpose.AUXILIARY, order))
             return measure(self._inputs(order, block, rows, rng, mean_count), rows)
 
         sized = replace(self.rows, rows_per_block=rows_per_block)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.rows import RowDraws, Stream, blocks
+from implicitmoments.rows import DrawPurpose, RowDraws, blocks
 from implicitmoments.validation import check_whole
 
 Sampler: TypeAlias = Callable[[RowDraws], Array]
@@ -97,7 +97,7 @@ class Query:
     def _draws(self, rows: range) -> Iterator[dict[str, Array]]:
         block = {name: array[rows.start : rows.stop, ...] for name, array in self.given.items()}
         for draw in range(self.n_draws):
-            rng = RowDraws(self.seed, rows, (Stream.QUERY, draw))
+            rng = RowDraws(self.seed, rows, (DrawPurpose.QUERY, draw))
             drawn = {name: sampler(rng) for name, sampler in self.samplers.items()}
             if block:
                 model = next(iter(block.values()))

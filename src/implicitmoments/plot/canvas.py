@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.estimator import FittedEstimator
-from implicitmoments.notes import CodedError, InputTypeError
+from implicitmoments.notes import InputTypeError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,7 @@ from implicitmoments.estimator import as_floats, counted, fit_columns
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import RowSample
 from implicitmoments.rows import Rows, draw_numbers
+from implicitmoments.rows.files import MissingLibraryError
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.validation import check_whole
 
@@ -31,10 +32,6 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 WIDTH, HEIGHT = 5.6, 4.0  # inches
 ROUNDED_ZERO = 1e-9  # of the end of an axis: a smaller tick is 0 up to rounding
-
-
-class MissingLibraryError(CodedError, ImportError):
-    """A picture needs a library that is not installed."""
 
 
 def check_matplotlib() -> None:

@@ -10,7 +10,14 @@ from scipy.stats import norm
 
 from implicitmoments.arrays import Floats
 from implicitmoments.estimator import counted
-from implicitmoments.picture_data import Densities, Directions, Integers, Lines, Means, RowSample
+from implicitmoments.picture_data import (
+    Densities,
+    Directions,
+    Integers,
+    LinePicture,
+    Means,
+    RowSample,
+)
 from implicitmoments.plot import canvas
 from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 
@@ -96,8 +103,8 @@ def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
     canvas.finish(ax, counted(len(view.means), noun), note)
 
 
-@_draw.register(Lines)
-def _draw_lines(view: Lines, ax: Axes, rows: RowSample, noun: str) -> None:
+@_draw.register(LinePicture)
+def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None:
     center, coef = rows.x.mean(axis=0), view.coef
     apart = coef - (view.weights @ coef if len(coef) > 1 else 0.0)
     u = _leading_plane(apart, rows.x - center)[0]

@@ -14,7 +14,7 @@ import math
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.circuits import Circuit, unit, vector
 from implicitmoments.moments import MomentProblem
-from implicitmoments.rows import Block, RowDraws, Source, Stream, as_source
+from implicitmoments.rows import Block, DrawPurpose, RowDraws, Source, as_source
 from implicitmoments.validation import check_whole
 
 
@@ -127,7 +127,7 @@ class LiLiuMixtureProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, and an independent Gaussian for every pair of slots."""
-        x = self.source.read(rows, rng.fork(Stream.ROWS))["x"]
+        x = self.source.read(rows, rng.fork(DrawPurpose.ROWS))["x"]
         auxiliary = {
             name: move_like(rng.normal(self.n_features), x) for name in li_liu_names(order)
         }

@@ -52,7 +52,7 @@ SPAN_OMEGA = 1.5  # between the best of order 1 and that of order 2, over the de
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class LineStart:
     """A start for EM."""
 
     lines: Lines
@@ -62,7 +62,7 @@ class Start:
 
 def first_lines(
     rows: WaveRows, k: int, model: Model, rng: np.random.Generator, decoded: Floats
-) -> Start:
+) -> LineStart:
     """Climb the characteristic function from random points and from decoded vectors.
 
     Peaks above the noise are lines; where there are fewer than k, the decoded vectors that are
@@ -84,7 +84,7 @@ def first_lines(
             found = np.vstack([found, point])
     coef = np.vstack([found, random_points(rng, k - len(found), rows)])
     variance = NARROW if 2 * n_peaks > k else WIDE
-    return Start(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), n_peaks, clear)
+    return LineStart(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), n_peaks, clear)
 
 
 def _climb(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:
@@ -187,7 +187,7 @@ class FittedLines:
     lines: Lines  # the heaviest first
     em: Fitted[Lines]  # of EM on all rows
     n_moves: int  # moves that raised the likelihood
-    start: Start
+    start: LineStart
     n_decoded: int  # vectors decoded from the moments, to start from
     decoded: Components | None  # what was decoded from the moments
     left: Unexplained

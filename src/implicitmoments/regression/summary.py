@@ -19,7 +19,7 @@ from implicitmoments.estimator import (
 )
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
-from implicitmoments.picture_data import Distribution, FitView, Lines, RowSample
+from implicitmoments.picture_data import Distribution, FitView, LinePicture, RowSample
 from implicitmoments.regression.likelihood import Model
 from implicitmoments.regression.standardise import Standard
 
@@ -129,10 +129,10 @@ class RegressionMixtureSummary(FittedEstimator):
         least = LEAST_NOISE * float(rows.y.std() or 1.0)
         return float(as_floats(self.noise_).max()) <= least
 
-    def _component_view(self, rows: RowSample) -> Lines:
+    def _component_view(self, rows: RowSample) -> LinePicture:
         parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
         weights, coef, intercept, noise = map(as_floats, parts)
-        return Lines(weights, coef, intercept, noise, self._likeliest(rows, rows.y))
+        return LinePicture(weights, coef, intercept, noise, self._likeliest(rows, rows.y))
 
     def _fit_view(self, rows: RowSample) -> FitView:
         model: Any = self

@@ -10,7 +10,7 @@ from implicitmoments.rows.block_map import (
 )
 from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
-from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed, draw_numbers
+from implicitmoments.rows.draws import DrawPurpose, RandomState, RowDraws, as_seed, draw_numbers
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,

@@ -16,12 +16,12 @@ RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | Non
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class Stream(IntEnum):
+class DrawPurpose(IntEnum):
     """What random numbers are for: numbers of different streams are independent.
 
     Examples
     --------
-    >>> RowDraws(0, range(2), (Stream.ROWS,)).normal(3).shape
+    >>> RowDraws(0, range(2), (DrawPurpose.ROWS,)).normal(3).shape
     (2, 3)
     """
 
@@ -96,12 +96,12 @@ class RowDraws:
         self.seed, self.rows, self.stream = seed, rows, stream
         self._calls = 0
 
-    def fork(self, stream: Stream) -> RowDraws:
+    def fork(self, stream: DrawPurpose) -> RowDraws:
         """Return draws for the same rows and another purpose.
 
         Parameters
         ----------
-        stream : Stream
+        stream : DrawPurpose
             The purpose.
 
         Returns

@@ -13,7 +13,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import RowDraws, Stream
+from implicitmoments.rows.draws import DrawPurpose, RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks, fold_blocks
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -147,7 +147,7 @@ class Source(ABC):
         mapping of str to array
             The columns.
         """
-        return self.read(rows, RowDraws(seed, rows, (Stream.ROWS,)))
+        return self.read(rows, RowDraws(seed, rows, (DrawPurpose.ROWS,)))
 
     def first(self) -> Block:
         """Return the columns of the first row.
@@ -317,7 +317,7 @@ class DifferenceSource(Source):
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Read both rows of each pair and subtract."""
         pairs = range(2 * rows.start, 2 * rows.stop)
-        x = self._source.read(pairs, RowDraws(rng.seed, pairs, (Stream.PAIRS,)))["x"]
+        x = self._source.read(pairs, RowDraws(rng.seed, pairs, (DrawPurpose.PAIRS,)))["x"]
         return {"x": (x[::2, :] - x[1::2, :]) / math.sqrt(2)}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed
+from implicitmoments.rows.draws import DrawPurpose, RandomState, RowDraws, as_seed
 from implicitmoments.rows.fold import blocks
 
 
@@ -173,7 +173,7 @@ def make_spherical_mixture(
     means = random_directions(
         n_components, n_features, radius=radius, separation=separation, random_state=seed
     )
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (DrawPurpose.ROWS,))
     labels = rng.categorical(w)
     points = means[labels] + rng.normal(n_features)
     return points, Truth(w, means, labels, noise=1.0)
@@ -252,7 +252,7 @@ def make_regression_mixture(
     betas = random_directions(
         n_components, n_features, radius=radius, separation=separation, random_state=seed
     )
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (DrawPurpose.ROWS,))
     labels = rng.categorical(w)
     points = rng.normal(n_features)
     y = np.sum(points * betas[labels], axis=1) + noise * rng.normal()
@@ -299,7 +299,7 @@ def make_activation_sum(
     seed = as_seed(random_state)
     w = _weights(weights, n_components)
     directions = random_directions(n_components, n_features, radius=1.0, random_state=seed)
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (DrawPurpose.ROWS,))
     points = rng.normal(n_features)
     sigma = _relu if activation is None else activation
     y = sigma(points @ directions.T) @ w + noise * rng.normal()
@@ -326,7 +326,7 @@ def random_directions(
         )
     seed, kept = as_seed(random_state), np.zeros((0, n_features))
     for rows in blocks(range(max(TRIES, n_vectors)), 4 * n_vectors):
-        rng = RowDraws(seed, rows, (Stream.HIDDEN,))
+        rng = RowDraws(seed, rows, (DrawPurpose.HIDDEN,))
         proposals = rng.normal(n_features)
         proposals /= np.linalg.norm(proposals, axis=1, keepdims=True)
         proposals *= (low + (high - low) * rng.uniform())[:, None]

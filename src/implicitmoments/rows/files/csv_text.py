@@ -15,7 +15,12 @@ import numpy as np
 from implicitmoments.rows.files.array_file import SlicedSource
 from implicitmoments.rows.files.block_source import Spool
 from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
-from implicitmoments.rows.files.file_source import Choice, Chosen, choose_columns, float_type
+from implicitmoments.rows.files.file_source import (
+    ChosenColumns,
+    ColumnChoice,
+    choose_columns,
+    float_type,
+)
 from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -26,7 +31,7 @@ MOST_COLUMNS = 2**16  # Arrow takes 17 kB to guess the type of each
 
 
 def open_csv(
-    path: Path, choice: Choice, dtype: Any = None, *, drop_missing: bool = False
+    path: Path, choice: ColumnChoice, dtype: Any = None, *, drop_missing: bool = False
 ) -> SlicedSource:
     """Parse a file into a temporary file of numbers, and read from that."""
     file = CsvFile(path)
@@ -79,7 +84,7 @@ class CsvFile:
         self._booleans = {name for name in types if self._pa.types.is_boolean(types[name])}
         self.not_numbers = self._describe(front, types)
 
-    def numbers(self, chosen: Chosen) -> Iterator[Any]:
+    def numbers(self, chosen: ChosenColumns) -> Iterator[Any]:
         """Yield tables of the chosen columns as numbers."""
         number, flag = self._pa.float64(), self._pa.bool_()
         types = {name: flag if name in self._booleans else number for name in chosen.names}

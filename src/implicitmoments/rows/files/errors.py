@@ -27,7 +27,7 @@ class MissingFileError(UnreadableError, FileNotFoundError):
 
 
 class MissingLibraryError(CodedError, ImportError):
-    """A file needs a library that is not installed."""
+    """A file or a picture needs a library that is not installed."""
 
 
 # By class and code. Every error about a file has the value ``file``.

@@ -32,7 +32,7 @@ MOST_LISTED = 12  # names in a suggestion
 
 
 @dataclass(frozen=True)
-class Choice:
+class ColumnChoice:
     """What the user asked for: names of columns, or their numbers."""
 
     columns: Any = None
@@ -41,7 +41,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenColumns:
     """Names of columns that exist and hold numbers."""
 
     features: tuple[str, ...]
@@ -61,9 +61,9 @@ class Chosen:
 def choose_columns(
     file: str,
     names: Sequence[str],
-    choice: Choice,
+    choice: ColumnChoice,
     not_numbers: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Chosen:
+) -> ChosenColumns:
     """Find the columns that were asked for among the names of all columns.
 
     Columns without names are named by numbers. ``not_numbers`` has values for an error about each
@@ -87,7 +87,7 @@ def choose_columns(
         features = [find_column(file, names, wanted, "columns") for wanted in listed]
     if not features:
         raise refusal("no_features", file=file, names=[brief(name) for name in names])
-    chosen = Chosen(tuple(features), others)
+    chosen = ChosenColumns(tuple(features), others)
     for column, name in others.items():
         if name in features:
             what = ARGUMENTS[column]

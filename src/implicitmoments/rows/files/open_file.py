@@ -14,13 +14,13 @@ from implicitmoments.rows.files.csv_text import CSV, CsvFile, open_csv
 from implicitmoments.rows.files.errors import refusal
 from implicitmoments.rows.files.file_source import (
     ARGUMENTS,
-    Choice,
+    ColumnChoice,
     FileSource,
     choose_columns,
     close_all,
     find_column,
 )
-from implicitmoments.rows.files.tables import TABLES, Table, TableSource
+from implicitmoments.rows.files.tables import TABLES, TableFile, TableSource
 from implicitmoments.rows.files.zarr_array import ZarrArray, zarr_description
 
 FilePath: TypeAlias = str | os.PathLike[str]
@@ -75,7 +75,7 @@ def open_file(
     4 2
     >>> folder.cleanup()
     """
-    choice = Choice(columns, y, sample_weight)
+    choice = ColumnChoice(columns, y, sample_weight)
     if not isinstance(path, str | os.PathLike | list | tuple):
         raise refusal("not_a_path", given=type(path).__name__)
     if isinstance(path, list | tuple):
@@ -127,7 +127,7 @@ def _existing(path: FilePath) -> Path:
     return place
 
 
-def _open_one(place: Path, choice: Choice, dtype: Any) -> FileSource:
+def _open_one(place: Path, choice: ColumnChoice, dtype: Any) -> FileSource:
     suffix = place.suffix.lower()
     if suffix in (".npy", ".zarr") or zarr_description(place) is not None:
         return _open_array(place, choice, dtype)
@@ -141,10 +141,12 @@ def _open_one(place: Path, choice: Choice, dtype: Any) -> FileSource:
     return _open_tables([place], str(place), choice, dtype)
 
 
-def _open_tables(paths: Sequence[Path], file: str, choice: Choice, dtype: Any) -> TableSource:
+def _open_tables(
+    paths: Sequence[Path], file: str, choice: ColumnChoice, dtype: Any
+) -> TableSource:
     if not paths:
         raise refusal("no_tables", file=file, kinds=", ".join(TABLES))
-    tables: list[Table] = []
+    tables: list[TableFile] = []
     try:
         for path in paths:
             if path.suffix.lower() not in TABLES:
@@ -157,7 +159,7 @@ def _open_tables(paths: Sequence[Path], file: str, choice: Choice, dtype: Any) -
         raise
 
 
-def _open_array(path: Path, choice: Choice, dtype: Any) -> SlicedSource:
+def _open_array(path: Path, choice: ColumnChoice, dtype: Any) -> SlicedSource:
     """Open an array; labels and weights are columns by number, arrays, or in other files."""
     given = {"y": choice.y, "counts": choice.sample_weight}
     apart = {r: g for r, g in given.items() if _is_path(g) or isinstance(g, Iterable)}
@@ -166,7 +168,9 @@ def _open_array(path: Path, choice: Choice, dtype: Any) -> SlicedSource:
     try:
         opened.append(_array(path, 2))
         points: Sliceable = opened[0]
-        within = Choice(choice.columns, *(None if r in apart else g for r, g in given.items()))
+        within = ColumnChoice(
+            choice.columns, *(None if r in apart else g for r, g in given.items())
+        )
         numbers = [str(j) for j in range(points.shape[1])]
         chosen = choose_columns(str(path), numbers, within)
         others: dict[str, Any] = {role: int(j) for role, j in chosen.others.items()}

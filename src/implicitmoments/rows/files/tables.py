@@ -13,8 +13,8 @@ import numpy as np
 
 from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
 from implicitmoments.rows.files.file_source import (
-    Choice,
-    Chosen,
+    ChosenColumns,
+    ColumnChoice,
     FileSource,
     Numbers,
     choose_columns,
@@ -26,7 +26,7 @@ BATCH_BYTES = 2**22  # of numbers that are decoded at a time from Parquet
 PAGE_BYTES = 2**16  # read at a time from each column of Parquet
 
 
-class Table(NamedTuple):
+class TableFile(NamedTuple):
     """A file of record batches in segments, at whose first rows reading may start."""
 
     path: Path
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     release: Callable[[], None] = lambda: None  # memory that holds what was read
 
 
-def open_parquet(path: Path) -> Table:
+def open_parquet(path: Path) -> TableFile:
     """Open a Parquet file; segments are its row groups.
 
     Without a buffer, Arrow reads all of a column of a row group before its first row, and with
@@ -58,10 +58,10 @@ def open_parquet(path: Path) -> Table:
         )
         return found
 
-    return Table(path, names, types, n_rows, batches, file.close)
+    return TableFile(path, names, types, n_rows, batches, file.close)
 
 
-def open_arrow(path: Path) -> Table:
+def open_arrow(path: Path) -> TableFile:
     """Open an Arrow file, whose segments are its record batches, or a stream, which is one.
 
     The file is mapped, so that only the parts of a batch that are used are read, and its pages are
@@ -95,7 +95,7 @@ def open_arrow(path: Path) -> Table:
         names, types = reader.schema.names, reader.schema.types
         segments = range(1 if is_stream else reader.num_record_batches)
         n_rows = [sum(count(batches(i, names))) for i in segments]
-    return Table(path, names, types, n_rows, batches, lambda: None, release)
+    return TableFile(path, names, types, n_rows, batches, lambda: None, release)
 
 
 def _validated(batch: Any) -> Any:
@@ -107,7 +107,7 @@ def _validated(batch: Any) -> Any:
     return batch
 
 
-TABLES: Mapping[str, Callable[[Path], Table]] = {
+TABLES: Mapping[str, Callable[[Path], TableFile]] = {
     ".parquet": open_parquet,
     ".pq": open_parquet,
     ".arrow": open_arrow,
@@ -123,7 +123,7 @@ class TableSource(FileSource):
     """
 
     def __init__(
-        self, file: str, tables: Sequence[Table], choice: Choice, dtype: Any = None
+        self, file: str, tables: Sequence[TableFile], choice: ColumnChoice, dtype: Any = None
     ) -> None:
         self._chosen, *others = [_choose(table, choice) for table in tables]
         for table, other in zip(tables[1:], others, strict=True):
@@ -178,7 +178,7 @@ class _Cursor:
                             ↑ the current batch; earlier rows of its segment are read again
     """
 
-    def __init__(self, tables: Sequence[Table], names: Sequence[str]) -> None:
+    def __init__(self, tables: Sequence[TableFile], names: Sequence[str]) -> None:
         self._names = names
         self._segments = [(t, i, n) for t in tables for i, n in enumerate(t.segment_rows)]
         self._starts = list(accumulate((n for *_, n in self._segments), initial=0))
@@ -235,13 +235,13 @@ def is_number(kind: Any) -> bool:
     return any(test(kind) for test in (*tests, types.is_null))
 
 
-def empty_block(chosen: Chosen, n_rows: int, dtype: np.dtype[Any]) -> dict[str, Numbers]:
+def empty_block(chosen: ChosenColumns, n_rows: int, dtype: np.dtype[Any]) -> dict[str, Numbers]:
     """Return room for the columns of some rows."""
     x = np.empty((n_rows, len(chosen.features)), dtype=dtype)
     return {"x": x, **{name: np.empty(n_rows, dtype=dtype) for name in chosen.others}}
 
 
-def fill_block(block: Mapping[str, Numbers], at: int, batch: Any, chosen: Chosen) -> None:
+def fill_block(block: Mapping[str, Numbers], at: int, batch: Any, chosen: ChosenColumns) -> None:
     """Write the rows of a record batch or table into a block, from row ``at`` on."""
     rows = slice(at, at + batch.num_rows)
     with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
@@ -259,7 +259,7 @@ def _numbers(column: Any) -> Numbers:
     return numbers
 
 
-def _choose(table: Table, choice: Choice) -> Chosen:
+def _choose(table: TableFile, choice: ColumnChoice) -> ChosenColumns:
     others = {
         name: {"found": f"entries of type {brief(kind)}"}
         for name, kind in zip(table.names, table.types, strict=True)
