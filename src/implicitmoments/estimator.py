@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.notes import PYTHON, Note, Notes, Vocabulary, warn_of
+from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import Progress, Rows
 from implicitmoments.rows.inputs import Checkpoint, open_rows
@@ -39,6 +39,7 @@ MEASURED = {
     "outliers": "outliers left out",
 }
 SHOWN = 4  # entries of an array in the table of findings
+KOLMOGOROV_CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
 TABLE = (
     '<table style="font:13px/1.5 sans-serif;border-collapse:collapse;margin:.5em 0">'
@@ -226,7 +227,7 @@ class FittedEstimator:
 
     def _codes(self) -> set[str]:
         """Return the codes of the notes of the fit."""
-        return set(notes_of(self).codes)
+        return set(self.notes_.codes)
 
     def _row_evidence(self, rows: RowSample) -> list[Fact]:  # noqa: ARG002
         """Return further facts that a sample of rows shows."""
@@ -273,7 +274,7 @@ class FittedEstimator:
 
     def _summary_html(self) -> str:
         """Return a table of findings and notes; nothing before a fit."""
-        if not hasattr(self, "stats_"):
+        if not (hasattr(self, "stats_") and hasattr(self, "notes_")):
             return ""
         rows = [
             ROW.format(code="", name=escape(name), value=escape(value))
@@ -281,7 +282,7 @@ class FittedEstimator:
         ]
         rows += [
             ROW.format(code=f' data-code="{note.code}"', name="note", value=escape(str(note)))
-            for note in notes_of(self)
+            for note in self.notes_
         ]
         caption = f"Fitted {escape(type(self).__name__)}"
         return TABLE.format(caption=caption, rows="".join(rows))
@@ -296,19 +297,6 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     ('1 row', '2,000 rows', '2 passes')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def notes_of(model: Any) -> Notes:
-    """Return the notes of a fit; those of older model files are sentences without a code."""
-    notes = getattr(model, "notes_", None)
-    if notes is not None:
-        return Notes(notes)
-    return Notes(Note("stored_sentence", {"text": text}) for text in model.stats_.get("notes", ()))
-
-
-def sentences_of(model: Any, words: Vocabulary = PYTHON) -> list[str]:
-    """Return the notes of a fit as sentences."""
-    return [note.sentence(words) for note in notes_of(model)]
 
 
 def findings_of(model: Any) -> dict[str, str]:

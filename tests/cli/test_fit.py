@@ -8,7 +8,6 @@ import pytest
 import implicitmoments as im
 from implicitmoments.cli.fit_file import build_model
 from implicitmoments.cli.vocabulary import COMMAND_LINE
-from implicitmoments.estimator import notes_of
 from implicitmoments.registry import class_names
 
 
@@ -54,8 +53,8 @@ def test_table_shows_components_and_notes(call, data, tmp_path):
     model = im.load(tmp_path / "m.im")
     assert "height" in result.stdout
     assert model.score_name in result.stdout
-    assert notes_of(model)
-    for note in notes_of(model):
+    assert model.notes_
+    for note in model.notes_:
         assert f"note: {note.sentence(COMMAND_LINE)}\n" in result.stdout
 
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 import implicitmoments as im
-from implicitmoments.estimator import LEVEL, FittedEstimator, counted, findings_of, notes_of
+from implicitmoments.estimator import LEVEL, FittedEstimator, counted, findings_of
 from implicitmoments.notes import Note, Notes
 from implicitmoments.registry import ESTIMATORS, class_names, estimator_class
 
@@ -47,13 +47,6 @@ def test_notes_are_in_the_table_and_escaped(fitted):
     assert "a &lt;script&gt;" in shown
     assert "a <script>" not in shown
     HTMLParser().feed(shown)
-
-
-def test_notes_of_older_files_are_sentences(fitted):
-    model = copy.copy(fitted["SphericalMixture"].model)
-    model.stats_ = model.stats_ | {"notes": ["an old note"]}
-    vars(model).pop("notes_", None)
-    assert notes_of(model) == [Note("stored_sentence", {"text": "an old note"})]
 
 
 def test_text_where_text_is_asked_for(fitted):

@@ -15,7 +15,7 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.cli.console import print_line, print_tables
 from implicitmoments.cli.model_columns import ModelColumns, load_model
 from implicitmoments.cli.vocabulary import COMMAND_LINE
-from implicitmoments.estimator import findings_of, notes_of
+from implicitmoments.estimator import findings_of
 from implicitmoments.notes import Note, Notes
 
 MOST_COMPONENTS, MOST_FEATURES = 12, 6
@@ -166,7 +166,7 @@ def _by_column(columns: ModelColumns, numbers: Floats) -> str:
 
 def _notes(model: Any, columns: ModelColumns) -> Notes:
     """Return the notes of a fit, and what the command line adds to them."""
-    notes = Notes(notes_of(model))
+    notes = Notes(model.notes_)
     if not set(notes.codes).isdisjoint(UNLIKE_COLUMNS):
         notes.append(Note("scale_columns" if columns.scale is None else "columns_were_scaled"))
     return notes

@@ -25,6 +25,7 @@ from implicitmoments.density.degree import (
 )
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.summary import DensitySummary
+from implicitmoments.estimator import KOLMOGOROV_CHANCE
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows, as_seed
 from implicitmoments.rows.outliers import leave_out_outliers
@@ -43,7 +44,6 @@ CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
 LEAST_RATIO = 0.01
 FAR = 0.05  # total variation distance that is worth a note
 NEGATIVE = 0.01  # proportion of the rows at which the expansion is negative
-CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
     def _differs(self) -> bool:
         """Return whether the density clearly differs from the rows."""
         stats = self.stats_
-        chance = CHANCE / math.sqrt(stats["rows_counted"])
+        chance = KOLMOGOROV_CHANCE / math.sqrt(stats["rows_counted"])
         return bool(stats["negative_rows"] > NEGATIVE or stats["distance"] > FAR + chance)
 
     def _degree_notes(self) -> Notes:

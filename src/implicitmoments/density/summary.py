@@ -22,7 +22,15 @@ from implicitmoments.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
 )
-from implicitmoments.estimator import FOUND, Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.estimator import (
+    FOUND,
+    KOLMOGOROV_CHANCE,
+    Fact,
+    FittedEstimator,
+    Table,
+    as_floats,
+    column_names,
+)
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note
@@ -34,7 +42,6 @@ from implicitmoments.picture_data import (
     RowSample,
 )
 
-CHANCE = 2.0  # a Kolmogorov distance passes this / √n by chance once in 1,500
 MEASURED_ROWS = 262_144  # rows at which the distance is measured, at most
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture
 FEWEST_DRAWN = 200
@@ -85,7 +92,7 @@ class DensitySummary(FittedEstimator):
     def _distance_facts(self) -> list[Fact]:
         stats = self.stats_
         n = min(stats.get("rows_counted", stats.get("rows_used", 1)), MEASURED_ROWS)
-        distance, chance = stats["distance"], CHANCE / math.sqrt(max(n, 1))
+        distance, chance = stats["distance"], KOLMOGOROV_CHANCE / math.sqrt(max(n, 1))
         values = {"distance": distance, "chance": chance, "epsilon": self.epsilon}
         if distance <= chance:
             return [Fact(True, Note("density_agrees", values))]

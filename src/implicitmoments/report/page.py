@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import jinja2
 from scipy.stats import ks_2samp
 
-from implicitmoments.estimator import Fact, FittedEstimator, Table, counted, findings_of, notes_of
+from implicitmoments.estimator import (
+    KOLMOGOROV_CHANCE,
+    Fact,
+    FittedEstimator,
+    Table,
+    counted,
+    findings_of,
+)
 from implicitmoments.notes import SENTENCES, Note, Notes
 from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
@@ -26,7 +33,6 @@ from implicitmoments.report.statistics import cell, exact, is_number, settings_o
 from implicitmoments.report.svg import picture
 
 MOST_ROWS = 5_000  # of a report
-THRESHOLD = 2.0  # the Kolmogorov–Smirnov statistic passes this by chance once in 1,500
 FEWEST_ROWS = 50  # fewer show nothing
 
 
@@ -50,7 +56,7 @@ def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) 
     """
     rows = sample_rows(model, X, y, max_rows)
     facts = model._evidence() + _compare_samples(model, rows)
-    against = Notes(notes_of(model) + [fact.note for fact in facts if not fact.supports])
+    against = Notes(model.notes_ + [fact.note for fact in facts if not fact.supports])
     in_favour = Notes(fact.note for fact in facts if fact.supports)
     if against:
         judgement = Note("points_to_check", {"n": len(against)})
@@ -92,7 +98,7 @@ def _same_distribution(view: Distribution) -> Fact:
     """Compare the two distributions that the picture of the fit shows."""
     drawn = view.rows if view.drawn is None else view.drawn
     gap = float(ks_2samp(view.rows, drawn, method="asymp").statistic)
-    limit = THRESHOLD * math.sqrt(1 / len(view.rows) + 1 / len(drawn))
+    limit = KOLMOGOROV_CHANCE * math.sqrt(1 / len(view.rows) + 1 / len(drawn))
     agree = gap <= limit
     values = {"gap": gap, "limit": limit}
     return Fact(agree, Note("samples_agree" if agree else "samples_differ", values))

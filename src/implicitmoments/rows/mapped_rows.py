@@ -23,9 +23,6 @@ from implicitmoments.rows.block_map import (
 from implicitmoments.rows.fold import DEFAULT_BUDGET, Block, MemoryBudget, Progress
 from implicitmoments.rows.sources import Source
 
-# What maps a block, in a view and in the BlockMap that travels to where the rows are.
-MAPPED = ("center", "linear", "labels", "keep", "weights", "wide", "transform")
-
 
 @dataclass(frozen=True, eq=False)
 class MappedRows:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
-from implicitmoments.notes import InputError
 from implicitmoments.rows.block_map import BlockMap, Census, join_labels, take_rows, weights_of
 from implicitmoments.rows.draws import draw_numbers
 from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
@@ -137,19 +136,6 @@ def leave_out_outliers(
         return Outliers(replace(rows, known=_census(found, "all", n)), 0, rule.center)
     known = _census(found, "kept", n - n_out)
     return Outliers(rows.kept_by(rule, known), n_out, rule.center)
-
-
-def check_enough(found: Outliers, k: int) -> None:
-    """Raise unless there is a row per component, and two in all."""
-    n = found.n_rows + found.n_outliers
-    if n < max(2, k):
-        raise InputError(
-            "fewer_rows_than_components",
-            "`n_components={k}` and n_samples={n} rows with a weight: expected at least one row "
-            "per component, and two in all; use more rows or fewer components",
-            k=k,
-            n=n,
-        )
 
 
 def far_limit(
