@@ -28,7 +28,7 @@ from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.search import SEARCH, Budget, Fitted, run_em
+from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.validation import (
     check_flag,
     check_number,
@@ -332,7 +332,7 @@ class SphericalMixture(SphericalAnswers):
 
     @property
     def _final(self) -> Budget:
-        return Budget(2**62, self.max_iter, self.tol)
+        return replace(WHOLE, steps=self.max_iter, tol=self.tol)
 
     def _family(self, scale: float) -> SphericalFamily:
         known = None if self.variance is None else self.variance / scale**2

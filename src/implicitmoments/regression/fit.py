@@ -28,6 +28,7 @@ from implicitmoments.rows import Sums
 from implicitmoments.search import (
     LOCAL,
     SEARCH,
+    WHOLE,
     Budget,
     Fitted,
     Searched,
@@ -234,7 +235,7 @@ def fit_lines(
     # Moves on a sample, which the likelihood judges.
     searched = _search(family, rows, [start.lines, *starts], rng)
     # EM on all rows.
-    em = run_em(family, rows, searched.state, Budget(rows.n_rows, max_iter, tol))
+    em = run_em(family, rows, searched.state, replace(WHOLE, steps=max_iter, tol=tol))
     lines = em.state.keep(np.argsort(-em.state.weights, kind="stable"))
     left = _unexplained(family, many, waves, lines, rng)
     return FittedLines(
