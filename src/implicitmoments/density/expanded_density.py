@@ -28,6 +28,7 @@ from implicitmoments.density.summary import DensitySummary
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows, as_seed
 from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.scores import DensityScores
 from implicitmoments.validation import (
     check_enough_rows,
     check_method,
@@ -57,7 +58,7 @@ class RatioModel:
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
 
 
-class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
+class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.

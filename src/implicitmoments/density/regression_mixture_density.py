@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,8 +24,9 @@ from implicitmoments.density.summary import RegressionDensitySummary
 from implicitmoments.moments.subspace import span_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
-from implicitmoments.rows.answers import answer, mean_answer
+from implicitmoments.rows.answers import answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
+from implicitmoments.scores import LogDensity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
 HIGHEST_DEGREE = 24
@@ -274,46 +274,10 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         notes = Notes(Note(code, values) for code, present in found.items() if present)
         return notes if self._differs() else Notes([*notes, *self._degree_notes()])
 
-    def score_samples(self, X: Any, y: Any = None) -> Any:
-        """Return the logarithm of the density at each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,), optional
-            Without it the density is that of x alone, unless X is a source with labels.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            In the library of the rows.
-        """
-        function, y, labelled = self._density_of(X, y)
-        return answer(self, X, function, y, labelled=labelled)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean logarithm of the density over rows.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,), optional
-            Without it the density is that of x alone, unless X is a source with labels.
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        function, y, labelled = self._density_of(X, y)
-        return mean_answer(self, X, function, y, sample_weight, labelled=labelled)
-
-    def _density_of(self, X: Any, y: Any) -> tuple[Callable[..., Array], Any, bool]:
-        """Return the joint density, or that of x where there are no labels."""
-        check_is_fitted(self)
+    def _log_density(self, X: Any, y: Any) -> LogDensity:
         if y is not None or (isinstance(X, Source) and "y" in X.first()):
-            return self.hypothesis_.log_density, y, True
-        return self.hypothesis_.log_marginal, None, False
+            return LogDensity(self.hypothesis_.log_density, labelled=True)
+        return LogDensity(self.hypothesis_.log_marginal)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows and labels from the density by rejection.

@@ -18,7 +18,7 @@ from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest
 from implicitmoments.moments.subspace import second_moment_floor, span_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.answers import answer, mean_answer
+from implicitmoments.scores import LogDensity
 from implicitmoments.validation import check_variance
 
 HIGHEST_DEGREE = 40
@@ -175,37 +175,8 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         notes.append(Note("density_far_from_rows", {**values, "usual": usual}))
         return notes
 
-    def score_samples(self, X: Any) -> Any:
-        """Return the logarithm of the density at each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            In the library of the rows.
-        """
-        check_is_fitted(self)
-        return answer(self, X, self.hypothesis_.log_density)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
-        """Return the mean logarithm of the density over rows.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : None
-            Ignored; for pipelines.
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        return mean_answer(self, X, self.hypothesis_.log_density, None, sample_weight)
+    def _log_density(self, X: Any, y: Any) -> LogDensity:  # noqa: ARG002
+        return LogDensity(self.hypothesis_.log_density)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw rows from the density by rejection.

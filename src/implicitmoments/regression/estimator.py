@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.design_rows import Standard, lay_out, standardise
 from implicitmoments.regression.fit import FittedLines, fit_lines
-from implicitmoments.regression.likelihood import Lines, measure_likelihood, responsibilities
+from implicitmoments.regression.likelihood import Lines, responsibilities
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.regression.validation import (
@@ -30,17 +29,16 @@ from implicitmoments.regression.validation import (
     fit_notes,
     most_lines,
 )
-from implicitmoments.rows import Block, RandomState, Rows, Source, Sums, as_seed
+from implicitmoments.rows import RandomState, Rows, Source, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import open_rows
-from implicitmoments.search import bic
+from implicitmoments.scores import DensityCriteria, LogDensity
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
 SILENT = ("line_looks_double", "line_missing")
 
 
-class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
+class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
@@ -237,71 +235,6 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
 
         return answer(self, X, largest, y, labelled=True)
 
-    def score_samples(self, X: Any, y: Any = None) -> Any:
-        """Return the log density of y given x for each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        lines = self._lines()
-
-        def log_density(x: Array, y: Array) -> Any:
-            return responsibilities(lines, lay_out(x, y))[1]
-
-        return answer(self, X, log_density, y, labelled=True)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean log density of y given x.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        total, mass = self._likelihood(X, y, sample_weight)
-        return total / mass
-
-    def bic(self, X: Any, y: Any = None) -> float:
-        """Return the Bayesian information criterion of y given x; lower is better.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-
-        Returns
-        -------
-        float
-        """
-        total, mass = self._likelihood(X, y)
-        return bic(total, self._n_parameters(), mass)
-
-    def aic(self, X: Any, y: Any = None) -> float:
-        """Return the Akaike information criterion of y given x; lower is better.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-
-        Returns
-        -------
-        float
-        """
-        return -2 * self._likelihood(X, y)[0] + 2 * self._n_parameters()
-
     @property
     def log_likelihood_(self) -> float:
         """The log-likelihood of y given x, summed over the rows that were fitted."""
@@ -358,13 +291,13 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         )
         return Lines(weights / weights.sum(), np.column_stack([intercept, coef]), noise**2)
 
-    def _likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[float, float]:
-        """Return the log-likelihood of the rows, and how many they are."""
-        check_is_fitted(self)
-        measure = _Likelihood(self._lines())
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
-            sums = Rows.of(given).fold(measure, width=4 * self.n_components_, what="likelihood")
-        return float(sums["log_likelihood"]), float(sums["mass"])
+    def _log_density(self, X: Any, y: Any) -> LogDensity:  # noqa: ARG002
+        lines = self._lines()
+
+        def log_density(x: Array, y: Array) -> Any:
+            return responsibilities(lines, lay_out(x, y))[1]
+
+        return LogDensity(log_density, labelled=True, width=4 * lines.k)
 
     def _n_parameters(self) -> int:
         return self._model.n_parameters(self.n_components_, self._standard.n_features + 1)
@@ -403,14 +336,3 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "mean_log_likelihood_history": fitted.em.history,
         **component_stats(fitted.decoded),
     }
-
-
-@dataclass(frozen=True, eq=False)
-class _Likelihood:
-    """The log-likelihood of labelled rows, as they were given."""
-
-    lines: Lines
-
-    def __call__(self, block: Block) -> Sums:
-        laid_out = lay_out(block["x"], block["y"], block.get("counts"))
-        return measure_likelihood(self.lines, laid_out)
