@@ -243,24 +243,3 @@ def warn_of(notes: Iterable[Note], *, stacklevel: int = 3) -> None:
     for note in notes:
         category = ConvergenceWarning if note.code == "not_converged" else AssumptionWarning
         warnings.warn(str(note), category, stacklevel=stacklevel)
-
-
-UNFINISHED = "the polish did not converge"
-
-
-def tell(notes: Iterable[str], *, stacklevel: int = 3) -> None:
-    """Warn of each sentence; to be replaced by `warn_of`."""
-    for sentence in notes:
-        warnings.warn(sentence, AssumptionWarning, stacklevel=stacklevel)
-
-
-def tell_unfinished(notes: list[str], max_iter: int, *, stacklevel: int = 3) -> None:
-    """Note that EM did not converge; to be replaced by `warn_of`."""
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
-
-    sentence = (
-        f"{UNFINISHED} in max_iter={max_iter} iterations; raise max_iter, or tol "
-        "if fewer digits do"
-    )
-    notes.append(sentence)
-    warnings.warn(sentence, ConvergenceWarning, stacklevel=stacklevel)

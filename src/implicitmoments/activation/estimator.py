@@ -28,7 +28,7 @@ from implicitmoments.activation.hypothesis import (
     sample_problem,
 )
 from implicitmoments.activation.network import Network
-from implicitmoments.activation.polynomial import Predictor, r_squared
+from implicitmoments.activation.prediction import Predictor, r_squared
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.arrays import Array, move_like

@@ -21,10 +21,10 @@ from implicitmoments.cli.console import (
     print_tables,
     show_progress,
 )
+from implicitmoments.cli.input_table import open_table
 from implicitmoments.cli.model_columns import ModelColumns, ModelRows, column_scales
 from implicitmoments.cli.options import Columns, check_output
 from implicitmoments.cli.summary import model_document, model_tables, print_document, short_list
-from implicitmoments.cli.tables import open_table
 from implicitmoments.cli.vocabulary import OPTIONS, joined, option_of
 from implicitmoments.registry import class_names, estimator_class
 from implicitmoments.rows import Source

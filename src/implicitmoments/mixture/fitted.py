@@ -70,6 +70,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
 
         Parameters
         ----------
+        n_samples : int
         random_state : int, generator or None
             That of the estimator by default.
 

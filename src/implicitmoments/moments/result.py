@@ -36,6 +36,16 @@ HERMITE_NUMBERS = 2**22  # held at a time by Hermite queries
 class ImplicitMoments(ABC):
     """A moment tensor in compressed form.
 
+    Attributes
+    ----------
+    problem : MomentProblem
+    n_components, order : int
+        As requested.
+    stats : mapping
+        Method, rows, seconds, orthonormality defect and other measurements.
+    view : FramedRows or None
+        The rows, for a :class:`HermiteProblem`.
+
     Examples
     --------
     >>> from implicitmoments import implicit_moments
@@ -52,10 +62,10 @@ class ImplicitMoments(ABC):
     """
 
     problem: MomentProblem
-    n_components: int  # as requested
+    n_components: int
     order: int
-    stats: Mapping[str, Any]  # method, rows, seconds, orthonormality defect and other measurements
-    view: FramedRows | None  # the rows, for a :class:`HermiteProblem`
+    stats: Mapping[str, Any]
+    view: FramedRows | None
 
     def __repr__(self) -> str:
         d = self.problem.n_features

@@ -1,11 +1,12 @@
 """Mixtures of linear regressions: global starts, moves and EM."""
 
-from implicitmoments.regression.design_rows import DesignRows, Standard, standardise
+from implicitmoments.regression.design_rows import DesignRows
 from implicitmoments.regression.estimator import RegressionMixture
 from implicitmoments.regression.family import LineFamily
 from implicitmoments.regression.fit import fit_lines
 from implicitmoments.regression.likelihood import Lines, Model, responsibilities
 from implicitmoments.regression.standard_errors import covariances, information
+from implicitmoments.regression.standardise import Standard, standardise
 
 __all__ = [
     "DesignRows",

@@ -18,10 +18,11 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import Note, Notes
-from implicitmoments.regression.design_rows import Standard, lay_out, standardise
+from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
 from implicitmoments.regression.likelihood import Lines, responsibilities
 from implicitmoments.regression.standard_errors import covariances
+from implicitmoments.regression.standardise import Standard, standardise
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.regression.validation import (
     check_parameters,

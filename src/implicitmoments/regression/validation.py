@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from implicitmoments.notes import InputError, Note
-from implicitmoments.regression.design_rows import Standard
 from implicitmoments.regression.likelihood import Model
+from implicitmoments.regression.standardise import Standard
 from implicitmoments.rows import Rows, Whitening
 from implicitmoments.rows.normality import measure_gaussianity
 from implicitmoments.validation import (

@@ -4,55 +4,98 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import jinja2
-import numpy as np
+from scipy.stats import ks_2samp
 
-from implicitmoments.estimator import FittedEstimator, Table, counted, findings_of
-from implicitmoments.notes import SENTENCES, Note
-from implicitmoments.picture_data import NoPictureError, RowSample
+from implicitmoments.estimator import Fact, FittedEstimator, Table, counted, findings_of, notes_of
+from implicitmoments.notes import SENTENCES, Note, Notes
+from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
+from implicitmoments.plot.canvas import frozen_copy, sample_rows
 from implicitmoments.plot.convergence import step_history
-from implicitmoments.report.statistics import settings_of, statistics_of, title_of, verdict_of
+from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
 
-DIGITS = 5
+MOST_ROWS = 5_000  # of a report
+THRESHOLD = 2.0  # the Kolmogorov–Smirnov statistic passes this by chance once in 1,500
+FEWEST_ROWS = 50  # fewer show nothing
 
 
-def cell(value: Any) -> str:
-    """Return the text of a cell: a number in few digits.
+@dataclass(frozen=True)
+class Verdict:
+    """What to think of a fit."""
 
-    Examples
-    --------
-    >>> cell(12_345), cell(-0.123456), cell(float("nan")), cell(True)
-    ('12,345', '−0.12346', '–', 'yes')
+    found: Note  # what the model is
+    judgement: Note
+    against: Notes  # notes of the fit, and measurements that speak against it
+    in_favour: Notes  # measurements that support it
+
+
+def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) -> Verdict:
+    """Judge a fitted model by its notes, its measurements, and a sample of rows.
+
+    Parameters
+    ----------
+    max_rows : int
+        Largest number of rows used, a random sample.
     """
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    if isinstance(value, Integral):
-        return f"{int(value):,}"
-    if is_number(value):
-        if not np.isfinite(float(value)):
-            return "–" if np.isnan(float(value)) else "∞" if value > 0 else "−∞"
-        return f"{float(value):.{DIGITS}g}".replace("-", "−")
-    return str(value)
+    rows = sample_rows(model, X, y, max_rows)
+    facts = model._evidence() + _compare_samples(model, rows)
+    against = Notes(notes_of(model) + [fact.note for fact in facts if not fact.supports])
+    in_favour = Notes(fact.note for fact in facts if fact.supports)
+    if against:
+        judgement = Note("points_to_check", {"n": len(against)})
+    else:
+        judgement = Note("all_checks_passed" if in_favour else "nothing_checked")
+    values: dict[str, Any] = {
+        "title": title_of(model, rows.target),
+        "n_rows": rows.total,
+        "n_columns": model.n_features_in_,
+    }
+    return Verdict(Note("fit_found", values), judgement, against, in_favour)
 
 
-def exact(value: Any) -> str:
-    """Return a number with all digits, for copying."""
-    return repr(float(value))
+def title_of(model: FittedEstimator, target: str) -> str:
+    """Return what a model is and for which labels; the name "y" is left out."""
+    return model._title() + ("" if target == "y" else f" for {target}")
 
 
-def is_number(value: Any) -> bool:
-    """Say whether a cell is a number and not a truth value."""
-    return isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
+def _compare_samples(model: FittedEstimator, rows: RowSample) -> list[Fact]:
+    """Compare rows with rows drawn from the model.
+
+    There is nothing to compare for models without samples, for few rows, for rows without noise,
+    and for rows with weights, which the comparison would ignore.
+    """
+    if "samples" not in model.answers or len(rows.x) < FEWEST_ROWS:
+        return []
+    if model._weighted() or model._noise_free(rows):
+        return []
+    twin = frozen_copy(model)
+    try:
+        view = twin._fit_view(rows)
+    except NoPictureError as reason:
+        return [Fact(False, Note("cannot_sample", {"rate": reason.values["rate"]}))]
+    facts: list[Fact] = twin._row_evidence(rows)
+    return [_same_distribution(view), *facts]
+
+
+def _same_distribution(view: Distribution) -> Fact:
+    """Compare the two distributions that the picture of the fit shows."""
+    drawn = view.rows if view.drawn is None else view.drawn
+    gap = float(ks_2samp(view.rows, drawn, method="asymp").statistic)
+    limit = THRESHOLD * math.sqrt(1 / len(view.rows) + 1 / len(drawn))
+    agree = gap <= limit
+    values = {"gap": gap, "limit": limit}
+    return Fact(agree, Note("samples_agree" if agree else "samples_differ", values))
 
 
 MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table; the model has the rest

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from scipy.stats import ks_2samp
+import numpy as np
 
-from implicitmoments.estimator import Fact, FittedEstimator, Table, notes_of
-from implicitmoments.notes import Note, Notes, format_value
-from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
-from implicitmoments.plot.canvas import frozen_copy, sample_rows
-from implicitmoments.report.page import cell
+from implicitmoments.estimator import FittedEstimator, Table
+from implicitmoments.notes import format_value
+
+DIGITS = 5
+
+
+def cell(value: Any) -> str:
+    """Return the text of a cell: a number in few digits.
+
+    Examples
+    --------
+    >>> cell(12_345), cell(-0.123456), cell(float("nan")), cell(True)
+    ('12,345', '−0.12346', '–', 'yes')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if is_number(value):
+        if not np.isfinite(float(value)):
+            return "–" if np.isnan(float(value)) else "∞" if value > 0 else "−∞"
+        return f"{float(value):.{DIGITS}g}".replace("-", "−")
+    return str(value)
+
+
+def exact(value: Any) -> str:
+    """Return a number with all digits, for copying."""
+    return repr(float(value))
+
+
+def is_number(value: Any) -> bool:
+    """Say whether a cell is a number and not a truth value."""
+    return isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
+
 
 MOST_ENTRIES = 8  # of a statistic that is a mapping
 RARE = 1e-3  # share below which clipped rows are not shown
@@ -180,76 +208,3 @@ def settings_of(model: Any) -> Table:
 
 def _differs(value: Any, default: Any) -> bool:
     return value is not default and repr(value) != repr(default)
-
-
-MOST_ROWS = 5_000  # of a report
-THRESHOLD = 2.0  # the Kolmogorov–Smirnov statistic passes this by chance once in 1,500
-FEWEST_ROWS = 50  # fewer show nothing
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What to think of a fit."""
-
-    found: Note  # what the model is
-    judgement: Note
-    against: Notes  # notes of the fit, and measurements that speak against it
-    in_favour: Notes  # measurements that support it
-
-
-def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) -> Verdict:
-    """Judge a fitted model by its notes, its measurements, and a sample of rows.
-
-    Parameters
-    ----------
-    max_rows : int
-        Largest number of rows used, a random sample.
-    """
-    rows = sample_rows(model, X, y, max_rows)
-    facts = model._evidence() + _compare_samples(model, rows)
-    against = Notes(notes_of(model) + [fact.note for fact in facts if not fact.supports])
-    in_favour = Notes(fact.note for fact in facts if fact.supports)
-    if against:
-        judgement = Note("points_to_check", {"n": len(against)})
-    else:
-        judgement = Note("all_checks_passed" if in_favour else "nothing_checked")
-    values: dict[str, Any] = {
-        "title": title_of(model, rows.target),
-        "n_rows": rows.total,
-        "n_columns": model.n_features_in_,
-    }
-    return Verdict(Note("fit_found", values), judgement, against, in_favour)
-
-
-def title_of(model: FittedEstimator, target: str) -> str:
-    """Return what a model is and for which labels; the name "y" is left out."""
-    return model._title() + ("" if target == "y" else f" for {target}")
-
-
-def _compare_samples(model: FittedEstimator, rows: RowSample) -> list[Fact]:
-    """Compare rows with rows drawn from the model.
-
-    There is nothing to compare for models without samples, for few rows, for rows without noise,
-    and for rows with weights, which the comparison would ignore.
-    """
-    if "samples" not in model.answers or len(rows.x) < FEWEST_ROWS:
-        return []
-    if model._weighted() or model._noise_free(rows):
-        return []
-    twin = frozen_copy(model)
-    try:
-        view = twin._fit_view(rows)
-    except NoPictureError as reason:
-        return [Fact(False, Note("cannot_sample", {"rate": reason.values["rate"]}))]
-    facts: list[Fact] = twin._row_evidence(rows)
-    return [_same_distribution(view), *facts]
-
-
-def _same_distribution(view: Distribution) -> Fact:
-    """Compare the two distributions that the picture of the fit shows."""
-    drawn = view.rows if view.drawn is None else view.drawn
-    gap = float(ks_2samp(view.rows, drawn, method="asymp").statistic)
-    limit = THRESHOLD * math.sqrt(1 / len(view.rows) + 1 / len(drawn))
-    agree = gap <= limit
-    values = {"gap": gap, "limit": limit}
-    return Fact(agree, Note("samples_agree" if agree else "samples_differ", values))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from implicitmoments.plot.canvas import check_model, sample_rows
-from implicitmoments.report.page import render_page
-from implicitmoments.report.statistics import MOST_ROWS
+from implicitmoments.report.page import MOST_ROWS, render_page
 from implicitmoments.saving.files import write_whole
 
 

@@ -1,5 +1,6 @@
 """Model files: fitted estimators as safetensors with a JSON document, without code."""
 
-from implicitmoments.saving.files import ModelFileError, load, save
+from implicitmoments.saving.errors import ModelFileError
+from implicitmoments.saving.files import load, save
 
 __all__ = ["ModelFileError", "load", "save"]

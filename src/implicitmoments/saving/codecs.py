@@ -17,7 +17,7 @@ from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Block, RowDraws
-from implicitmoments.saving.files import ModelFileError, invalid
+from implicitmoments.saving.errors import ModelFileError, invalid
 
 
 @dataclass(frozen=True)

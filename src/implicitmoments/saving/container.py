@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import safetensors.numpy
 
-from implicitmoments.saving.files import ModelFileError, invalid
+from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Arrays, Json
 
 ENTRY = "implicitmoments"

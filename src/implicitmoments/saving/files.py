@@ -13,8 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from implicitmoments.notes import CodedError
 from implicitmoments.saving.container import pack, read_arrays, read_document
+from implicitmoments.saving.errors import ModelFileError
 from implicitmoments.saving.estimators import from_document, to_document
 from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
 
@@ -63,31 +63,6 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
-
-
-class ModelFileError(CodedError, ValueError):
-    """A model cannot be written, or a file cannot be read; the message says what to try.
-
-    Examples
-    --------
-    >>> import implicitmoments as im
-    >>> try:
-    ...     im.load("nowhere.im")
-    ... except im.ModelFileError as error:
-    ...     print(error.code, error.values["file"])
-    cannot_open nowhere.im
-    """
-
-    def within(self, before: str, after: str = "", **values: Any) -> ModelFileError:
-        """Return the error with its reason in a sentence of the function that was called."""
-        template = f"{before}{self.template}{after}"
-        return ModelFileError(self.code, template, **{**self.values, **values})
-
-
-def invalid(code: str, what: object = "") -> ModelFileError:
-    """Return an error for content that no saved model has; the code is the reason."""
-    template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")
-    return ModelFileError(code, template, reason=code.replace("_", " "), what=str(what)[:80])
 
 
 ADVICE = {  # by the code of an error

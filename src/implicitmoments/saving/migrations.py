@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from implicitmoments.saving.files import ModelFileError, invalid
+from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
 SCHEMA = 2

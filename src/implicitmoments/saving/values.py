@@ -15,8 +15,8 @@ from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.saving.codecs import function_not_saved
-from implicitmoments.saving.estimators import Declaration
-from implicitmoments.saving.files import ModelFileError, invalid
+from implicitmoments.saving.declarations import Declaration
+from implicitmoments.saving.errors import ModelFileError, invalid
 
 MAX_AXES = 16  # each may add half to the memory, for gaps
 

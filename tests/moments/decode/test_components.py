@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.moments.decode import decode
 from implicitmoments.moments.decode.components import resolve_components
-from implicitmoments.moments.decode.decoded import choose_frame
+from implicitmoments.moments.decode.hidden_vectors import choose_frame
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,

@@ -10,7 +10,8 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
-from implicitmoments.moments.decode.decoded import Decoded, DecodingFrame, choose_frame, decode
+from implicitmoments.moments.decode.decoded import Decoded, decode
+from implicitmoments.moments.decode.hidden_vectors import DecodingFrame, choose_frame
 from implicitmoments.moments.framed_rows import FramedRows, Lower
 from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.notes import Note, Notes

@@ -1,0 +1,132 @@
+"""Tables written to standard output, or to a file that appears whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from implicitmoments.cli.console import name_full_device, show_progress
+from implicitmoments.cli.summary import as_json_values, print_document
+from implicitmoments.rows.files import require
+from implicitmoments.saving.files import whole_file
+
+if TYPE_CHECKING:
+    from implicitmoments.cli.progress import PassProgress
+
+Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]  # columns of some rows
+
+
+def write_table(
+    path: Path | None,
+    pieces: Iterable[Piece],
+    n_rows: int,
+    *,
+    what: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a table as its rows come, by its suffix; without a path to standard output.
+
+    Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows and
+    the path. ``what`` names the progress.
+    """
+    if path is None:
+        with name_full_device("standard output"):
+            _write_text(pieces, sys.stdout, ".json" if as_json else ".csv")
+        return
+    kind = path.suffix.lower()
+    with (
+        show_progress(quiet) as progress,
+        name_full_device(str(path)),
+        whole_file(path) as file,
+    ):
+        pieces = _watch(pieces, progress, what, n_rows)
+        if kind == ".npy":
+            _write_npy(pieces, file, n_rows)
+        elif kind in (".parquet", ".arrow"):
+            _write_arrow(pieces, file, kind)
+        else:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+            _write_text(pieces, text, kind)
+            text.detach()
+    if as_json:
+        print_document({"rows": n_rows, "output": str(path)}, indent=None)
+
+
+def _watch(
+    pieces: Iterable[Piece], progress: PassProgress | None, what: str, n_rows: int
+) -> Iterator[Piece]:
+    """Show the progress of pieces as they are written."""
+    done = 0
+    for piece in pieces:
+        yield piece
+        done += len(next(iter(piece.values())))
+        if progress is not None:
+            progress(what, done, n_rows)
+
+
+def _write_text(pieces: Iterable[Piece], file: IO[str], kind: str) -> None:
+    """Write CSV, TSV, or a JSON list with one object per row."""
+    if kind == ".json":
+        before = "[\n"
+        for piece in pieces:
+            for row in _rows(piece):
+                record = as_json_values(dict(zip(piece, row, strict=True)))
+                file.write(before + json.dumps(record, ensure_ascii=False))
+                before = ",\n"
+        file.write("[]\n" if before == "[\n" else "\n]\n")
+    else:
+        out = csv.writer(file, delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
+        for i, piece in enumerate(pieces):
+            if i == 0:
+                out.writerow(piece)
+            out.writerows(_rows(piece))
+    file.flush()
+
+
+def _write_npy(pieces: Iterable[Piece], file: IO[bytes], n_rows: int) -> None:
+    """Write an array, with one axis if there is one column."""
+    for i, piece in enumerate(pieces):
+        columns = [*piece.values()]
+        rows = np.ascontiguousarray(columns[0] if len(columns) == 1 else np.column_stack(columns))
+        if i == 0:
+            shape, descr = (n_rows, *rows.shape[1:]), np.lib.format.dtype_to_descr(rows.dtype)
+            header = {"descr": descr, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+        file.write(rows.tobytes())
+
+
+def _write_arrow(pieces: Iterable[Piece], file: IO[bytes], kind: str) -> None:
+    """Write a Parquet or Arrow file, one batch per piece."""
+    name = kind[1:].capitalize()
+    arrow, writer = require("pyarrow", name), None
+    try:
+        for piece in pieces:
+            table = arrow.table(dict(piece))
+            if writer is None and kind == ".parquet":
+                writer = require("pyarrow.parquet", name).ParquetWriter(file, table.schema)
+            elif writer is None:
+                writer = require("pyarrow.ipc", name).new_file(file, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _rows(piece: Piece) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(_numbers, piece.values()), strict=True)
+
+
+def _numbers(column: np.ndarray[Any, Any]) -> list[Any]:
+    """Return numbers of Python; float32 in its own few digits."""
+    if column.dtype == np.float32:
+        return [float(str(number)) for number in column]
+    listed: list[Any] = column.tolist()
+    return listed
