@@ -98,7 +98,7 @@ class DensityCriteria(DensityScores):
 
         Parameters
         ----------
-        X, y : as for :meth:`score_samples`
+        X, y : as for :meth:`bic`
 
         Returns
         -------

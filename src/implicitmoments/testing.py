@@ -79,7 +79,6 @@ def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) ->
     Returns
     -------
     SymmetricChain
-        Of order ``order``.
 
     Examples
     --------
@@ -113,7 +112,6 @@ def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> C
     Returns
     -------
     Circuit
-        Of order ``order``.
 
     Examples
     --------
@@ -197,7 +195,6 @@ def random_projection(
     Returns
     -------
     RecursiveProjection
-        Of order ``order``.
 
     Examples
     --------

@@ -143,9 +143,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         ``turns`` of the polynomial; ``loss_history``, ``converged``, ``n_starts`` and ``decoded``
         of the network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
     --------
@@ -236,7 +234,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array, data frame or Source of shape (n_samples, n_features)
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
 
         Returns
         -------

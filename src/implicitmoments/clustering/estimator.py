@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_api_compat
@@ -113,9 +113,7 @@ class SphericalMixtureClusterer(
         ``separation``, the smallest distance between two means in units of :math:`\sigma`;
         ``doubt``, the expected misclassification rate; ``within_variance``, the largest variance
         within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Notes
     -----
@@ -220,20 +218,8 @@ class SphericalMixtureClusterer(
         self.fit(X, y, sample_weight)
         return self.labels_ if "labels_" in vars(self) else self.predict(X)
 
-    def predict(self, X: Any) -> Any:
-        """Return the most probable component of each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of int of shape (n_samples,)
-            In the library of the rows.
-        """
-        check_is_fitted(self)
-        return answer(self, X, self._rule().assign)
+    def _assignment(self) -> Callable[[Array], Array]:
+        return self._rule().assign
 
     def transform(self, X: Any) -> Any:
         """Return the distance of each row from each mean.

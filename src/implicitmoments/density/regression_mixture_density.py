@@ -116,9 +116,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         the highest of them was clearly better than the one before, by ``last_rise``;
         ``n_coefficients``; and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the
         last call.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Notes
     -----

@@ -104,9 +104,7 @@ class SphericalMixture(SphericalAnswers):
         ``spectral_components``, where it started; ``groups`` fitted separately;
         ``mean_log_likelihood_history`` of EM; ``spectra``, ``noise_floor``, ``ranks`` and
         ``moment_orders`` of the moments; after ``partial_fit`` ``rows_seen``.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
     --------

@@ -37,20 +37,6 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
     They return arrays in the library of the rows that are given, on their device.
     """
 
-    def predict(self, X: Any) -> Any:
-        """Return the most probable component of each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of int of shape (n_samples,)
-            Component numbers.
-        """
-        return self._answer(X, _likeliest)
-
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component given each row.
 
@@ -63,7 +49,9 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
         array of shape (n_samples, n_components)
             Responsibilities; rows sum to 1.
         """
-        return self._answer(X, _shares)
+        check_is_fitted(self)
+        shares = _Evaluated(self._mixture(), _shares)
+        return answer(self, X, shares, width=max(self.means_.shape))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows from the mixture.
@@ -108,10 +96,8 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
         variances = np.array(np.broadcast_to(variances, weights.shape))
         return Mixture(weights / weights.sum(), means, variances)
 
-    def _answer(self, X: Any, asked: Asked) -> Array:
-        check_is_fitted(self)
-        evaluate = _Evaluated(self._mixture(), asked)
-        return answer(self, X, evaluate, width=max(evaluate.mixture.means.shape))
+    def _assignment(self) -> Callable[[Array], Array]:
+        return _Evaluated(self._mixture(), _likeliest)
 
     def _log_density(self, X: Any, y: Any) -> LogDensity:  # noqa: ARG002
         mixture = self._mixture()

@@ -48,11 +48,10 @@ class ImplicitMoments(ABC):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
-    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=3, order=4)
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=3, order=4)
     >>> moments
     <moments of order 4 in 6 features, 3 of 3 directions kept, noise floor 0.34, 20,000 rows>
     >>> moments.hermite(X[:5]).shape, len(moments.spectra)
@@ -215,12 +214,10 @@ class Run:
     With exact moments the answers are exact:
 
     >>> import numpy as np
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import Truth
-    >>> from implicitmoments.problems import PopulationProblem
-    >>> truth = Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
-    >>> moments = implicit_moments(
-    ...     PopulationProblem(truth), n_components=2, order=3, n_samples=2
+    >>> import implicitmoments as im
+    >>> truth = im.datasets.Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
+    >>> moments = im.implicit_moments(
+    ...     im.problems.PopulationProblem(truth), n_components=2, order=3, n_samples=2
     ... )
     >>> moments.runs[0].coordinates.shape
     (2,)
@@ -243,12 +240,11 @@ class PaperMoments(ImplicitMoments):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(4_000, 2, 4, random_state=0)
-    >>> moments = implicit_moments(
-    ...     SphericalMixtureProblem(X), n_components=2, order=2, method="paper", random_state=0
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(4_000, 2, 4, random_state=0)
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(
+    ...     problem, n_components=2, order=2, method="paper", random_state=0
     ... )
     >>> moments.runs[0].projection
     <recursive projection of order 2 in 4 features: 1 → 2 → 2>
@@ -337,11 +333,10 @@ class ClosedFormMoments(ImplicitMoments):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(5_000, 2, 4, random_state=0)
-    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=2, order=3)
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(5_000, 2, 4, random_state=0)
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=2, order=3)
     >>> [moments.hermite(X[:1], order).shape for order in (1, 2, 3)]
     [(1,), (1,), (1,)]
     """

@@ -243,12 +243,11 @@ def softplus() -> Activation:
 
 
 def gelu() -> Activation:
-    r"""Return :math:`u\, \Phi(u)`; its odd part is u/2.
+    r"""Return :math:`u\, \Phi(u)`, with coefficients by quadrature; its odd part is u/2.
 
     Returns
     -------
     Activation
-        With coefficients by quadrature.
 
     Examples
     --------

@@ -91,12 +91,10 @@ class RegressionMixtureProblem(HermiteProblem):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_regression_mixture
-    >>> from implicitmoments.problems import RegressionMixtureProblem
-    >>> X, y, _ = make_regression_mixture(20_000, 2, 4, noise=0.1, random_state=0)
-    >>> problem = RegressionMixtureProblem(X, y, weights="fourier")
-    >>> implicit_moments(problem, n_components=2, order=2).components().guesses.shape
+    >>> import implicitmoments as im
+    >>> X, y, _ = im.datasets.make_regression_mixture(20_000, 2, 4, noise=0.1, random_state=0)
+    >>> problem = im.problems.RegressionMixtureProblem(X, y, weights="fourier")
+    >>> im.implicit_moments(problem, n_components=2, order=2).components().guesses.shape
     (2, 4)
     """
 

@@ -100,9 +100,7 @@ class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator
         split; ``bic_by_n_components`` of ``"auto"``, on the rows searched;
         ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
     --------

@@ -191,7 +191,7 @@ class Rows(MappedRows):
         keyed : bool, default False
             As for :meth:`fold`.
         after : callable, optional
-            Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
+            As for :meth:`Source.fold`.
 
         Returns
         -------
