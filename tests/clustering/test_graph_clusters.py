@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import adjusted_rand_score
 
-from implicitmoments.clustering import cluster_graph
+from implicitmoments.clustering.pairwise_test import cluster_graph
 
 
 def noisy_graph(rng, sizes, split, merge):

@@ -25,10 +25,10 @@ from implicitmoments.density.degree import (
 )
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.summary import DensitySummary
+from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows, as_seed
 from implicitmoments.rows.outliers import leave_out_outliers
-from implicitmoments.scores import DensityScores
 from implicitmoments.validation import (
     check_enough_rows,
     check_method,

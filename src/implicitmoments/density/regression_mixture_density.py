@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -21,12 +22,12 @@ from implicitmoments.density.regression_frame import (
     intercepts_differ,
 )
 from implicitmoments.density.summary import RegressionDensitySummary
+from implicitmoments.evaluation import RowFunction
 from implicitmoments.moments.subspace import span_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
-from implicitmoments.scores import LogDensity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
 HIGHEST_DEGREE = 24
@@ -36,6 +37,7 @@ LOOSE = 5.0  # the tail bound is for components of one length; mixtures have abo
 SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
@@ -135,38 +137,21 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     (10, 4)
     """
 
-    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
-        self,
-        n_components: int = 2,
-        *,
-        noise: float | None = None,
-        fit_intercept: bool = True,
-        whiten: bool = True,
-        label_scale: float = 1.0,
-        degree: int | str = "cv",
-        epsilon: float = 0.05,
-        max_degree: int = 12,
-        clip: float | str = "auto",
-        floor: float = 1e-6,
-        method: str = "closed_form",
-        n_draws: int = 100,
-        max_proposals: int = 20_000_000,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.noise = noise
-        self.fit_intercept = fit_intercept
-        self.whiten = whiten
-        self.label_scale = label_scale
-        self.degree = degree
-        self.epsilon = epsilon
-        self.max_degree = max_degree
-        self.clip = clip
-        self.floor = floor
-        self.method = method
-        self.n_draws = n_draws
-        self.max_proposals = max_proposals
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    noise: float | None = None
+    fit_intercept: bool = True
+    whiten: bool = True
+    label_scale: float = 1.0
+    degree: int | str = "cv"
+    epsilon: float = 0.05
+    max_degree: int = 12
+    clip: float | str = "auto"
+    floor: float = 1e-6
+    method: str = "closed_form"
+    n_draws: int = 100
+    max_proposals: int = 20_000_000
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -272,10 +257,10 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         notes = Notes(Note(code, values) for code, present in found.items() if present)
         return notes if self._differs() else Notes([*notes, *self._degree_notes()])
 
-    def _log_density(self, X: Any, y: Any) -> LogDensity:
+    def _log_density(self, X: Any, y: Any) -> RowFunction:
         if y is not None or (isinstance(X, Source) and "y" in X.first()):
-            return LogDensity(self.hypothesis_.log_density, labelled=True)
-        return LogDensity(self.hypothesis_.log_marginal)
+            return RowFunction(self.hypothesis_.log_density, labelled=True)
+        return RowFunction(self.hypothesis_.log_marginal)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows and labels from the density by rejection.
@@ -283,8 +268,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         Parameters
         ----------
         n_samples : int
-        random_state : int, generator or None
-            By default that of the estimator.
+        random_state : int, generator or None; by default that of the estimator
 
         Returns
         -------
@@ -306,8 +290,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         X : array of shape (n_points, n_features), data frame, or Source
         n_samples : int
             Draws at each point.
-        random_state : int, generator or None
-            By default that of the estimator.
+        random_state : int, generator or None; by default that of the estimator
 
         Returns
         -------

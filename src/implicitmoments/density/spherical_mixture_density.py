@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -14,17 +15,18 @@ from implicitmoments.density.degree import mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import expand
 from implicitmoments.density.summary import SphericalDensitySummary
+from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.subspace import second_moment_floor, span_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.scores import LogDensity
 from implicitmoments.validation import check_variance
 
 HIGHEST_DEGREE = 40
 METHODS = ("closed_form", "paper")
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
@@ -107,32 +109,18 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     (100, 5)
     """
 
-    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
-        self,
-        n_components: int = 2,
-        *,
-        variance: float | None = None,
-        degree: int | str = "cv",
-        epsilon: float = 0.05,
-        max_degree: int = 12,
-        clip: float | str = "auto",
-        floor: float = 1e-6,
-        method: str = "closed_form",
-        n_draws: int = 100,
-        max_proposals: int = 20_000_000,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.variance = variance
-        self.degree = degree
-        self.epsilon = epsilon
-        self.max_degree = max_degree
-        self.clip = clip
-        self.floor = floor
-        self.method = method
-        self.n_draws = n_draws
-        self.max_proposals = max_proposals
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    variance: float | None = None
+    degree: int | str = "cv"
+    epsilon: float = 0.05
+    max_degree: int = 12
+    clip: float | str = "auto"
+    floor: float = 1e-6
+    method: str = "closed_form"
+    n_draws: int = 100
+    max_proposals: int = 20_000_000
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -173,8 +161,8 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         notes.append(Note("density_far_from_rows", {**values, "usual": usual}))
         return notes
 
-    def _log_density(self, X: Any, y: Any) -> LogDensity:  # noqa: ARG002
-        return LogDensity(self.hypothesis_.log_density)
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
+        return RowFunction(self.hypothesis_.log_density)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw rows from the density by rejection.
@@ -182,8 +170,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         Parameters
         ----------
         n_samples : int
-        random_state : int, generator or None
-            By default that of the estimator.
+        random_state : int, generator or None; by default that of the estimator
 
         Returns
         -------

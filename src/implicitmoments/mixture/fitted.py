@@ -20,11 +20,10 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
+from implicitmoments.evaluation import DensityCriteria, RowFunction
 from implicitmoments.mixture.likelihood import Mixture, log_densities, log_joint
 from implicitmoments.mixture.summary import SphericalMixtureSummary
 from implicitmoments.rows import RandomState, as_seed
-from implicitmoments.rows.answers import answer
-from implicitmoments.scores import DensityCriteria, LogDensity
 from implicitmoments.validation import check_whole
 
 # rows and a mixture, both about one centre in one unit -> one entry or one row per row
@@ -50,8 +49,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
             Responsibilities; rows sum to 1.
         """
         check_is_fitted(self)
-        shares = _Evaluated(self._mixture(), _shares)
-        return answer(self, X, shares, width=max(self.means_.shape))
+        return self._function(_shares).evaluate(self, X)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows from the mixture.
@@ -59,8 +57,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
         Parameters
         ----------
         n_samples : int
-        random_state : int, generator or None
-            That of the estimator by default.
+        random_state : int, generator or None; by default that of the estimator
 
         Returns
         -------
@@ -96,13 +93,16 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
         variances = np.array(np.broadcast_to(variances, weights.shape))
         return Mixture(weights / weights.sum(), means, variances)
 
-    def _assignment(self) -> Callable[[Array], Array]:
-        return _Evaluated(self._mixture(), _likeliest)
+    def _prediction(self) -> RowFunction:
+        return self._function(_likeliest)
 
-    def _log_density(self, X: Any, y: Any) -> LogDensity:  # noqa: ARG002
+    def _function(self, asked: Asked, *, density: bool = False) -> RowFunction:
         mixture = self._mixture()
-        evaluate = _Evaluated(mixture, log_densities, density=True)
-        return LogDensity(evaluate, width=max(mixture.means.shape))
+        evaluate = _Evaluated(mixture, asked, density)
+        return RowFunction(evaluate, width=max(mixture.means.shape))
+
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
+        return self._function(log_densities, density=True)
 
 
 def _likeliest(x: Array, mixture: Mixture) -> Array:
@@ -119,7 +119,7 @@ class _Evaluated:
 
     mixture: Mixture
     asked: Asked
-    density: bool = False  # whether the values are log densities, which depend on the unit
+    density: bool  # whether the values are log densities, which depend on the unit
 
     def __call__(self, x: Array) -> Array:
         if isinstance(x, np.ndarray):

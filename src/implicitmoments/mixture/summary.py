@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NotRequired
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, to_numpy
+from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.evaluation import Predictions
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.moments.decode import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
-from implicitmoments.rows.answers import answer
 
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 SPHERICAL = 1.3  # times the noise variance, up to which a component is spherical
@@ -36,7 +35,7 @@ DENSITY_AXIS = "log density under the model (nats)"
 OVERLAP = " Components that overlap here may be separated along other directions."
 
 
-class MeansSummary(FittedEstimator):
+class MeansSummary(Predictions, FittedEstimator):
     """A model with means, weights and variances."""
 
     vectors = "means_"
@@ -53,25 +52,6 @@ class MeansSummary(FittedEstimator):
     weights_: Any
     means_: Any
     variance_: Any
-
-    def _assignment(self) -> Callable[[Array], Array]:
-        """Return the function that assigns rows to components."""
-        raise NotImplementedError
-
-    def predict(self, X: Any) -> Any:
-        """Return the most probable component of each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of int of shape (n_samples,)
-            In the library of the rows.
-        """
-        check_is_fitted(self)
-        return answer(self, X, self._assignment(), width=max(self.means_.shape))
 
     def _k(self) -> int:
         return int(self.means_.shape[0])

@@ -24,9 +24,7 @@ class ActivationSumProblem(HermiteProblem):
     Parameters
     ----------
     X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-        The points x.
     y : array of shape (n_samples,), or None for Rows and Source
-        The labels.
     activation : str, Activation or callable
         The function :math:`\sigma`, as accepted by :func:`as_activation`.
     whitening : Whitening, optional

@@ -73,9 +73,7 @@ class RegressionMixtureProblem(HermiteProblem):
     Parameters
     ----------
     X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-        The points x.
     y : array of shape (n_samples,), or None for Rows and Source
-        The labels.
     weights : {"orthogonal", "monomial", "fourier"}, default "orthogonal"
         The monic orthogonal polynomial of the distribution of y over t!, the paper's y^t / t!, or
         :math:`\cos(\omega y)` and :math:`\sin(\omega y)` over :math:`\omega^t`, with signs.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
+from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.design_rows import lay_out
@@ -32,14 +35,14 @@ from implicitmoments.regression.validation import (
 )
 from implicitmoments.rows import RandomState, Rows, Source, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.scores import DensityCriteria, LogDensity
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
 SILENT = ("line_looks_double", "line_missing")
 
 
-class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator):
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
@@ -116,24 +119,14 @@ class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator
     ((2,), (2,))
     """
 
-    def __init__(
-        self,
-        n_components: int | str = 2,
-        *,
-        noise_type: str = "shared",
-        fit_intercept: bool = True,
-        max_components: int = 30,
-        max_iter: int = 500,
-        tol: float = 1e-7,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.noise_type = noise_type
-        self.fit_intercept = fit_intercept
-        self.max_components = max_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int | str = 2
+    _: KW_ONLY
+    noise_type: str = "shared"
+    fit_intercept: bool = True
+    max_components: int = 30
+    max_iter: int = 500
+    tol: float = 1e-7
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         check_parameters(self)
@@ -165,25 +158,14 @@ class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)
 
-    def predict(self, X: Any) -> Any:
-        """Return the mean of y given x, the mean of all lines by their weights.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        check_is_fitted(self)
+    def _prediction(self) -> RowFunction:
         lines = self._lines()
-        mean = lines.weights @ lines.coef
+        mean = lines.weights @ lines.coef  # of all lines, by their weights
 
         def predicted(x: Array) -> Any:
             return x @ move_like(mean[1:], x) + float(mean[0])
 
-        return answer(self, X, predicted)
+        return RowFunction(predicted)
 
     def predict_proba(self, X: Any, y: Any = None) -> Any:
         """Return the probability of each line given (x, y).
@@ -251,8 +233,7 @@ class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator
         X : array of shape (n, n_features), optional
             Inputs at which labels are drawn. By default they are drawn too, from a Gaussian with
             the mean and covariance of the inputs that were fitted.
-        random_state : int, RandomState or None
-            That of the estimator by default.
+        random_state : int, generator or None; by default that of the estimator
 
         Returns
         -------
@@ -290,13 +271,9 @@ class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator
         )
         return Lines(weights / weights.sum(), np.column_stack([intercept, coef]), noise**2)
 
-    def _log_density(self, X: Any, y: Any) -> LogDensity:  # noqa: ARG002
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         lines = self._lines()
-
-        def log_density(x: Array, y: Array) -> Any:
-            return responsibilities(lines, lay_out(x, y))[1]
-
-        return LogDensity(log_density, labelled=True, width=4 * lines.k)
+        return RowFunction(partial(_log_densities, lines), labelled=True, width=4 * lines.k)
 
     def _n_parameters(self) -> int:
         return self._model.n_parameters(self.n_components_, self._standard.n_features + 1)
@@ -317,6 +294,10 @@ class RegressionMixture(RegressionMixtureSummary, DensityCriteria, BaseEstimator
         # y was divided by its scale, so its density was multiplied by it
         self.lower_bound_ = fitted.em.level - float(np.log(standard.scale))
         self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
+
+
+def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
+    return responsibilities(lines, lay_out(x, y))[1]
 
 
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:

@@ -273,10 +273,7 @@ class Rows(MappedRows):
 
         Parameters
         ----------
-        numbers : array of int
-            Row numbers in ascending order.
-        what : str
-            Name of the pass.
+        numbers, what : as for :meth:`Source.pick`
 
         Returns
         -------

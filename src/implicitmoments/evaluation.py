@@ -1,4 +1,4 @@
-"""Log densities, scores and criteria of the estimators that have a density."""
+"""A fitted model on rows: predictions, log densities, scores and criteria."""
 
 from __future__ import annotations
 
@@ -13,18 +13,53 @@ from implicitmoments.rows.answers import answer, total_answer
 from implicitmoments.search import bic
 
 
-class LogDensity(NamedTuple):
-    """A log density, one entry per row."""
+class RowFunction(NamedTuple):
+    """A function of blocks of rows, with one entry or one row of its result per row."""
 
     function: Callable[..., Array]  # of x, or of x and y where it is labelled
     labelled: bool = False
     width: int = 1  # numbers computed per row
+    rows_per_block: int | None = None  # by the width, by default
+
+    def evaluate(self, model: Any, X: Any, y: Any = None) -> Any:
+        """Return the results of all rows, in their library."""
+        how: dict[str, Any] = self._asdict()
+        return answer(model, X, how.pop("function"), y if self.labelled else None, **how)
+
+    def total(self, model: Any, X: Any, y: Any, sample_weight: Any = None) -> Sums:
+        """Return the ``total`` of the results over rows, and the ``weight`` of the rows."""
+        how: dict[str, Any] = {"labelled": self.labelled, "width": self.width}
+        labels = y if self.labelled else None
+        return total_answer(model, X, self.function, labels, sample_weight, **how)
+
+
+class Predictions:
+    """``predict`` of an estimator of components or labels."""
+
+    def _prediction(self) -> RowFunction:
+        """Return what the fitted model predicts of rows."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable component of each row, or the mean of its label given x.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Of int for components; in the library and on the device of the rows.
+        """
+        check_is_fitted(self)
+        return self._prediction().evaluate(self, X)
 
 
 class DensityScores:
     """``score_samples`` and ``score`` of an estimator that has a log density."""
 
-    def _log_density(self, X: Any, y: Any) -> LogDensity:
+    def _log_density(self, X: Any, y: Any) -> RowFunction:
         """Return the log density of the fitted model, for rows with or without labels."""
         raise NotImplementedError
 
@@ -44,9 +79,7 @@ class DensityScores:
             In the library of the rows.
         """
         check_is_fitted(self)
-        function, labelled, width = self._log_density(X, y)
-        y = y if labelled else None
-        return answer(self, X, function, y, labelled=labelled, width=width)
+        return self._log_density(X, y).evaluate(self, X, y)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean log density of the rows.
@@ -67,9 +100,7 @@ class DensityScores:
     def _log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> Sums:
         """Return the ``total`` of the log densities of the rows, and their ``weight``."""
         check_is_fitted(self)
-        function, labelled, width = self._log_density(X, y)
-        y = y if labelled else None
-        return total_answer(self, X, function, y, sample_weight, labelled=labelled, width=width)
+        return self._log_density(X, y).total(self, X, y, sample_weight)
 
 
 class DensityCriteria(DensityScores):
