@@ -42,10 +42,12 @@ def test_every_name_is_there():
     exec("from implicitmoments import *", there)
     assert set(im.__all__) <= set(there)
     assert im.SphericalMixture is im.mixture.SphericalMixture
-    with pytest.raises(AttributeError, match="'implicitmoments' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError) as missing:
         _ = im.nothing
-    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+    assert (missing.value.name, missing.value.obj) == ("nothing", im)
+    with pytest.raises(ImportError) as missing:
         exec("from implicitmoments import nothing")
+    assert missing.value.name == "implicitmoments"
 
 
 # What users may rely on; a name is added here, in docs/api.md and in the __all__ of its folder.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.density import graded_chain
-from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments import SymmetricChain
 from implicitmoments.projections import hermite_dense
 from implicitmoments.testing import chain_of_powers
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from implicitmoments.arrays import LARGEST
 from implicitmoments.rows import ArraySource, add_sums
-from implicitmoments.rows.fold import LARGEST
 
 
 def test_the_larger_is_kept_and_sums_are_added():

@@ -6,9 +6,7 @@ from scipy.special import logsumexp
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.family import SphericalFamily, VarianceModel
-from implicitmoments.mixture.fit import scattered_mixture
-from implicitmoments.mixture.sample import Sample
+from implicitmoments.mixture import Sample, SphericalFamily, VarianceModel, scattered_mixture
 from implicitmoments.search import WHOLE, run_em
 from implicitmoments.testing import match_rows
 

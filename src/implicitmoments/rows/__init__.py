@@ -25,6 +25,7 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     threads_for_folds,
 )
+from implicitmoments.rows.outliers import check_enough, leave_out_outliers
 from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance
 from implicitmoments.rows.sources import (
     ArraySource,
@@ -33,7 +34,7 @@ from implicitmoments.rows.sources import (
     Source,
     as_source,
 )
-from implicitmoments.rows.synthetic import Truth
+from implicitmoments.rows.synthetic import Truth, random_directions
 from implicitmoments.rows.view import Rows
 
 __all__ = [

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
-from implicitmoments.moments.decode import decode
-from implicitmoments.moments.decode.components import resolve_components
-from implicitmoments.moments.decode.hidden_vectors import choose_frame
+from implicitmoments.moments.decode import choose_frame, decode, resolve_components
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
