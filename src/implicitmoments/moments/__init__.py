@@ -6,8 +6,9 @@ from implicitmoments.moments.decode import Components
 from implicitmoments.moments.estimate import implicit_moments
 from implicitmoments.moments.framed_rows import Frame, FramedRows, SplitMean
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
-from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments, Run
+from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
 from implicitmoments.moments.subspace import (
+    Run,
     StepReport,
     distances_to_truth,
     projected_moment,

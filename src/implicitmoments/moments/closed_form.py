@@ -12,14 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import (
-    Array,
-    descending_eigh,
-    eye_like,
-    move_like,
-    namespace_of,
-    to_numpy,
-)
+from implicitmoments.arrays import Array, descending_eigh, eye_like, move_like, to_numpy
+from implicitmoments.arrays.namespace import namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.chain import (
     SymmetricChain,

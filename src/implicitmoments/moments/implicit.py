@@ -9,8 +9,8 @@ import numpy as np
 
 from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.moments.circuit_means import CircuitMeans
-from implicitmoments.moments.result import Run
 from implicitmoments.moments.subspace import (
+    Run,
     StepReport,
     distances_to_truth,
     projected_moment,

@@ -9,23 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    as_real_array,
-    check_finite,
-    move_like,
-    namespace_of,
-)
+from implicitmoments.arrays import Array, Floats, as_real_array, check_finite, move_like
+from implicitmoments.arrays.namespace import namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
 from implicitmoments.moments.decode import Components, find_components
 from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.queries import Auxiliary, Query
-from implicitmoments.moments.subspace import StepReport
+from implicitmoments.moments.subspace import Run, StepReport
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.projections import RecursiveProjection, evaluate
+from implicitmoments.projections import evaluate
 from implicitmoments.rows import RandomState, as_seed, blocks
 from implicitmoments.validation import check_whole
 
@@ -203,30 +197,6 @@ class ImplicitMoments(ABC):
     @abstractmethod
     def _check_order(self, order: int) -> None:
         """Raise unless the moment of this order was estimated."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of the paper's algorithm.
-
-    Examples
-    --------
-    With exact moments the answers are exact:
-
-    >>> import numpy as np
-    >>> import implicitmoments as im
-    >>> truth = im.datasets.Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
-    >>> moments = im.implicit_moments(
-    ...     im.problems.PopulationProblem(truth), n_components=2, order=3, n_samples=2
-    ... )
-    >>> moments.runs[0].coordinates.shape
-    (2,)
-    """
-
-    projection: RecursiveProjection  # the paper's Phi_m
-    coordinates: Array  # (projection.dim,), the paper's A: the image of M_m
-    steps: tuple[StepReport, ...]
-    etas: Floats | None  # (m,), distance of the truth from each U_r, if it is known
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -151,3 +151,29 @@ def second_moment_floor(n_features: int, n_rows: float) -> float:
     The edge of the Marchenko–Pastur law, :math:`(1 + \sqrt{d/n})^2 - 1`.
     """
     return (1 + math.sqrt(n_features / max(n_rows, 1.0))) ** 2 - 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the paper's algorithm.
+
+    Examples
+    --------
+    With exact moments the answers are exact:
+
+    >>> import numpy as np
+    >>> from implicitmoments import implicit_moments
+    >>> from implicitmoments.datasets import Truth
+    >>> from implicitmoments.problems import PopulationProblem
+    >>> truth = Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
+    >>> moments = implicit_moments(
+    ...     PopulationProblem(truth), n_components=2, order=3, n_samples=2
+    ... )
+    >>> moments.runs[0].coordinates.shape
+    (2,)
+    """
+
+    projection: RecursiveProjection  # the paper's Phi_m
+    coordinates: Array  # (projection.dim,), the paper's A: the image of M_m
+    steps: tuple[StepReport, ...]
+    etas: Floats | None  # (m,), distance of the truth from each U_r, if it is known

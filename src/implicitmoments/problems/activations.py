@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import array_api_compat
 import numpy as np
-from scipy.special import ndtr
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.problems import activation_functions as functions
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
 from implicitmoments.validation import check_number, check_positive_number
 
@@ -155,7 +155,14 @@ def relu() -> Activation:
     >>> [round(relu().coefficient(t), 5) for t in (2, 4, 6, 8)]
     [0.28209, -0.08143, 0.0446, -0.0298]
     """
-    return Activation("relu", _relu, _relu_coefficient, _step, 0.5, origin=("relu", ()))
+    return Activation(
+        "relu",
+        functions.relu_of,
+        functions.relu_coefficient,
+        functions.step,
+        0.5,
+        origin=("relu", ()),
+    )
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
@@ -169,7 +176,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     Returns
     -------
     Activation
-        The leaky rectified linear unit.
+        The functions.leaky rectified linear unit.
 
     Examples
     --------
@@ -179,9 +186,9 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     check_number("slope", slope, -math.inf)
     return Activation(
         f"leaky_relu({slope:g})",
-        partial(_leaky, slope),
-        partial(_leaky_coefficient, slope),
-        partial(_leaky_slope, slope),
+        partial(functions.leaky, slope),
+        partial(functions.leaky_coefficient, slope),
+        partial(functions.leaky_slope, slope),
         (1 + slope**2) / 2,
         origin=("leaky_relu", (slope,)),
     )
@@ -193,7 +200,7 @@ def absolute() -> Activation:
     Returns
     -------
     Activation
-        A leaky ReLU of slope −1.
+        A functions.leaky ReLU of slope −1.
 
     Examples
     --------
@@ -203,8 +210,8 @@ def absolute() -> Activation:
     return Activation(
         "abs",
         abs,
-        partial(_leaky_coefficient, -1.0),
-        partial(_leaky_slope, -1.0),
+        partial(functions.leaky_coefficient, -1.0),
+        partial(functions.leaky_slope, -1.0),
         1.0,
         origin=("abs", ()),
     )
@@ -223,7 +230,14 @@ def square() -> Activation:
     >>> square()(np.array([-1.0, 2.0])).tolist()
     [1.0, 4.0]
     """
-    return Activation("square", _square, _square_coefficient, _twice, 3.0, origin=("square", ()))
+    return Activation(
+        "square",
+        functions.square_of,
+        functions.square_coefficient,
+        functions.twice,
+        3.0,
+        origin=("square", ()),
+    )
 
 
 def softplus() -> Activation:
@@ -233,13 +247,11 @@ def softplus() -> Activation:
     -------
     Activation
         With coefficients by quadrature.
-
-    Examples
-    --------
-    >>> softplus()(np.array([0.0])).round(4).tolist()
-    [0.6931]
     """
-    return replace(from_function(_softplus, "softplus", _logistic), origin=("softplus", ()))
+    return replace(
+        from_function(functions.softplus_of, "softplus", functions.logistic),
+        origin=("softplus", ()),
+    )
 
 
 def gelu() -> Activation:
@@ -248,13 +260,10 @@ def gelu() -> Activation:
     Returns
     -------
     Activation
-
-    Examples
-    --------
-    >>> gelu()(np.array([1.0])).round(4).tolist()
-    [0.8413]
     """
-    return replace(from_function(_gelu, "gelu", _gelu_slope), origin=("gelu", ()))
+    return replace(
+        from_function(functions.gelu_of, "gelu", functions.gelu_slope), origin=("gelu", ())
+    )
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
@@ -285,9 +294,9 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     check_number("phase", phase, -math.inf)
     return Activation(
         f"cos({frequency:g}u + {phase:g})",
-        partial(_cosine, frequency, phase),
-        partial(_cosine_coefficient, frequency, phase),
-        partial(_cosine_slope, frequency, phase),
+        partial(functions.cosine_of, frequency, phase),
+        partial(functions.cosine_coefficient, frequency, phase),
+        partial(functions.cosine_slope, frequency, phase),
         (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
         origin=("cos", (frequency, phase)),
     )
@@ -328,7 +337,7 @@ def from_function(
     return Activation(
         called,
         function,
-        partial(_from_table, function, found.coefficients, called),
+        partial(functions.from_table, function, found.coefficients, called),
         derivative,
         found.mean_square,
         found.error,
@@ -388,102 +397,3 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
         "{given!r}",
         given=given,
     )
-
-
-def _relu(u: Array) -> Array:
-    return (u + abs(u)) / 2
-
-
-def _step(u: Array) -> Array:
-    """Return the slope of a ReLU, 1/2 at its kink."""
-    return (1 + namespace_of(u).sign(u)) / 2
-
-
-def _leaky(slope: float, u: Array) -> Array:
-    return (1 - slope) * _relu(u) + slope * u
-
-
-def _leaky_slope(slope: float, u: Array) -> Array:
-    return (1 - slope) * _step(u) + slope
-
-
-def _leaky_coefficient(slope: float, t: int) -> float:
-    return (1 - slope) * _relu_coefficient(t) + (slope if t == 1 else 0.0)
-
-
-def _square(u: Array) -> Array:
-    return u * u
-
-
-def _twice(u: Array) -> Array:
-    return 2 * u
-
-
-def _square_coefficient(t: int) -> float:
-    return {0: 1.0, 2: math.sqrt(2)}.get(t, 0.0)
-
-
-def _softplus(u: Array) -> Array:
-    return namespace_of(u).logaddexp(u, 0 * u)
-
-
-def _logistic(u: Array) -> Array:
-    return (1 + namespace_of(u).tanh(u / 2)) / 2
-
-
-def _normal_cdf(u: Array) -> Array:
-    """Return Φ(u) on the device of u; libraries without an error function use the host."""
-    if isinstance(u, np.ndarray):
-        return np.asarray(ndtr(u))
-    if array_api_compat.is_cupy_array(u):
-        from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
-
-        found: Array = ndtr_on_device(u)
-        return found
-    if array_api_compat.is_torch_array(u):
-        torch: Any = namespace_of(u)
-        on_device: Array = torch.special.ndtr(u)
-        return on_device
-    return move_like(np.asarray(ndtr(to_numpy(u))), u)
-
-
-def _gelu(u: Array) -> Array:
-    return u * _normal_cdf(u)
-
-
-def _gelu_slope(u: Array) -> Array:
-    density = namespace_of(u).exp(-u * u / 2) / math.sqrt(2 * math.pi)
-    return _normal_cdf(u) + u * density
-
-
-def _cosine(frequency: float, phase: float, u: Array) -> Array:
-    return namespace_of(u).cos(frequency * u + phase)
-
-
-def _cosine_slope(frequency: float, phase: float, u: Array) -> Array:
-    return -frequency * namespace_of(u).sin(frequency * u + phase)
-
-
-def _cosine_coefficient(frequency: float, phase: float, t: int) -> float:
-    # cos(θ + tπ/2) by quarter turns, so that odd coefficients of a plain cosine are exactly 0
-    turn = (math.cos(phase), -math.sin(phase), -math.cos(phase), math.sin(phase))[t % 4]
-    size = t * math.log(frequency) - (frequency**2 + math.lgamma(t + 1)) / 2
-    return math.exp(size) * turn
-
-
-def _from_table(function: Callable[[Array], Array], table: Floats, name: str, t: int) -> float:
-    if t < len(table):
-        return float(table[t])
-    return float(hermite_coefficients(function, t, name).coefficients[t])
-
-
-def _relu_coefficient(t: int) -> float:
-    if t == 0:
-        return 1 / math.sqrt(2 * math.pi)
-    if t == 1:
-        return 0.5
-    if t % 2:
-        return 0.0
-    # (−1)^{(t−2)/2} (t−3)!! / √(2π t!) as a product of ratios, which does not overflow
-    ratios = (-(s - 1) / math.sqrt((s + 1) * (s + 2)) for s in range(2, t, 2))
-    return math.prod(ratios) / math.sqrt(4 * math.pi)

@@ -19,7 +19,6 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
-from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
@@ -31,6 +30,7 @@ from implicitmoments.regression.validation import (
     check_parameters,
     data_notes,
     fit_notes,
+    fit_stats,
     most_lines,
 )
 from implicitmoments.rows import RandomState, Rows, Source, as_seed
@@ -298,21 +298,3 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
 
 def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
     return responsibilities(lines, lay_out(x, y))[1]
-
-
-def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
-    """Return the numbers of a fit, in the units of the user."""
-    units = 2 * fitted.n_scored * float(np.log(standard.scale))
-    return {
-        "n_varying": standard.n_features,
-        "n_peaks": fitted.start.n_peaks,
-        "n_decoded": fitted.n_decoded,
-        "n_moves": fitted.n_moves,
-        "highest_peak_left": fitted.left.highest_peak,
-        "noise_maximum": fitted.left.noise_maximum,
-        "split_gain_by_line": fitted.left.split_gains.tolist(),
-        "split_penalty": fitted.left.split_penalty,
-        "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
-        "mean_log_likelihood_history": fitted.em.history,
-        **component_stats(fitted.decoded),
-    }

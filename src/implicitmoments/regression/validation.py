@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import InputError, Note
+from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.likelihood import Model
 from implicitmoments.regression.standardise import Standard
 from implicitmoments.rows import Rows, Whitening
@@ -86,3 +90,21 @@ def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
     if left > HIGH * usual:
         return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
     return []
+
+
+def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
+    """Return the numbers of a fit, in the units of the user."""
+    units = 2 * fitted.n_scored * float(np.log(standard.scale))
+    return {
+        "n_varying": standard.n_features,
+        "n_peaks": fitted.start.n_peaks,
+        "n_decoded": fitted.n_decoded,
+        "n_moves": fitted.n_moves,
+        "highest_peak_left": fitted.left.highest_peak,
+        "noise_maximum": fitted.left.noise_maximum,
+        "split_gain_by_line": fitted.left.split_gains.tolist(),
+        "split_penalty": fitted.left.split_penalty,
+        "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
+        "mean_log_likelihood_history": fitted.em.history,
+        **component_stats(fitted.decoded),
+    }
