@@ -192,6 +192,26 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
         values["max_degree"] = self.max_degree
         return Notes([Note("degree_still_rising", values)])
 
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
+        """Draw rows from the density by rejection, with their labels where it has them.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, generator or None; by default that of the estimator
+
+        Returns
+        -------
+        array of shape (n_samples, n_features), or a pair of it and labels (n_samples,)
+            In the library of the rows of the fit.
+        """
+        check_is_fitted(self)
+        return self._drawn(n_samples, random_state)
+
+    @abstractmethod
+    def _drawn(self, n_samples: int, random_state: RandomState) -> Any:
+        """Return rows drawn, in the library of the rows of the fit."""
+
     def _draw(
         self, density: ClippedDensity[Any], n_samples: int, random_state: RandomState
     ) -> Floats:

@@ -7,8 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.degree import least_degree, regression_tail
@@ -262,20 +260,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             return RowFunction(self.hypothesis_.log_density, labelled=True)
         return RowFunction(self.hypothesis_.log_marginal)
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
-        """Draw rows and labels from the density by rejection.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, generator or None; by default that of the estimator
-
-        Returns
-        -------
-        X : array of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-        """
-        check_is_fitted(self)
+    def _drawn(self, n_samples: int, random_state: RandomState) -> tuple[Any, Any]:
         points = self._draw(self.hypothesis_.density, n_samples, random_state)
         drawn = move_like(points, self.slope_)
         return drawn[:, :-1], drawn[:, -1]

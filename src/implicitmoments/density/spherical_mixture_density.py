@@ -7,8 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.degree import mixture_tail
@@ -164,18 +162,5 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         return RowFunction(self.hypothesis_.log_density)
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
-        """Draw rows from the density by rejection.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, generator or None; by default that of the estimator
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            In the library of the rows of the fit.
-        """
-        check_is_fitted(self)
+    def _drawn(self, n_samples: int, random_state: RandomState) -> Any:
         return move_like(self._draw(self.hypothesis_, n_samples, random_state), self.center_)
