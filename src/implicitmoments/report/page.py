@@ -98,7 +98,7 @@ def _same_distribution(view: Distribution) -> Fact:
     return Fact(agree, Note("samples_agree" if agree else "samples_differ", values))
 
 
-MOST_ROWS, MOST_COLUMNS = 300, 120  # of a table; the model has the rest
+TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
 FOLDED = 25  # rows from which a table is folded
 SCATTERED = 1_200  # rows in a picture where each is an element
 NAMED = 8  # columns named in the header
@@ -170,7 +170,7 @@ def _template() -> jinja2.Template:
     environment.filters |= {"cell": cell, "exact": exact, "counted": counted, "sentence": sentence}
     environment.tests["numeric"] = is_number
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    limits = {"rows": MOST_ROWS, "columns": MOST_COLUMNS, "folded": FOLDED}
+    limits = {"rows": TABLE_ROWS, "columns": TABLE_COLUMNS, "folded": FOLDED}
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
