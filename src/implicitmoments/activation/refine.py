@@ -37,7 +37,8 @@ DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
 SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
 MOST_MORE, ROUNDS = 8, 3  # components added one by one before a fit to all rows; such fits
 FIRST_STEPS = 3  # from each start, before one is chosen
-FEWEST_ROWS, ROWS_PER_UNKNOWN = 20_000, 20  # on which a further component is tried
+ROWS_PER_UNKNOWN = 20
+GROWTH_ROWS = 20_000  # at least, on which a further component is tried
 HOPE = 0.5  # of the gain needed, after a few steps
 RANDOM_STARTS = 3  # where residuals of order 2 are not informative
 
@@ -79,7 +80,7 @@ def _larger(
 ) -> Network | None:
     """Add components, each after a few steps on a sample; None if none seems to help."""
     k, d = best.network.directions.shape
-    wanted = max(FEWEST_ROWS, ROWS_PER_UNKNOWN * (k + 1) * (d + 1))
+    wanted = max(GROWTH_ROWS, ROWS_PER_UNKNOWN * (k + 1) * (d + 1))
     some = rows.sample(wanted, rng) if rows.n >= 2 * wanted else rows
     larger = best if some is rows else measure_loss(some, best.network)
     for _ in range(MOST_MORE):
@@ -169,7 +170,7 @@ def _smaller(network: Network, errors: StandardErrors) -> list[Network]:
     return smaller
 
 
-FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
+TRIAL_ROWS = 5_000  # at least, of a trial fit
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
@@ -299,7 +300,7 @@ def _loss(fitted: FittedNetwork) -> float:
 
 def _some_of(rows: Rows, n_unknowns: int, seed: int) -> Rows:
     """Return a sample large enough for a trial fit; all rows unless they are twice as many."""
-    wanted = max(FEWEST_ROWS, ROWS_PER_UNKNOWN * n_unknowns)
+    wanted = max(TRIAL_ROWS, ROWS_PER_UNKNOWN * n_unknowns)
     return rows.sample(wanted, seed) if rows.n >= 2 * wanted else rows
 
 

@@ -14,6 +14,7 @@ from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed, d
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
+    LARGEST,
     After,
     Block,
     Measure,
