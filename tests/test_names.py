@@ -1,13 +1,12 @@
-import ast
-from collections import Counter
-from pathlib import Path
-
 """The names of the package, which are imported when they are asked for."""
 
+import ast
 import importlib
 import pickle
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from sklearn.base import clone
