@@ -1,9 +1,12 @@
 """The names of the package, which are imported when they are asked for."""
 
+import ast
 import importlib
 import pickle
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from sklearn.base import clone
@@ -84,3 +87,21 @@ def test_estimators_are_pickled_into_a_process_that_has_imported_nothing():
     model = clone(im.SphericalMixture(3))
     code = f"import pickle; assert pickle.loads({pickle.dumps(model)!r}).n_components == 3"
     assert "sklearn" in imported(code)
+
+
+def _constants(path):
+    for node in ast.parse(path.read_text("utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for target in targets:
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            yield from (name.id for name in names if isinstance(name, ast.Name))
+
+
+def test_no_module_binds_a_name_twice():
+    source = Path(im.__file__).parent
+    twice = {
+        str(path.relative_to(source)): again
+        for path in sorted(source.rglob("*.py"))
+        if (again := [name for name, n in Counter(_constants(path)).items() if n > 1])
+    }
+    assert twice == {}

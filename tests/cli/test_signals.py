@@ -130,7 +130,9 @@ def test_an_interruption_that_comes_as_another_error(call, data, monkeypatch, tm
         except KeyboardInterrupt:
             raise ImportError("numpy failed to import") from None
 
-    monkeypatch.setattr("implicitmoments.cli.tables.open_file", lambda *_, **__: import_badly())
+    monkeypatch.setattr(
+        "implicitmoments.cli.input_table.open_file", lambda *_, **__: import_badly()
+    )
     result = call("fit", "mixture", data / "rows.csv", "-o", tmp_path / "m.im")
     assert result.exit_code == 130
     assert result.stderr.count("\n") == 1

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import implicitmoments as im
 from implicitmoments.rows import (
     ArraySource,
     CallableSource,
@@ -265,3 +266,13 @@ def test_functions_of_blocks_come_first(X):
         kept.points, Rows.of(X).kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2).points[:, :2] ** 2
     )
     np.testing.assert_allclose(mean_and_covariance(rows).mean, (X[:, :2] ** 2).mean(axis=0))
+
+
+def test_a_checkpoint_knows_the_view(tmp_path):
+    X, _ = im.datasets.make_spherical_mixture(600, 2, 2, radius=5.0, random_state=0)
+    rows, path = Rows.of(X), tmp_path / "fit"
+    model = im.SphericalMixture(2, random_state=0).fit(rows, checkpoint=path)
+    again = im.SphericalMixture(2, random_state=0).fit(Rows.of(X), checkpoint=path)
+    np.testing.assert_array_equal(model.means_, again.means_)
+    with refuses("checkpoint_of_another_fit"):
+        im.SphericalMixture(2, random_state=0).fit(rows.mapped(np.ones(2), 2.0), checkpoint=path)

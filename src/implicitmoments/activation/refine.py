@@ -37,8 +37,7 @@ DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
 SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
 MOST_MORE, ROUNDS = 8, 3  # components added one by one before a fit to all rows; such fits
 FIRST_STEPS = 3  # from each start, before one is chosen
-ROWS_PER_UNKNOWN = 20
-GROWTH_ROWS = 20_000  # at least, on which a further component is tried
+GROWTH_ROWS = 20_000  # on which a further component is tried
 HOPE = 0.5  # of the gain needed, after a few steps
 RANDOM_STARTS = 3  # where residuals of order 2 are not informative
 
@@ -170,7 +169,7 @@ def _smaller(network: Network, errors: StandardErrors) -> list[Network]:
     return smaller
 
 
-TRIAL_ROWS = 5_000  # at least, of a trial fit
+FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
@@ -300,7 +299,7 @@ def _loss(fitted: FittedNetwork) -> float:
 
 def _some_of(rows: Rows, n_unknowns: int, seed: int) -> Rows:
     """Return a sample large enough for a trial fit; all rows unless they are twice as many."""
-    wanted = max(TRIAL_ROWS, ROWS_PER_UNKNOWN * n_unknowns)
+    wanted = max(FEWEST_ROWS, ROWS_PER_UNKNOWN * n_unknowns)
     return rows.sample(wanted, seed) if rows.n >= 2 * wanted else rows
 
 

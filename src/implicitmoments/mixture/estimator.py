@@ -94,7 +94,7 @@ class SphericalMixture(SphericalAnswers):
         The components decoded from the moments, in standardised coordinates; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     notes_ : Notes
-        Findings about the fit that the user can act on; see :class:`implicitmoments.Notes`.
+        Findings about the fit that the user can act on; see :class:`implicitmoments.notes.Notes`.
     stats_ : dict
         ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
         moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``moments_say``, what

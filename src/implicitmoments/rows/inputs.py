@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -41,6 +42,7 @@ from implicitmoments.validation import check_progress
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
 PRECISIONS = (np.float64, np.float32)
+VIEWED_ROWS = 256  # by which a checkpoint knows a view of its source
 
 
 class Given(NamedTuple):
@@ -110,7 +112,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         stack.enter_context(threads_for_folds())
         seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
         if checkpoint is not None:
-            journal = stack.enter_context(_open_journal(checkpoint, estimator, rows.source))
+            journal = stack.enter_context(_open_journal(checkpoint, estimator, rows))
             seed = int(journal.remember("seed", seed))
             rows = replace(rows, source=JournaledSource(rows.source, journal))
         if progress is not None:
@@ -163,12 +165,20 @@ def _open_by_name(X: Any, names: Any, stack: ExitStack, **columns: Any) -> Sourc
     return stack.enter_context(open_file(X, columns=list(names), **columns))
 
 
-def _open_journal(checkpoint: Any, estimator: Any, source: Source) -> AbstractContextManager[Any]:
+def _open_journal(checkpoint: Any, estimator: Any, rows: Rows) -> AbstractContextManager[Any]:
     if isinstance(checkpoint, Journal):
         return nullcontext(checkpoint)
     parameters = {name: _described(v) for name, v in estimator.get_params(deep=False).items()}
-    fingerprint = {"estimator": type(estimator).__name__, **parameters, **describe_rows(source)}
-    return Journal(checkpoint, fingerprint)
+    fingerprint = {"estimator": type(estimator).__name__, **parameters}
+    return Journal(checkpoint, fingerprint | describe_rows(rows.source) | {"view": _digest(rows)})
+
+
+def _digest(rows: Rows) -> str:
+    """Return a digest of the first rows as mapped and kept: two views of one source differ."""
+    digest, block = hashlib.sha256(), rows.pick(np.arange(min(rows.n, VIEWED_ROWS)))
+    for name in sorted(block):
+        digest.update(name.encode() + np.ascontiguousarray(to_numpy(block[name])).tobytes())
+    return digest.hexdigest()
 
 
 def _described(value: Any) -> Any:
