@@ -247,4 +247,4 @@ def warn_of(notes: Iterable[Note]) -> None:
         frame, level = frame.f_back, level + 1
     for note in notes:
         category = ConvergenceWarning if note.code == "not_converged" else AssumptionWarning
-        warnings.warn(str(note), category, stacklevel=level - 1)
+        warnings.warn(str(note), category, stacklevel=level)
