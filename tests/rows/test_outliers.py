@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.rows import ArraySource, Rows
-from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.rows import ArraySource, Rows, leave_out_outliers
 
 
 def mixture(rng, n, k, d, apart=6.0):
