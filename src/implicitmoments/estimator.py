@@ -1,4 +1,4 @@
-"""The base of all estimators: ``fit``, and what reports, pictures, files and commands ask.
+"""Base of all estimators: ``fit``, and the interface of reports, pictures, files and commands.
 
 Each model answers in its own folder, in ``summary.py``. A new estimator brings a summary and one
 line of ``registry.py``; nothing else has to know of it.

@@ -1,4 +1,4 @@
-"""What pictures of a fitted model show, as numbers: models fill these in, ``plot`` draws them.
+"""Data of the pictures of a fitted model: models provide them, ``plot`` draws them.
 
 Shapes: n rows of d columns, k components.
 """

@@ -1,4 +1,4 @@
-r"""The model itself, :math:`\sum_i w_i \sigma(v_i \cdot x)`, fitted by least squares."""
+r"""The model :math:`\sum_i w_i \sigma(v_i \cdot x)`, fitted by least squares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of a fitted model to the rows of a file, rows drawn from it, and its report."""
+"""Commands on a fitted model: predictions for the rows of a file, samples, and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command prints, and how it ends: one line for an error, and an exit status."""
+"""Console output of a command: one line per error, and an exit status."""
 
 from __future__ import annotations
 

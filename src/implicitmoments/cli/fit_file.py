@@ -1,4 +1,4 @@
-"""From a file of rows to a model file."""
+"""Fit a model to a file of rows, and save it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _check_target(model: Any, columns: Columns) -> None:
 
 
 def _note_few_rows(model: Any, source: FileSource) -> None:
-    """Print before the work that it may be long and in vain."""
+    """Warn before fitting if there are few rows per component."""
     k, n = model.n_components, source.n_rows
     if not isinstance(k, int) or k < 2:
         return

@@ -1,4 +1,4 @@
-"""Rows of the file that a command names, or of standard input."""
+"""Input rows of a command, from a file or standard input."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _is_compressed(path: Path) -> bool:
 
 
 def _open(path: str, columns: Columns) -> FileSource:
-    """Open a file; numbers stand for columns if it has no names, or none of that name."""
+    """Open a file; columns may be given by index if the file has no matching names."""
     typed, by_number = (_arguments(columns, numbers) for numbers in (is_array(path), True))
     try:
         try:

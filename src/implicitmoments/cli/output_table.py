@@ -1,4 +1,4 @@
-"""Tables written to standard output, or to a file that appears whole or not at all."""
+"""Tables written to standard output, or atomically to a file."""
 
 from __future__ import annotations
 

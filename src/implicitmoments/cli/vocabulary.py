@@ -1,4 +1,4 @@
-"""The words of the command line: options for parameters, kinds for classes."""
+"""Names used on the command line: options for parameters, kinds for classes."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ Graph: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 ROUNDS = 20
-STRAYS = 20  # one row in so many may stay outside of the clusters at first
+STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
 FEWEST = 3  # isolated rows do not agree in threes
 
 

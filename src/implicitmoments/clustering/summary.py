@@ -1,4 +1,4 @@
-"""What a fitted clusterer shows: findings, parameters, evidence and pictures."""
+"""Summary of a fitted clusterer: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many orders of a Hermite expansion to keep: by a tail bound, or by held-out likelihood."""
+"""Choice of the degree of a Hermite expansion, by a tail bound or by held-out likelihood."""
 
 from __future__ import annotations
 

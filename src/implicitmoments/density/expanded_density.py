@@ -1,4 +1,4 @@
-"""What both densities share: the steps of a fit, its parameters, and draws from the density."""
+"""Base of both density estimators: steps of a fit, parameters, and sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fitted densities show: findings, parameters, evidence and pictures."""
+"""Summary of fitted densities: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SphericalMixture: starts from moments and scattered rows, moves, and EM on all rows."""
+"""SphericalMixture: starts from moments and k-means++, moves, and EM on all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of rows that lie much further apart than the rows within them."""
+"""Groups of rows whose distances are much larger than the distances within them."""
 
 from __future__ import annotations
 

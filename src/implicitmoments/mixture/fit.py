@@ -1,4 +1,4 @@
-"""The whole fit: starts compete, moves on a sample, EM on all rows."""
+"""Fit of a spherical mixture: several starts, moves on a sample, EM on all rows."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Start:
 def choose_start(
     sample: Sample, k: int, decoded: Decoded, family: SphericalFamily, rng: np.random.Generator
 ) -> Start:
-    """Run EM from the moments and from scattered rows; return the likelier.
+    """Run EM from the moments and from k-means++; return the fit of higher likelihood.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def choose_start(
 def scattered_mixture(
     sample: Sample, k: int, model: VarianceModel, rng: np.random.Generator
 ) -> Mixture:
-    """Put means on rows that lie far apart, by k-means++."""
+    """Initialise the means by k-means++."""
     points, counts = sample.points, sample.weights
     n = min(k, len(points))
     seed = int(rng.integers(2**31))
@@ -172,7 +172,7 @@ def _decode(sample: Sample, k: int, model: VarianceModel, order: int | None, see
 
 
 def _weights(found: Components) -> Floats:
-    """Return weights that sum to 1, none so small that EM could not see its component."""
+    """Return weights that sum to 1, with a floor, so that no component is lost in EM."""
     k = len(found.resolved)
     read = np.ones(k) / k if found.decoded is None else found.decoded.weights
     weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
@@ -234,7 +234,7 @@ class Fit:
 def fit_mixture(
     rows: Rows, family: SphericalFamily, options: Options, rng: np.random.Generator
 ) -> Fit:
-    """Fit standardised rows without outliers: starts compete, moves, EM on all rows."""
+    """Fit standardised rows without outliers: several starts, moves, EM on all rows."""
     k, most = options.k, options.most
     clock = _Clock()
     n = SEARCH.rows_for(k or most)

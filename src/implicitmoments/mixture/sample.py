@@ -1,4 +1,4 @@
-"""Some of the rows held in memory, which the search passes over many times."""
+"""Sample of the rows held in memory, which the search reads many times."""
 
 from __future__ import annotations
 

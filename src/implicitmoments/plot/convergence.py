@@ -1,4 +1,4 @@
-"""How a fit converged: EM or network training step by step, or held-out scores by degree."""
+"""Convergence of a fit: EM or network training by step, or held-out scores by degree."""
 
 from __future__ import annotations
 

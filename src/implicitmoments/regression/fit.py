@@ -1,4 +1,4 @@
-"""The fit: starts that compete, moves on a sample, EM on all rows."""
+"""Fit of a mixture of regressions: several starts, moves on a sample, EM on all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fitted mixture of regressions shows: findings, parameters, evidence and pictures."""
+"""Summary of a fitted mixture of regressions: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 

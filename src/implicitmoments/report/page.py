@@ -1,4 +1,4 @@
-"""The page: its contents, filled into the template."""
+"""Contents of the report page, and the template that shows them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FEWEST_ROWS = 50  # fewer show nothing
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to think of a fit."""
+    """Overall assessment of a fit."""
 
     found: Note  # what the model is
     judgement: Note

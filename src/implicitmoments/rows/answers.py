@@ -1,4 +1,4 @@
-"""What a fitted estimator says of rows, wherever they are."""
+"""Apply a fitted estimator to rows from any source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a view reads a block: weights, rows kept, and an affine map."""
+"""Map from a block of the source to a block of a view: weights, filters, affine map."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def _left_out(block: Block, kept: Array | None, center: Floats | None) -> Block:
     }
     if "y" in block:
         found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
-    if "key" not in block:  # its content is its own
+    if "key" not in block:  # of the original content: the points were replaced above
         found["key"] = row_keys(x)
     return found
 

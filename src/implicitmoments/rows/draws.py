@@ -1,4 +1,4 @@
-"""Random numbers keyed by row: the same row gets the same numbers on any chunking."""
+"""Random numbers keyed by row: a row gets the same numbers whatever the chunks."""
 
 from __future__ import annotations
 

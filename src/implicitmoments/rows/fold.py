@@ -1,4 +1,4 @@
-"""Sums over rows, block by block: the one way in which rows are passed over."""
+"""Sums over rows, block by block: the basis of every pass over the rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ After: TypeAlias = Callable[[Sums, int], None]
 Progress: TypeAlias = Callable[[str, int, int], None]
 
 LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
-THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
+THREADED_BLOCKS = 4  # minimum blocks per thread for threading to pay off
 
 _threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
 
@@ -79,7 +79,7 @@ def fold_blocks(
     initial: Mapping[str, Array] | None = None,
     after: After | None = None,
 ) -> Sums:
-    """Add up what ``measure`` gives of each piece, in the order of the rows.
+    """Sum the results of ``measure`` over the pieces, in row order.
 
     Blocks are read one after the other. Where BLAS may use several threads and the blocks are in
     main memory, as many blocks are measured at a time instead, each with one thread: products
@@ -237,7 +237,7 @@ class MemoryBudget:
     GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256
 
     def rows_per_block(self, width: int, like: Array) -> int:
-        """Return how many rows a block has if ``width`` numbers are made of each row.
+        """Return the rows per block when ``width`` numbers are computed per row.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a fit is given, as rows that can be passed over: the one door of all estimators."""
+"""Convert the input of an estimator to rows that can be read several times."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def check_n_features(estimator: Any, n_features: int) -> None:
 
 
 def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    """Compare names of columns: another order would be another model."""
+    """Check the column names and their order."""
     for j, (one, other) in enumerate(zip(given, expected, strict=True)):
         if one != other:
             raise InputError(
@@ -292,7 +292,7 @@ def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
 
 
 def _with_mean_weight(rows: Rows) -> Rows:
-    """Scale weights to a mean of 1 where it is less: shares are no numbers of rows."""
+    """Scale weights to mean 1 if it is smaller: such weights are proportions, not counts."""
     if not rows.weighted_rows:
         return rows
     sums = rows.fold_numbered(_sum_weights, what="counting rows")

@@ -1,4 +1,4 @@
-"""Rows of a source under a map, with rules and weights: composed, not read."""
+"""Lazy composition of maps, filters and weights on the rows of a source."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MappedRows:
     known: Census | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what was computed, and whoever watches: a measure may take a view along."""
+        """Drop caches and the progress callback when pickling: a measure may contain a view."""
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**kept, "progress": None}
 

@@ -1,4 +1,4 @@
-"""Do the points look Gaussian? Tests that name the columns that do not."""
+"""Normality tests, which name the columns that are not Gaussian."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from implicitmoments.arrays import Floats, move_like, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 
 SIGNIFICANCE = 1e-6
-# Beyond these a deviation is worth a word; with many rows smaller ones are significant too.
+# Beyond these a deviation is reported; with many rows, smaller ones are significant too.
 CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1
 
 

@@ -18,7 +18,7 @@ from implicitmoments.rows.view import Rows
 
 # The limit is measured in spreads of the distances beyond their median, in units of those of a
 # normal variable. The upper quartile withstands a far group of a quarter of the rows; once far
-# groups are known, the ninth decile tells of heavier tails.
+# groups are known, the 90 % quantile reflects heavier tails.
 QUARTILE, DECILE = (0.75, 0.6745), (0.9, 1.2816)
 FALSE_ALARMS = 0.01  # data sets of Gaussian rows in which a row passes the limit, before REACH
 REACH = 1.2  # times that limit: room for tails that are a little heavier

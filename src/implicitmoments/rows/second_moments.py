@@ -1,4 +1,4 @@
-"""Points of unknown mean and covariance, made standard, and vectors mapped back."""
+"""Standardisation of points by their estimated mean and covariance, and its inverse."""
 
 from __future__ import annotations
 

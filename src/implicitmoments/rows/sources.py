@@ -1,4 +1,4 @@
-"""Where rows come from: arrays in memory, or a function that makes them."""
+"""Sources of rows: arrays in memory, or a function that generates rows."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ class DifferenceSource(Source):
 
 
 class ElsewhereSource(Source):
-    """Stands for rows in another process; a measure that travels does not take them along."""
+    """Placeholder for rows in another process; keeps them out of pickled measures."""
 
     def __init__(self, n_rows: int | None, n_features: int) -> None:
         self.n_rows, self.n_features = n_rows, n_features

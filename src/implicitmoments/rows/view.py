@@ -1,4 +1,4 @@
-"""Rows as a computation sees them: a frozen view of a source."""
+"""Immutable view of the rows of a source: map, filter, weights and passes."""
 
 from __future__ import annotations
 
@@ -284,7 +284,8 @@ class Rows(MappedRows):
             The columns.
         """
         plain = self.center is None and self.linear is None and self.transform is None
-        reader, parts = self.reader(keyed=not plain), []  # mapped points no longer tell the key
+        # the key cannot be computed from mapped points
+        reader, parts = self.reader(keyed=not plain), []
         step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
         for start in range(0, max(len(numbers), 1), step):
             some = numbers[start : start + step]

@@ -1,4 +1,4 @@
-"""Classes as fields in a file, and back: records, activations, random states."""
+"""Conversion of objects to fields and back: records, activations, random states."""
 
 from __future__ import annotations
 

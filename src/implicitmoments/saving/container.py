@@ -1,4 +1,4 @@
-"""The bytes of a model file: safetensors whose metadata has one entry, a JSON document.
+"""Byte format of a model file: safetensors with a JSON document as its only metadata entry.
 
 Sizes are checked against the file, names for duplicates, and all bytes against a checksum, before
 safetensors reads the arrays.

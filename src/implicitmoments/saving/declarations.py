@@ -1,4 +1,4 @@
-"""What a model file of an estimator may hold, derived from the annotations of its records."""
+"""Allowed contents of the model file of an estimator, derived from type annotations."""
 
 from __future__ import annotations
 

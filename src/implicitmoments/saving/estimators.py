@@ -1,4 +1,4 @@
-"""A fitted estimator as a document with arrays, and back."""
+"""Conversion of a fitted estimator to a document with arrays, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of older versions, converted to the present schema one step at a time."""
+"""Migration of files of older versions to the current schema, one version at a time."""
 
 from __future__ import annotations
 

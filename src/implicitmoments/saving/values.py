@@ -1,4 +1,4 @@
-"""Values as JSON with tags and arrays beside it, and back. Nothing undeclared is built."""
+"""Conversion of values to tagged JSON and arrays, and back. Only declared classes are built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the number of components: grow and prune while a criterion falls."""
+"""Choose the number of components: grow and prune while a criterion decreases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model brings to the search: states, expectations, and the protocol of a family."""
+"""Interface between a model and the search: states, expectations, the family protocol."""
 
 from __future__ import annotations
 

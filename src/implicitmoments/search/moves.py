@@ -1,4 +1,4 @@
-"""Moves at a fixed number of components: split or insert, merge or drop; the likelihood judges."""
+"""Moves at a fixed number of components: split or insert, then merge or drop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from implicitmoments.search.trials import (
     split_gain,
 )
 
-ENOUGH = 2.0  # nats that a move must bring, above what rounding and the last EM steps make
+ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # moves in a row that fail before the search ends
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 # Nats per row that a merge costs where components overlap. The rows of a missing component are

@@ -131,7 +131,7 @@ class Journal:
     def keep(
         self, number: int, task: str, sums: Mapping[str, Array], next_row: int | None = None
     ) -> None:
-        """Replace what is known of a pass by these sums; they are in the file afterwards.
+        """Store the sums of a pass durably, replacing earlier ones.
 
         ``next_row`` is the first row that is not in the sums of an unfinished pass.
         """

@@ -80,7 +80,7 @@ class DaskSource(Source):
         for name, given in (("y", y), ("counts", counts)):
             if given is not None:
                 self._columns[name] = aligned(given, x, self._labels[name])
-        self._lengths_of = x  # the array whose chunks tell how long partitions are
+        self._lengths_of = x  # the array whose chunks give the partition lengths
         self._checked = False
         self._first: Block | None = None
 
@@ -144,7 +144,7 @@ class DaskSource(Source):
         # slices of arrays, and no tasks of ours: Dask then reads a part of a chunk where it can
         cut = [column[rows.start : rows.stop] for column in self._known]
         block = real_block(dict(zip(self._columns, _computed(cut), strict=True)))
-        if rows == range(1):  # asked for again and again: it tells library and precision
+        if rows == range(1):  # requested often, to find the array library and dtype
             self._first = block
         return block
 
@@ -293,7 +293,7 @@ def _add_tree(graph: dict[Any, Any], level: list[Any], name: str) -> Any:
 
 
 def _computed(collections: Sequence[Any]) -> list[Any]:
-    """Compute by the active client or scheduler; threads of ours do not meet those of BLAS."""
+    """Compute by the active client or scheduler; avoid oversubscription by BLAS threads."""
     with one_thread():
         return list(dask_module("base").compute(*collections))
 

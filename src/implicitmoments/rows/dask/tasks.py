@@ -1,4 +1,4 @@
-"""What Dask workers do with a partition: fold it, pick from it, add sums up.
+"""Tasks of Dask workers: fold a partition, pick rows from it, add sums.
 
 Nothing here imports Dask, and nothing here knows where it runs.
 """

@@ -49,7 +49,7 @@ def open_csv(
 
 
 class CsvFile:
-    """A file of text: the first megabyte tells its separator, names and types of columns.
+    """A text file; separator, column names and types are inferred from the first megabyte.
 
     ``has_names`` says whether the first line holds names, or the first row; then columns are named
     by numbers. ``not_numbers`` describes columns that do not hold numbers for ``choose_columns``.

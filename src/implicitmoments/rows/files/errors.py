@@ -1,4 +1,4 @@
-"""Errors about files: their sentences, and one error for whatever libraries raise."""
+"""Errors about files: message templates, and conversion of errors raised by libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sources of rows in files share: rows checked once, files watched and closed."""
+"""Base of file sources: validation, change detection, closing."""
 
 from __future__ import annotations
 
