@@ -18,7 +18,7 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class NoPictureError(CodedError, ValueError):
-    """A model does not have what a picture shows; the message names another picture."""
+    """A model lacks the data of a picture; the message names another picture."""
 
 
 class RowSample(NamedTuple):
@@ -75,7 +75,7 @@ class Densities:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predicted labels of the rows, and what predicts."""
+    """Predicted labels of the rows, and the name of the predictor."""
 
     values: Floats  # (n,)
     by: str

@@ -15,7 +15,7 @@ NEARLY = 0.01  # ratio of their energies
 
 @dataclass(frozen=True)
 class Conditions:
-    r"""What Theorem 4.7 requires of an activation, at the degree in use."""
+    r"""Conditions of Theorem 4.7 on an activation, at the degree in use."""
 
     degree: int  # the theorem's n
     # :math:`\sum_{t > n} c_{\sigma,t}^2`; the theorem requires :math:`\varepsilon^2/4`

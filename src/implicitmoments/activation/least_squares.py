@@ -74,7 +74,7 @@ class Choice:
     plain_error: float | None = None
 
     def measurements(self) -> dict[str, Any]:
-        """Return what was chosen, and the errors that were compared."""
+        """Return the chosen model, and the errors compared."""
         return {
             "error_by_degree": {n: float(error) for n, error in self.by_degree.items()},
             "plain_error": None if self.plain_error is None else float(self.plain_error),

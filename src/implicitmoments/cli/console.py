@@ -79,7 +79,7 @@ class UnwritableError(CodedError, RuntimeError):
 
 
 def bad_input(code: str, **values: Any) -> InputError:
-    """Return the error of a code for what a user typed."""
+    """Return the error of a code, for invalid user input."""
     return InputError(code, SENTENCES[code], **values)
 
 
@@ -90,7 +90,7 @@ BAD = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError, I
 
 
 class Command(TyperCommand):
-    """A command that ends with one line and an exit status where something goes wrong.
+    """A command that reports an error in one line and by its exit status.
 
     The exception is the cause of the ``SystemExit``.
     """
@@ -201,12 +201,12 @@ def _is_numeric(reason: Exception) -> bool:
 
 
 def print_error(words: str) -> None:
-    """Print what is wrong in one line on standard error."""
+    """Print an error in one line on standard error."""
     _print_line("error", words)
 
 
 def print_note(code: str, **values: Any) -> None:
-    """Print in one line on standard error what is worth knowing before the work."""
+    """Print a note in one line on standard error, before the work."""
     _print_line("note", Note(code, values).sentence(COMMAND_LINE))
 
 
@@ -223,7 +223,7 @@ def print_line(words: str) -> None:
 
 
 def print_tables(*shown: Any) -> None:
-    """Print tables of rich and text; a reader that is gone raises BrokenPipeError."""
+    """Print rich tables and text; a closed pipe raises BrokenPipeError."""
     from rich.console import Console  # noqa: PLC0415 (not for --help)
 
     console = Console()
@@ -234,7 +234,7 @@ def print_tables(*shown: Any) -> None:
 
 
 def show_progress(quiet: bool) -> contextlib.AbstractContextManager[PassProgress | None]:
-    """Return what shows passes over the rows on a terminal; None where there is no terminal."""
+    """Return a progress display for passes over the rows; None without a terminal."""
     if quiet or not sys.stderr.isatty():
         return contextlib.nullcontext()
     from implicitmoments.cli.progress import PassProgress  # noqa: PLC0415 (not for --help)
@@ -255,7 +255,7 @@ def name_full_device(place: str) -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Redirect what is still to be flushed, so that the interpreter ends without an error."""
+    """Redirect unflushed output, so that the interpreter exits without an error."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -48,7 +48,7 @@ def fit_file(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fit a model to the rows of a file, write it, and print what was found."""
+    """Fit a model to the rows of a file, write it, and print a summary."""
     _check_files(file, output, checkpoint)
     _check_target(model, columns)
     clock = perf_counter()
@@ -84,7 +84,7 @@ def fit_file(
 def _rows(
     model: Any, own: ModelColumns, counts: dict[str, int], score: float | None
 ) -> list[tuple[str, str]]:
-    """Return what is shown before the findings."""
+    """Return the lines shown before the findings."""
     rows = [("rows", f"{counts['rows']:,}")]
     if counts["dropped"]:
         rows.append(("incomplete rows dropped", f"{counts['dropped']:,}"))

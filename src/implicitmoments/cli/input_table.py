@@ -93,7 +93,7 @@ def is_array(path: str) -> bool:
 
 
 def is_number(words: str) -> bool:
-    """Say whether all of some words, separated by commas, are numbers of columns."""
+    """Say whether a comma-separated list contains only column indices."""
     return all(word.isdecimal() for word in words.split(","))
 
 
@@ -112,7 +112,7 @@ def _link(path: Path, folder: Path) -> Path:
 
 
 def _copy(path: str, folder: Path) -> Path:
-    """Copy what can be read once; by its name the copy is CSV, or CSV compressed."""
+    """Copy a stream that can be read only once to a file named as CSV or compressed CSV."""
     copy = folder / "rows.csv"
     if path == "-" and sys.stdin is None:
         raise bad_input("standard_input_closed")

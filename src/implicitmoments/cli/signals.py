@@ -52,7 +52,7 @@ def install(handler: Handler) -> dict[int, Any]:
 
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[list[Stopped]]:
-    """Raise Stopped in the work when a signal comes; the list holds those that came."""
+    """Raise Stopped when a signal arrives; the list contains the signals received."""
     came: list[Stopped] = []
     last = -REPEATED
 

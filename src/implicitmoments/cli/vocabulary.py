@@ -40,7 +40,7 @@ class CommandLineVocabulary:
     """
 
     def expression(self, text: str) -> str:
-        """Return an expression in the words of the command line; as it stands if unknown."""
+        """Return an expression in command-line terms; unchanged if unknown."""
         try:
             call = ast.parse(f"_({text})", mode="eval").body
         except SyntaxError:
@@ -72,7 +72,7 @@ def option_of(name: str, value: str = "…") -> str:
 
 
 def joined(names: Iterable[str]) -> str:
-    """Return names as an option takes them; one with a comma stands between quotes.
+    """Return names in the syntax of an option; a name with a comma is quoted.
 
     Examples
     --------

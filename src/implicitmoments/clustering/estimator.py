@@ -332,7 +332,7 @@ class SphericalMixtureClusterer(
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
-    """Return what may make the clusters wrong."""
+    """Return notes on possible errors of the clusters."""
     notes, variance = Notes(), span.variance
     if stats["outliers"]:
         notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))

@@ -20,7 +20,7 @@ OVERLAPPING = 0.05  # expected misclassification rate
 
 
 class ClustererSummary(MeansSummary):
-    """What the report and the pictures ask of a ``SphericalMixtureClusterer``."""
+    """Data of a ``SphericalMixtureClusterer`` for the report and the pictures."""
 
     kind = "clusters"
     fewest_rows = 2
@@ -46,7 +46,7 @@ class ClustererSummary(MeansSummary):
         return "one spherical cluster" if k == 1 else f"{k:,} spherical clusters"
 
     def _evidence(self) -> list[Fact]:
-        """Return what supports the clusters; the notes of the fit say what does not."""
+        """Return evidence for the clusters; evidence against them is in the notes of the fit."""
         stats = self.stats_
         if self._k() == 1 or stats["within_variance"] > WIDE:  # the unit is not the noise then
             return []

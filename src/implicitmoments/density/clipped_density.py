@@ -323,7 +323,7 @@ class ClippedFit(Generic[R]):
     ratios: Ratios
 
     def measurements(self, n_rows: int) -> dict[str, Any]:
-        """Return statistics of the fit to so many rows."""
+        """Return statistics of the fit to a given number of rows."""
         floor, clip = self.density.floor, self.density.clip
         return {
             "degree": self.density.expansion.degree,

@@ -48,7 +48,7 @@ CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,50
 
 @dataclass(frozen=True, eq=False)
 class RatioModel:
-    """What is known of F/G from rows, for all degrees."""
+    """Estimate of F/G from rows, for all degrees."""
 
     reference: Any  # G, and the coordinates that F/G depends on
     # ``bound(degree)`` bounds the total variation error of truncation

@@ -252,7 +252,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         return self._findings_of_fit()
 
     def _findings_of_fit(self) -> Notes:
-        """Return what may make the density wrong."""
+        """Return notes on possible errors of the density."""
         stats, n = self.stats_, self.stats_["rows_counted"]
         share, noise = stats["noise_share"], self.noise or 0.0
         values = {

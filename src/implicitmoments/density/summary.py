@@ -133,7 +133,7 @@ class DensitySummary(FittedEstimator):
 
 
 class SphericalDensitySummary(DensitySummary):
-    """What the report and the pictures ask of a ``SphericalMixtureDensity``."""
+    """Data of a ``SphericalMixtureDensity`` for the report and the pictures."""
 
     kind = "density"
     fewest_rows = 2
@@ -174,7 +174,7 @@ class SphericalDensitySummary(DensitySummary):
 
 
 class RegressionDensitySummary(DensitySummary):
-    """What the report and the pictures ask of a ``RegressionMixtureDensity``."""
+    """Data of a ``RegressionMixtureDensity`` for the report and the pictures."""
 
     kind = "regression-density"
     fewest_rows = 2

@@ -28,7 +28,7 @@ class Within:
     # one that contains two groups does not count
     spreads: Floats
     # (k,), largest variance of a component along any direction, with columns scaled by their
-    # pooled spread, over the largest that spherical noise has with so many rows; NaN for
+    # pooled spread, over the largest that spherical noise has with as many rows; NaN for
     # components with few rows
     widths: Floats
     doubt: float  # expected misclassification rate

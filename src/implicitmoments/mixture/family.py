@@ -34,7 +34,7 @@ POWER_STEPS = 4  # iterations for the longest axes: a start needs no digits
 
 @dataclass(frozen=True)
 class VarianceModel:
-    """What is known of the variances."""
+    """Model of the variances: known, shared or separate."""
 
     known: float | None = None  # the variance of every component
     shared: bool = True  # one variance for all components, or one each
@@ -159,7 +159,7 @@ class SphericalFamily:
     def split_starts(
         self, part: Sample, state: Mixture, i: int, rng: np.random.Generator
     ) -> Mixture:
-        """Return two parts for a component: halves, unequal parts, and a light part far out.
+        """Return starts of a split: halves, unequal parts, and a light part in the tail.
 
         Halves lie along the longest axes and a random one, unequal parts along the longest. Light
         parts lie at the rows that the component explains worst, apart from one another. Where

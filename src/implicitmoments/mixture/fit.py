@@ -30,12 +30,12 @@ CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is 
 ABOVE = 1.25  # noise floors above which an eigenvalue counts as a component
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared
-CLEARLY = 2.0  # nats on the sample by which scattered rows must win
+CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """What the moments give."""
+    """Result of decoding the moments."""
 
     mixture: Mixture | None = None  # none where they give none
     components: Components | None = None
@@ -213,7 +213,7 @@ FAINT, MORE_ROWS = 0.25, 4
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose."""
+    """Parameters chosen by the user."""
 
     k: int | None  # number of components; None to choose it by the Bayesian information criterion
     most: int  # the largest number that is tried

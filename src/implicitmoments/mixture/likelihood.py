@@ -176,7 +176,7 @@ class _EStep:
 
 @dataclass(frozen=True, eq=False)
 class _PlainEStep:
-    """Sums of a block of rows as they lie."""
+    """Sums of a block of rows, neither centred nor scaled."""
 
     slopes: Floats
     offsets: Floats

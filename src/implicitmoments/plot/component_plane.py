@@ -247,7 +247,7 @@ def _draw_circles(ax: Axes, marks: Floats, deviations: Floats) -> None:
 
 
 def _number(ax: Axes, marks: Floats, weights: Floats) -> None:
-    """Write numbers and weights of components at marks; crosses where they are many."""
+    """Label components by number and weight; only crosses if there are many."""
     if len(marks) > NUMBERED:
         ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5, zorder=4)
         return

@@ -126,7 +126,7 @@ def _draw_steps(ax: Axes, values: Any, label: str) -> None:
 
 
 def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
-    """Use a logarithmic scale where values span magnitudes, and one from 0 elsewhere."""
+    """Use a logarithmic scale if values span magnitudes, else a linear one from 0."""
     if min(shown) > 0 and max(shown) > SPREAD * min(shown):
         ax.set_yscale("log")
     else:

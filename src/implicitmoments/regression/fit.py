@@ -172,9 +172,9 @@ EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all 
 
 @dataclass(frozen=True, eq=False)
 class Unexplained:
-    """What lines leave unexplained."""
+    """Measurements of the residuals."""
 
-    highest_peak: float  # of the characteristic function of what is left, in standard errors
+    highest_peak: float  # of the characteristic function of the residual, in standard errors
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
@@ -295,7 +295,7 @@ def _unexplained(
     lines: Lines,
     rng: np.random.Generator,
 ) -> Unexplained:
-    """Measure the residuals: peaks that are left, and what splits would gain."""
+    """Measure the residuals: remaining peaks, and predicted gains of splits."""
     peaks = peaks_left(waves, lines, family.model, rng)
     some = rows.sample(lines.k * _local(rows).rows)
     ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n_rows))

@@ -65,7 +65,7 @@ def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) 
 
 
 def title_of(model: FittedEstimator, target: str) -> str:
-    """Return what a model is and for which labels; the name "y" is left out."""
+    """Return the title of a model, with the name of its labels unless that is "y"."""
     return model._title() + ("" if target == "y" else f" for {target}")
 
 

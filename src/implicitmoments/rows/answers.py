@@ -24,7 +24,7 @@ def answer(
     rows_per_block: int | None = None,
     width: int = 1,
 ) -> Array:
-    """Answer for every row, block by block, in the library and on the device of the rows.
+    """Apply a function to all rows, block by block, in their library and on their device.
 
     Of Dask arrays and data frames the answer is a Dask array that computes nothing yet.
 
@@ -34,7 +34,7 @@ def answer(
         ``function(x)``, or ``function(x, y)`` of labelled rows, returns an array with one entry
         or one row for each row.
     width : int
-        Numbers that are made of a row.
+        Numbers computed per row.
     """
     if is_dask(X):
         return _answer_lazily(estimator, X, function, y if labelled else None)
@@ -56,7 +56,7 @@ def mean_answer(
     labelled: bool = False,
     width: int = 1,
 ) -> float:
-    """Return the mean of an answer over rows, weighted where they have weights.
+    """Return the mean of a function over rows, weighted if they have weights.
 
     One pass, and nothing is held for a row; the parameters are those of :func:`answer`.
     """
@@ -83,7 +83,7 @@ class _Total:
 
 
 def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: Any) -> Array:
-    """Map the function over chunks; labels travel as one more column."""
+    """Map the function over chunks; labels are passed as an additional column."""
     d, names = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
     if names is not None and hasattr(X, "columns"):
         X = X[[*names, y] if isinstance(y, str) else list(names)]
@@ -105,7 +105,7 @@ def _beside(X: Any, y: Any) -> Any:
 
 
 class _Labelled:
-    """Takes the last column for labels."""
+    """Splits the last column off as labels."""
 
     def __init__(self, function: Callable[..., Array]) -> None:
         self._function = function

@@ -52,7 +52,7 @@ def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
 
 
 def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
-    """Add named sums; what only one of them names is taken as it is.
+    """Add named sums; a sum that only one of them has is copied.
 
     Of numbers whose name begins with ``LARGEST`` the larger is kept.
 
@@ -112,7 +112,7 @@ def fold_blocks(
 
 
 def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
-    """Measure the last blocks of a pass over NumPy arrays as the whole pass does it.
+    """Process the last blocks of a pass with the same threads as the whole pass.
 
     In a pass of many blocks BLAS has one thread a block, and in one of few it has them all, which
     may round differently.
@@ -124,7 +124,7 @@ def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
 
 
 def _threads_for(n_pieces: int) -> int:
-    """Return how many of so many blocks are measured at a time."""
+    """Return the number of threads for a given number of blocks."""
     n_threads = _allowed_threads() if n_pieces > 2 * THREADED_BLOCKS else 1
     return n_threads if n_pieces >= THREADED_BLOCKS * n_threads else 1
 
@@ -149,7 +149,7 @@ def _fold_in_threads(
     limit = _controller().limit(limits=1, user_api="blas")
     with limit, ThreadPoolExecutor(n_threads) as pool:
         for piece in pieces:
-            if len(waiting) > n_threads:  # so many blocks in memory, and one that is read
+            if len(waiting) > n_threads:  # n_threads blocks in memory, and one being read
                 total = collect(total)
             waiting.append((piece, pool.submit(measure, read(piece), piece)))
         while waiting:
@@ -173,12 +173,12 @@ def threads_for_folds() -> Iterator[None]:
 
 @cache
 def _controller() -> Any:
-    """Return what knows the libraries that run threads; to look for them takes milliseconds."""
+    """Return the cached thread controller: finding the libraries takes milliseconds."""
     return ThreadpoolController()
 
 
 def _allowed_threads() -> int:
-    """Return how many threads BLAS may use: what the user, joblib or the machine allows."""
+    """Return the number of threads that the user, joblib or the machine allows BLAS."""
     given = _threads_of_folds.get()
     if given is not None:
         return given
@@ -187,7 +187,7 @@ def _allowed_threads() -> int:
 
 
 class ProgressReport:
-    """Reports how far a pass is to ``progress(what, rows_done, rows_total)``."""
+    """Reports the progress of a pass to ``progress(what, rows_done, rows_total)``."""
 
     def __init__(
         self, progress: Progress | None, what: str, rows: range, after: After | None = None
@@ -214,7 +214,7 @@ class ProgressReport:
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """How much memory passes over rows may use.
+    """Memory limits of passes over rows.
 
     Examples
     --------
@@ -228,7 +228,7 @@ class MemoryBudget:
     # numbers of a block on a device, which has no such cache and needs long products: 1 GB, or a
     # 64th of its bytes, so that eight such arrays of float64 fill it
     device: int = 2**27
-    # numbers of rows that are held in memory, or of what is made of them: 256 MB
+    # numbers held in memory, of rows or computed from them: 256 MB
     held: int = 2**25
     picked: int = 2**22  # rows that are looked up one by one for a sample
 

@@ -23,13 +23,13 @@ from implicitmoments.rows.block_map import (
 from implicitmoments.rows.fold import DEFAULT_BUDGET, Block, MemoryBudget, Progress
 from implicitmoments.rows.sources import Source
 
-# What maps a block, in a view and in the BlockMap that travels to where the rows are.
+# Fields that a view shares with the BlockMap sent to the process that holds the rows.
 MAPPED = ("center", "linear", "labels", "keep", "weights", "wide", "transform")
 
 
 @dataclass(frozen=True, eq=False)
 class MappedRows:
-    """What a view looks at, and views of the same rows; see :class:`Rows`."""
+    """Fields of a view, and composition with further maps; see :class:`Rows`."""
 
     source: Source
     center: Floats | None = None
@@ -63,7 +63,7 @@ class MappedRows:
 
     @cached_property
     def first(self) -> Block:
-        """The first row as the source has it, transformed, whether it is kept or not."""
+        """The first row of the source, transformed but not mapped, whether it is kept or not."""
         block = self.source.first()
         return block if self.transform is None else self.transform(block)
 
@@ -74,7 +74,7 @@ class MappedRows:
 
     @property
     def _counted(self) -> Census | None:
-        """What is known of the rows under any map."""
+        """Cached properties of the rows that do not depend on the map."""
         return None if self.known is None else Census(self.known.kept, self.known.total)
 
     @property
@@ -126,7 +126,7 @@ class MappedRows:
         return replace(self, transform=function, known=None)
 
     def as_given(self) -> Self:
-        """Return the rows that are kept, with their weights, as the source has them.
+        """Return the rows that are kept, with their weights, without the map.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class MappedRows:
     def split(self, share: int, n_shares: int, *, out: bool = False) -> Self:
         """Return one of some shares of the rows, or all rows but that share.
 
-        Shares depend on the content of a row as the source has it: neither on its position nor on
+        Shares depend on the unmapped content of a row: neither on its position nor on
         the size of blocks, and equal rows are in one share.
 
         Parameters

@@ -43,7 +43,7 @@ class Gaussianity:
         return bool(2 * norm.sf(abs(z)) < SIGNIFICANCE and abs(self.excess) > CLEAR_EXCESS)
 
     def words(self, names: Sequence[str] | None = None) -> str | None:
-        """Say what is not Gaussian, or return None.
+        """Describe the deviations from a Gaussian, or return None.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ ENTRIES = {"f": "fiu", "i": "iu", "u": "u", "b": "b"}
 
 
 def declaration_of(name: str) -> Declaration | None:
-    """Return what files of an estimator hold, by the name of its class; None if there is none.
+    """Return the declaration for the name of an estimator class; None if there is none.
 
     Annotations are resolved once, so that nothing is compiled while further files are read.
     """
@@ -46,7 +46,7 @@ def _declare(name: str) -> Declaration:
 
 
 class Declaration:
-    """What a model file of one estimator holds.
+    """Declared contents of the model file of one estimator.
 
     Parameters
     ----------

@@ -169,7 +169,7 @@ class Encoder:
 
 
 class Decoder:
-    """Reads values from what :class:`Encoder` wrote."""
+    """Reads the values written by :class:`Encoder`."""
 
     def __init__(self, declaration: Declaration, objects: Json, arrays: Arrays) -> None:
         self._declaration, self._arrays = declaration, arrays
@@ -195,7 +195,7 @@ class Decoder:
             raise invalid("too_many_objects", self._limit)
 
     def decode(self, written: Json) -> Any:
-        """Return the value of some JSON."""
+        """Return the value that a JSON object encodes."""
         if isinstance(written, list):
             return [self.decode(item) for item in written]
         if isinstance(written, float) and not math.isfinite(written):

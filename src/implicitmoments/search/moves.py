@@ -32,7 +32,7 @@ AFTER_SPLIT = 10  # EM steps with one component more than wanted
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Generic[S]):
-    """Splits and insertions, ranked by the rise of the log-likelihood they predict."""
+    """Splits and insertions, ranked by predicted log-likelihood gain."""
 
     gains: Floats  # (m,), the largest first
     origins: Places  # (m,), the component that would be split; -1 for an insertion

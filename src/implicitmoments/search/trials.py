@@ -52,7 +52,7 @@ class Insertions(Generic[S]):
 
 @dataclass(frozen=True, eq=False)
 class Merges(Generic[S]):
-    """Ways to have one component less, the cheapest first."""
+    """Merges and drops that remove one component, the cheapest first."""
 
     losses: Floats  # (m,), fall of the log-likelihood with the other components as they are
     pairs: Places  # (m, 2), components that become one; (j, j) drops component j

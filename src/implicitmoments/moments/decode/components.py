@@ -18,7 +18,7 @@ from implicitmoments.notes import Note, Notes
 
 LARGEST_RATIO = 0.15  # of second to first singular value
 LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
-AT_THE_FLOOR = 1.05  # an eigenvalue below so many floors is noise
+AT_THE_FLOOR = 1.05  # noise floors below which an eigenvalue is noise
 LARGEST_EXCESS = 1.25  # of the sum of weights over the mean of c_0
 DISAGREEMENT = 1e-3  # relative, of the objectives of random starts
 

@@ -191,7 +191,7 @@ def _apply(array: Floats, vectors: Floats) -> Floats:
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
 SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
-CERTAIN = 3.0  # a sign is known beyond so many standard errors
+CERTAIN = 3.0  # standard errors beyond which a sign is known: one-sided error 0.1 %
 TINY = float(np.finfo(np.float64).tiny)
 
 

@@ -42,7 +42,7 @@ FAN_IN = 8  # sums that one task adds up
 
 
 class DaskSource(Source):
-    """Rows of a Dask array, each partition measured where Dask has it.
+    """Rows of a Dask array; each partition is processed on the worker that holds it.
 
     A pass is one task per partition and a tree of sums, on the workers of the active
     ``distributed.Client``, or by Dask's scheduler as it is configured. Only the sums come back.
@@ -137,7 +137,7 @@ class DaskSource(Source):
         return n
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
-        """Compute these rows and no others, and bring them here."""
+        """Compute these rows only, and return them to this process."""
         if rows == range(1) and self._first is not None:
             return self._first
         self._partitions(rows)
@@ -232,7 +232,7 @@ class DaskSource(Source):
 
     @cached_property
     def _ready(self) -> tuple[DaskArray, ...]:
-        """The columns, with the tasks that make a chunk fused: every pass takes these.
+        """The columns, with the tasks of each chunk fused; used by every pass.
 
         Chunks that a cluster holds already have nothing to fuse, and Dask leaves them out of the
         fused graph; such a column stays as it is.
@@ -246,7 +246,7 @@ class DaskSource(Source):
 
     @cached_property
     def _chunks(self) -> list[list[Any]]:
-        """By partition and column, the task that makes the chunk, or its key where there is none.
+        """By partition and column, the task that computes the chunk, or its key if there is none.
 
         A fold that makes its rows within its own task leaves none for the scheduler to move.
         """
@@ -315,7 +315,7 @@ def map_rows(
     dtype: Any = np.float64,
     columns: Sequence[Hashable] | None = None,
 ) -> DaskArray:
-    """Answer rows of a Dask array or DataFrame lazily: nothing is computed here.
+    """Apply a function to the rows of a Dask array or DataFrame lazily.
 
     Parameters
     ----------

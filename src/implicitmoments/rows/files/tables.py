@@ -236,7 +236,7 @@ def is_number(kind: Any) -> bool:
 
 
 def empty_block(chosen: Chosen, n_rows: int, dtype: np.dtype[Any]) -> dict[str, Numbers]:
-    """Return room for the columns of some rows."""
+    """Allocate arrays for the columns of some rows."""
     x = np.empty((n_rows, len(chosen.features)), dtype=dtype)
     return {"x": x, **{name: np.empty(n_rows, dtype=dtype) for name in chosen.others}}
 
