@@ -17,7 +17,7 @@ from implicitmoments.rows.fold import LARGEST
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-N_FOLDS = 5
+N_FOLDS = 5  # the usual compromise between bias and cost; one pass sums all folds
 RIDGES = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # features have variance at most 1
 COMPARED_ROWS = 100_000  # on which candidates are compared: errors are then known to 0.5 %
 

@@ -19,8 +19,8 @@ from implicitmoments.cli.summary import print_document
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
 
-READ_ROWS = 16_384
-DRAWN_ROWS = 65_536
+READ_ROWS = 16_384  # per block: results are written while the file is read (starting value)
+DRAWN_ROWS = 65_536  # per block: memory does not grow with the number of rows
 
 Answer = Callable[[Block], Piece]
 

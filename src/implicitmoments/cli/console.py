@@ -85,7 +85,9 @@ def bad_input(code: str, **values: Any) -> InputError:
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit statuses
 
+# disk full, quota exceeded, file too large
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# errors caused by the user's input, with exit status BAD_INPUT
 BAD = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError)
 
 

@@ -184,7 +184,7 @@ def _largest_distance(truth: Floats, found: Floats) -> float:
     return float(np.linalg.norm(truth[:, None] - found[None], axis=2).min(axis=1).max())
 
 
-N_QUERIES = 400
+N_QUERIES = 400  # starting value
 DECODED = (
     "{resolved} of {n_components} means in {n_features} features resolved from {rows:,} rows in "
     "{seconds:.1f} s; largest error {largest_error:.2f} (largest reported error "

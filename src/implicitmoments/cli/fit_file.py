@@ -31,8 +31,8 @@ from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
 
-FEW_ROWS = 20  # per component
-LOOKED_AT = 1_024  # rows in which a column is looked at
+FEW_ROWS = 20  # per component, below which a note is printed (starting value)
+LOOKED_AT = 1_024  # rows in which columns are examined (starting value)
 COUNTED = 20  # rows that a column must count: fewer may be a coincidence
 MOST_NAMED = 12  # columns in a suggestion
 

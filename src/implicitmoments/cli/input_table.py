@@ -20,8 +20,8 @@ from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows import open_file
 from implicitmoments.rows.files import FileSource, read_columns
 
-ARRAYS = (".npy", ".zarr")
-GZIP = b"\x1f\x8b"
+ARRAYS = (".npy", ".zarr")  # have no column names
+GZIP = b"\x1f\x8b"  # first bytes of a gzip file (RFC 1952)
 AS_CSV = (".txt", ".dat", ".data", "")  # suffixes that do not say what a file holds
 OTHERS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "is a spreadsheet; save it as CSV"),

@@ -18,7 +18,8 @@ from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.estimator import findings_of, notes_of
 from implicitmoments.notes import Note, Notes
 
-MOST_COMPONENTS, MOST_FEATURES = 12, 6
+MOST_COMPONENTS, MOST_FEATURES = 12, 6  # in a printed table (starting values)
+# notes after which scaling of the columns is suggested
 UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 
 

@@ -49,9 +49,9 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-HIGHEST_ORDER = 20
+HIGHEST_ORDER = 20  # limit of `order` (starting value)
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
-LANDMARKS, FEWEST_LANDMARKS = 40, 400  # per component, and in all
+LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
 ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
 
 

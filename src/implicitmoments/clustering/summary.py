@@ -14,9 +14,9 @@ from implicitmoments.mixture.summary import OVERLAP, MeansSummary
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
 
-WIDE = 1.5  # times the noise variance, from which a cluster may be several
-UNRELIABLE = 0.2  # sum of the error rates of the test
-OVERLAPPING = 0.05  # expected misclassification rate
+WIDE = 1.5  # noise variances from which a cluster may contain several (starting value)
+UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance (starting value)
+OVERLAPPING = 0.05  # expected misclassification rate (starting value)
 
 
 class ClustererSummary(MeansSummary):

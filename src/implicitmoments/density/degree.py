@@ -19,9 +19,9 @@ from implicitmoments.rows import Block, Rows, Sums, weights_of
 # densities(degree) returns a density, fitted to the rows of a fold
 Densities: TypeAlias = Callable[[int], ClippedDensity[Any]]
 
-FOLDS = 3
-LARGEST_EXPONENT = 700.0  # of a float
-TINY = float(np.finfo(np.float64).tiny)
+FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
+LARGEST_EXPONENT = 700.0  # exp of more than 709 overflows a double
+TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
 
 
 def mixture_tail(squared_radius: float, degree: int) -> float:

@@ -37,12 +37,12 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
+CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost (starting value)
 # Ratios below this count as this when degrees are compared, so that one row at which a polynomial
 # is negative does not decide.
 LEAST_RATIO = 0.01
-FAR = 0.05  # total variation distance that is worth a note
-NEGATIVE = 0.01  # proportion of the rows at which the expansion is negative
+FAR = 0.05  # total variation distance that is reported (starting value)
+NEGATIVE = 0.01  # proportion of rows with a negative expansion, from which it is reported
 CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 
 

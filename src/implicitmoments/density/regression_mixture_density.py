@@ -29,7 +29,7 @@ from implicitmoments.rows.answers import answer, mean_answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
-HIGHEST_DEGREE = 24
+HIGHEST_DEGREE = 24  # limit of `degree` (starting value)
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
 LOOSE = 5.0  # the tail bound is for components of one length; mixtures have about a fifth of it

@@ -21,7 +21,7 @@ from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.answers import answer, mean_answer
 from implicitmoments.validation import check_variance
 
-HIGHEST_DEGREE = 40
+HIGHEST_DEGREE = 40  # limit of `degree` (starting value)
 METHODS = ("closed_form", "paper")
 
 

@@ -37,7 +37,7 @@ from implicitmoments.picture_data import (
 CHANCE = 2.0  # a Kolmogorov distance passes this / √n by chance once in 1,500
 MEASURED_ROWS = 262_144  # rows at which the distance is measured, at most
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture
-FEWEST_DRAWN = 200
+FEWEST_DRAWN = 200  # fewer rows do not show a distribution (starting value)
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 FAR_CODES = frozenset({"density_far_from_rows", "regression_density_far_from_rows"})
 ASSUMED_NOISE = "noise assumed by the expansion"

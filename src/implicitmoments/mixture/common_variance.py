@@ -122,10 +122,10 @@ def _product(P: Floats, R: Floats) -> Floats:
     return np.asarray((whole + whole.T) / 2)
 
 
-SMALLEST = 0.02  # of the smallest eigenvalue of the covariance: what is believed at the least
+SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it is worth
-NEWTON_STEPS = 8
-CLOSE = 1e-4  # relative change at which the iteration stops
+NEWTON_STEPS = 8  # at most: Newton's method converges quadratically
+CLOSE = 1e-4  # relative change at which the iteration stops: EM refines the variance
 
 
 def guess_variance(rows: Sample, k: int) -> tuple[float, str]:

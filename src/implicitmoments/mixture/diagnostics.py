@@ -15,7 +15,7 @@ from implicitmoments.mixture.sample import Sample, hold_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
 
-MOST_ROWS = 20_000  # of the sample
+MOST_ROWS = 20_000  # of the sample, as in the search
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 FEWEST_ROWS = 20  # of a component whose width is measured: fewer give no eigenvalue
 

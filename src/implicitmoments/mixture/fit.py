@@ -27,9 +27,9 @@ MANY_ROWS = (
     200_000  # for a second attempt at the moments, where the first did not resolve all components
 )
 CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is enough
-ABOVE = 1.25  # noise floors above which an eigenvalue counts as a component
-SMALLEST_WEIGHT = 0.1  # of 1/k, in a start
-QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared
+ABOVE = 1.25  # noise floors above which an eigenvalue is a component (starting value)
+SMALLEST_WEIGHT = 0.1  # of 1/k, in a start, so that no component is lost in EM (starting value)
+QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
 
 

@@ -25,12 +25,12 @@ from implicitmoments.moments.decode.moment_pairs import cube_sum, fill_cube, sym
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import SEARCH, run_em, search_moves
 
-BLOCK = 2_048  # rows
-MOST_FEATURES = 50  # that moments of order 4 are taken over
-OVERSAMPLING = 2
+BLOCK = 2_048  # rows per block, of all products of two coordinates (starting value)
+MOST_FEATURES = 50  # of moments of order 4, whose matrix has 1,326² entries then: 14 MB
+OVERSAMPLING = 2  # directions per component: a lost one cannot be recovered
 FAR_OUT = 30.0  # lengths: products of four coordinates are then up to 1e6
-HEIGHT = 0.8  # of the constant coordinate, in lengths of the means
-SMALLEST = 1e-9  # eigenvalue of M_4 relative to the largest
+HEIGHT = 0.8  # of the constant coordinate, in lengths of the means; as in decoding
+SMALLEST = 1e-9  # eigenvalue of M_4 relative to the largest: below it is rounding
 
 
 @dataclass(frozen=True, eq=False)

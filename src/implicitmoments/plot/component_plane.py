@@ -17,9 +17,9 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 2_000
+MOST_ROWS = 2_000  # drawn (starting value)
 NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
-BINS = 40
+BINS = 40  # of a histogram (starting value)
 RANK_TOL = 1e-9  # of the largest singular value
 ALONG_AN_AXIS = 0.99  # cosine from which a direction is called by the name of its column
 ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reaches

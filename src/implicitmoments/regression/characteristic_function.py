@@ -38,7 +38,7 @@ DEVICE_NUMBERS = 2**25  # on a device, which has no such cache
 POINTS_LEFT = 40  # random starts of mean shift on the residual (starting value)
 OMEGA, OMEGAS = 0.7, (1.2, 2.2)  # frequency over the noise, and its bounds
 WIDE = 0.65  # of omega: a wider kernel has a wider basin
-FIRST_STEPS, LAST_STEPS = 12, 5
+FIRST_STEPS, LAST_STEPS = 12, 5  # of mean shift, wide and narrow (starting values)
 
 
 @dataclass(frozen=True, eq=False)

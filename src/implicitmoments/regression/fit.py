@@ -38,14 +38,14 @@ from implicitmoments.search import (
     search_moves,
 )
 
-STARTS_PER_LINE = 6
-OMEGAS = (2.4, 2.8)  # over the standard deviation of y
-FIRST_STEPS, LAST_STEPS = 16, 6
+STARTS_PER_LINE = 6  # of mean shift (starting value)
+OMEGAS = (2.4, 2.8)  # over the standard deviation of y (starting values)
+FIRST_STEPS, LAST_STEPS = 16, 6  # of mean shift, wide and narrow (starting values)
 APART = 0.35  # two peaks, over the standard deviation of y: a bandwidth is 1 / 2.8
 WIDE, NARROW = 1.0, 0.16  # first variance: where few peaks are seen the noise is large
 MOST_DECODED = 40  # components, beyond which the moments' tensors are too large to try
 LONGEST = 2.0  # decoded vector, over the standard deviation of y: beyond it is noise
-ALIASES = np.arange(-2, 3)
+ALIASES = np.arange(-2, 3)  # periods by which an intercept may be shifted (starting value)
 FEW_FEATURES = 30  # in which random points still find the peaks
 OVERSAMPLING = 2  # directions of the span per line
 SPAN_OMEGA = 1.5  # between the best of order 1 and that of order 2, over the deviation of y
@@ -163,7 +163,7 @@ USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
 FEWEST_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
-N_MOVES = 8  # tried on a sample
+N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Growing costs little on so many numbers, so that several compete: with discrete inputs lines
 # may exchange labels between the values of a column, which no split of one line repairs.
 SMALL, N_GROWTHS = 2**17, 6

@@ -25,7 +25,7 @@ from implicitmoments.plot.convergence import step_history
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
 
-MOST_ROWS = 5_000  # of a report
+MOST_ROWS = 5_000  # of a report (starting value)
 THRESHOLD = 2.0  # the Kolmogorov–Smirnov statistic passes this by chance once in 1,500
 FEWEST_ROWS = 50  # fewer show nothing
 
@@ -101,7 +101,7 @@ def _same_distribution(view: Distribution) -> Fact:
 TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
 FOLDED = 25  # rows from which a table is folded
 SCATTERED = 1_200  # rows in a picture where each is an element
-NAMED = 8  # columns named in the header
+NAMED = 8  # columns named in the header (starting value)
 VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
 NOISE = " Dashed: the noise level, below which an eigenvalue carries no information."
 STEPS = {

@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.estimator import FittedEstimator, Table
 from implicitmoments.notes import format_value
 
-DIGITS = 5
+DIGITS = 5  # significant digits in tables (starting value)
 
 
 def cell(value: Any) -> str:

@@ -32,7 +32,7 @@ class Stream(IntEnum):
     QUERY = 4  # auxiliary inputs of a query, by draw
 
 
-STRETCH = 2**20  # rows among which row numbers are drawn at a time
+STRETCH = 2**20  # rows among which row numbers are drawn at a time: limits memory
 WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
 

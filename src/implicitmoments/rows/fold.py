@@ -114,8 +114,8 @@ def fold_blocks(
 def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
     """Process the last blocks of a pass with the same threads as the whole pass.
 
-    In a pass of many blocks BLAS has one thread a block, and in one of few it has them all, which
-    may round differently.
+    In a pass of many blocks BLAS has one thread per block; in a pass of few blocks it has all
+    threads, and may round differently.
     """
     if _threads_for(n_pieces) > 1 and _threads_for(n_left) == 1:
         limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")

@@ -41,7 +41,7 @@ from implicitmoments.validation import check_progress
 
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
-PRECISIONS = (np.float64, np.float32)
+PRECISIONS = (np.float64, np.float32)  # kept as given; other types become float64
 VIEWED_ROWS = 256  # by which a checkpoint knows a view of its source
 
 

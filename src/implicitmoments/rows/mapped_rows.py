@@ -74,7 +74,7 @@ class MappedRows:
 
     @property
     def _counted(self) -> Census | None:
-        """Cached properties of the rows that do not depend on the map."""
+        """Known counts of the rows, which do not depend on the map."""
         return None if self.known is None else Census(self.known.kept, self.known.total)
 
     @property

@@ -26,10 +26,10 @@ LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all
 MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: a far group of more is a component
 LINK = 1.2  # largest distance of rows of one component, over the typical distance
-MOST_LINKED = 2_000  # far rows that are compared with one another
+MOST_LINKED = 2_000  # far rows that are compared with one another: the cost is quadratic
 PROBED, PROBED_NUMBERS = 100_000, 2**24  # rows that the limit is estimated from, and their size
 COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
-COMPARED_NUMBERS = 2**22  # distances computed at a time
+COMPARED_NUMBERS = 2**22  # distances computed at a time: 32 MB
 
 
 class Outliers(NamedTuple):

@@ -96,7 +96,7 @@ class _Products:
         }
 
 
-SMALLEST_VARIANCE = 1e-10  # relative to the largest
+SMALLEST_VARIANCE = 1e-10  # relative to the largest: smaller ones are rounding
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from implicitmoments.rows.draws import RowDraws, Stream
 from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks, fold_blocks
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-PICKED_ROWS = 65_536  # read at a time, where rows are picked
+PICKED_ROWS = 65_536  # read at a time when picking rows: limits memory
 
 
 class Source(ABC):

@@ -17,7 +17,7 @@ SECTIONS = {
     *("checksum", "schema", "library", "estimator"),
     *("parameters", "fitted", "statistics", "objects"),
 }
-ATTRIBUTE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,99}")
+ATTRIBUTE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,99}")  # no special names
 
 
 def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:

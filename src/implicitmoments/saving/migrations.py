@@ -8,7 +8,7 @@ from typing import TypeAlias
 from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
-SCHEMA = 2
+SCHEMA = 2  # raised by 1 when the format changes, with an entry in MIGRATIONS
 
 Document: TypeAlias = dict[str, Json]
 Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]

@@ -79,7 +79,7 @@ DTYPES = (
 # Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
 MAX_OBJECTS = 10_000
 MAX_KEYS = 1_000  # of a dict whose keys are not strings
-FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
 
 
 class Encoder:

@@ -42,7 +42,7 @@ WHOLE = Budget(rows=2**62, steps=200, tol=1e-7)
 
 
 PLAIN_STEPS = 3  # EM steps before the first extrapolation: the first ones turn sharply
-LONGEST = 60.0  # an extrapolation, in EM steps
+LONGEST = 60.0  # extrapolation, in EM steps (starting value)
 
 
 @dataclass(frozen=True, eq=False)

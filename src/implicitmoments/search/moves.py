@@ -21,13 +21,13 @@ from implicitmoments.search.trials import (
 )
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
-PATIENCE = 4  # moves in a row that fail before the search ends
+PATIENCE = 4  # consecutive failures that end the search (starting value)
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 # Nats per row that a merge costs where components overlap. The rows of a missing component are
 # then held by several others, and no split of one of them shows it: insertions are tried too.
 OVERLAP = 0.5
 SAME = 0.1  # of its responsibilities that may move while a component keeps its predicted split
-AFTER_SPLIT = 10  # EM steps with one component more than wanted
+AFTER_SPLIT = 10  # EM steps with an extra component, before a merge (starting value)
 
 
 @dataclass(frozen=True, eq=False)

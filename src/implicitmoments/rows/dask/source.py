@@ -38,7 +38,7 @@ from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, add_sums
 from implicitmoments.rows.sources import ElsewhereSource, Source
 
-FAN_IN = 8  # sums that one task adds up
+FAN_IN = 8  # sums added per task of the tree (starting value)
 
 
 class DaskSource(Source):

@@ -19,8 +19,8 @@ from implicitmoments.rows.files.file_source import Choice, Chosen, choose_column
 from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-NOT_BLANK = re.compile(rb"[^\r\n]")
-QUOTED = re.compile(rb'"[^"]*"')
+NOT_BLANK = re.compile(rb"[^\r\n]")  # text of blank lines only is skipped
+QUOTED = re.compile(rb'"[^"]*"')  # separators within quotes do not count
 PIECE_BYTES = 2**20  # of text that is parsed at a time; a line may not be longer
 MOST_COLUMNS = 2**16  # Arrow takes 17 kB to guess the type of each
 

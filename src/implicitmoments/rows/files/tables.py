@@ -21,7 +21,7 @@ from implicitmoments.rows.files.file_source import (
     float_type,
 )
 
-ARROW_MAGIC = b"ARROW1"
+ARROW_MAGIC = b"ARROW1"  # first bytes of an Arrow file; a stream has none
 BATCH_BYTES = 2**22  # of numbers that are decoded at a time from Parquet
 PAGE_BYTES = 2**16  # read at a time from each column of Parquet
 
