@@ -24,6 +24,7 @@ OPTIONS = {
 }
 FLAGS = {"drop_missing": "--drop-missing"}
 ATTRIBUTES = {"lower_bound_": "the mean log-likelihood", "log_likelihood_": "the log-likelihood"}
+# Python values as typed on the command line
 CONSTANTS = {None: "none", True: "true", False: "false", ...: "…"}
 
 

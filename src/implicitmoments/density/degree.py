@@ -114,7 +114,7 @@ class DegreeScores:
         return self.rise > self.error
 
 
-NOT_COMPARED = DegreeScores({}, 0.0, 0.0)
+NOT_COMPARED = DegreeScores({}, 0.0, 0.0)  # of a degree given by the user or by epsilon
 
 
 def compare_degrees(

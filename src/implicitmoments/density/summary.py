@@ -39,6 +39,7 @@ MEASURED_ROWS = 262_144  # rows at which the distance is measured, at most
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture
 FEWEST_DRAWN = 200  # fewer rows do not show a distribution (starting value)
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+# notes that a density differs from the rows
 FAR_CODES = frozenset({"density_far_from_rows", "regression_density_far_from_rows"})
 ASSUMED_NOISE = "noise assumed by the expansion"
 PARAMETERS = {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SPREAD = 10.0  # largest over smallest value, from which the axis is logarithmic
 ROUNDING = 1e-15  # of a log-likelihood: smaller differences are rounding
 FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step
+# keys of stats_ that a picture can show; the first one present is drawn
 HISTORIES = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_degree")
 MISSING = {
     "steps_of_pairwise_test": "a pairwise test has no iterations",

@@ -102,6 +102,7 @@ TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
 FOLDED = 25  # rows from which a table is folded
 SCATTERED = 1_200  # rows in a picture where each is an element
 NAMED = 8  # columns named in the header (starting value)
+# packages whose versions affect the results or the pictures of a report
 VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
 NOISE = " Dashed: the noise level, below which an eigenvalue carries no information."
 STEPS = {

@@ -20,6 +20,7 @@ from implicitmoments.saving.codecs import CODECS, Codec, record_codec
 
 Hint: TypeAlias = Any
 
+# fitted attributes of every estimator
 COMMON: dict[str, Hint] = {"n_features_in_": int, "stats_": dict[str, Any], "notes_": Notes}
 PARAMETERS = (Activation, np.random.Generator, np.random.RandomState)  # classes they may have
 WHOLE = (int, np.integer)
