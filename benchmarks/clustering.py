@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
-from implicitmoments.clustering import (
+from implicitmoments.clustering.pairwise_test import (
     choose_test,
     difference_moments,
     hold_coordinates,

@@ -20,7 +20,7 @@ import warnings
 from importlib import import_module
 from pathlib import Path
 
-from feature_probes import Cell
+from feature_probes import MIXTURE_ROWS, Cell
 
 Found = dict[str, dict[str, Cell]]  # package, row, cell
 
@@ -36,21 +36,7 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
     "Models": (
         EVERYONE,
         [
-            "spherical Gaussians, one variance per component",
-            "spherical Gaussians, tied variance",
-            "diagonal covariances",
-            "full covariances",
-            "tied full covariance",
-            "factor analysers",
-            "other families (Poisson, gamma, …)",
-            "nonparametric components",
-            "features of different families",
-            "linear regressions",
-            "generalised linear models",
-            "random effects",
-            "smooth or penalised terms",
-            "weights that depend on x",
-            "grouped rows that share a component",
+            *MIXTURE_ROWS,
             "positive sums of a known activation",
             "density from moments, without components",
             "hidden Markov models, Bayesian networks",

@@ -145,8 +145,9 @@ def test_a_command_that_fails_is_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "```console\n$ implicitmoments describe none.im\n```\n"
     assert list(run_page(text)) == [(2, "", None)]
-    with pytest.raises(AssertionError, match=r"none\.im"):
+    with pytest.raises(AssertionError) as caught:
         list(run_page(text, commands=True))
+    assert "none.im" in str(caught.value)  # the command, as the page has it
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])

@@ -1,13 +1,12 @@
-import ast
-from collections import Counter
-from pathlib import Path
-
 """The names of the package, which are imported when they are asked for."""
 
+import ast
 import importlib
 import pickle
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from sklearn.base import clone
@@ -46,10 +45,12 @@ def test_every_name_is_there():
     exec("from implicitmoments import *", there)
     assert set(im.__all__) <= set(there)
     assert im.SphericalMixture is im.mixture.SphericalMixture
-    with pytest.raises(AttributeError, match="'implicitmoments' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError) as missing:
         _ = im.nothing
-    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+    assert (missing.value.name, missing.value.obj) == ("nothing", im)
+    with pytest.raises(ImportError) as missing:
         exec("from implicitmoments import nothing")
+    assert missing.value.name == "implicitmoments"
 
 
 # What users may rely on; a name is added here, in docs/api.md and in the __all__ of its folder.

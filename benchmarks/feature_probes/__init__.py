@@ -18,18 +18,30 @@ from urllib.request import urlopen
 
 import numpy as np
 
+from feature_probes.data import HOLES, LIGHT, X
+
 LICENCE = ("License-Expression", "License")  # the newer field first
 Cell = tuple[str, str]
 Probes = dict[str, Callable[[], Cell]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-_rng = np.random.default_rng(0)
-X = np.concatenate([_rng.normal(size=(300, 2)), _rng.normal(size=(300, 2)) * 0.5 + 6])
-LABELS = np.where(_rng.random(600) < 0.5, 2.0, -2.0) * X[:, 0] + 0.3 * _rng.normal(size=600)
-HOLES = np.where(_rng.random(X.shape) < 0.02, np.nan, X)
-WEIGHTS = _rng.uniform(0.5, 1.5, len(X))
-WILD = np.concatenate([X, [[1e6, 1e6]]])
-LIGHT = np.concatenate([_rng.normal(size=(970, 2)), _rng.normal(size=(30, 2)) + 10])  # 3 %
+# mixtures, by what is mixed and what else they take
+MIXTURE_ROWS = (
+    "spherical Gaussians, one variance per component",
+    "spherical Gaussians, tied variance",
+    "diagonal covariances",
+    "full covariances",
+    "tied full covariance",
+    "factor analysers",
+    "other families (Poisson, gamma, …)",
+    "nonparametric components",
+    "features of different families",
+    "linear regressions",
+    "generalised linear models",
+    "random effects",
+    "smooth or penalised terms",
+    "weights that depend on x",
+    "grouped rows that share a component",
+)
 
 
 def tries(attempt: Callable[[], Any], refused: str = "", yes: str = "yes", no: str = "no") -> Cell:
@@ -121,3 +133,17 @@ def since(name: str) -> Cell:
         return "?", str(error)
     uploaded = min((f["upload_time"][:4] for files in releases for f in files), default="never")
     return min([*years, uploaded]), f"licence {years}, first upload to PyPI {uploaded}"
+
+
+def mixture_methods(fit: Callable[..., Any]) -> Probes:
+    """Return the probes of a mixture with the methods of scikit-learn; ``fit`` fits rows."""
+    return {
+        "missing values": lambda: tries(lambda: fit(HOLES), "contains NaN"),
+        "components of small weight": lambda: tries(
+            lambda: float(fit(LIGHT).weights_.min().round(3)), yes="kept"
+        ),
+        "prediction for new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
+        "density of new rows": lambda: tries(lambda: fit().score_samples(X[:1])),
+        "sampling": lambda: tries(lambda: fit().sample(2)[0]),
+        "criteria": lambda: tries(lambda: (fit().aic(X), fit().bic(X)), yes="AIC, BIC"),
+    }

@@ -14,20 +14,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import implicitmoments as im
-from feature_probes import (
-    HOLES,
-    LABELS,
-    LIGHT,
-    WEIGHTS,
-    WILD,
-    Cell,
-    Probes,
-    X,
-    absent,
-    project,
-    public_names,
-    tries,
-)
+from feature_probes import Cell, Probes, absent, mixture_methods, project, public_names, tries
+from feature_probes.data import LABELS, LIGHT, WEIGHTS, WILD, X, in_containers
 from implicitmoments.datasets import make_activation_sum, make_spherical_mixture
 from implicitmoments.problems import SphericalMixtureProblem
 
@@ -223,7 +211,6 @@ def fitting() -> Probes:
             '`"auto"`' if fit(LIGHT, "auto").n_components_ == 2 else "no",
             f"found {fit(LIGHT, 'auto').n_components_} of 2",
         ),
-        "criteria": lambda: tries(lambda: (fit().aic(X), fit().bic(X)), yes="AIC, BIC"),
         "bootstrap test of the number of components": lambda: absent(NAMES, "boot"),
         "standard errors": lambda: tries(
             lambda: lines().coef_errors_, yes="coefficients of regressions"
@@ -232,25 +219,17 @@ def fitting() -> Probes:
             "left out and counted, spherical mixtures" if outliers == 1 else "no",
             f"outliers with one row at 1e6: {outliers}",
         ),
-        "missing values": lambda: tries(lambda: fit(HOLES), "contains NaN"),
-        "components of small weight": lambda: tries(
-            lambda: float(fit(LIGHT).weights_.min().round(3)), yes="kept"
-        ),
         "prior on parameters": lambda: absent(ESTIMATORS, "prior|bayes|concentration"),
         "lower bound on variances": floor,
         "fixed parameters": lambda: tries(lambda: fit(variance=1.0).variance_, yes="`variance=`"),
         "semi-supervised": lambda: absent(MIXTURES, "labels|semi|known"),
-        "prediction for new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
-        "density of new rows": lambda: tries(lambda: fit().score_samples(X[:1])),
-        "sampling": lambda: tries(lambda: fit().sample(2)[0]),
+        **mixture_methods(fit),
     }
 
 
 def using() -> Probes:
     """Return the probes of rows, machines and daily use."""
-    dask = import_module("dask.array").from_array(X, chunks=(200, 2))
-    frame = import_module("pandas").DataFrame(X, columns=["a", "b"])
-    sparse = import_module("scipy.sparse").csr_array(X)
+    dask, frame, sparse = in_containers()
     model = im.SphericalMixture(2, random_state=0)
     return {
         "incremental fits": lambda: tries(

@@ -12,20 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from feature_probes import (
-    HOLES,
-    LIGHT,
-    WEIGHTS,
-    WILD,
-    Cell,
-    Probes,
-    X,
-    absent,
-    present,
-    project,
-    public_names,
-    tries,
-)
+from feature_probes import Cell, Probes, absent, present, project, public_names, tries
+from feature_probes.data import HOLES, LIGHT, WEIGHTS, WILD, X
 
 torch = import_module("torch")
 parts: Any = import_module("pomegranate.distributions")

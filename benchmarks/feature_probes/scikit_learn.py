@@ -17,20 +17,8 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils.discovery import all_displays, all_estimators, all_functions
 
-from feature_probes import (
-    HOLES,
-    LABELS,
-    LIGHT,
-    WEIGHTS,
-    WILD,
-    Cell,
-    Probes,
-    X,
-    absent,
-    project,
-    public_names,
-    tries,
-)
+from feature_probes import Cell, Probes, absent, mixture_methods, project, public_names, tries
+from feature_probes.data import LABELS, WEIGHTS, WILD, X, in_containers
 
 MIXTURES = public_names(sklearn.mixture)
 EVERYTHING = [name for name, _ in [*all_estimators(), *all_functions()]]
@@ -165,16 +153,11 @@ def fitting() -> Probes:
             lambda: GaussianMixture(2).fit(X, sample_weight=WEIGHTS), "unexpected keyword"
         ),
         "number of components": shrunk,
-        "criteria": lambda: tries(lambda: (fit().aic(X), fit().bic(X)), yes="AIC, BIC"),
         "bootstrap test of the number of components": lambda: absent(MIXTURES, "boot|test"),
         "standard errors": lambda: absent(MIXTURES, "error|stderr|confidence|boot"),
         "outliers": lambda: (
             "no" if fit(WILD).weights_.min() < 0.01 else "yes",
             f"weights with one row at 1e6: {fit(WILD).weights_.round(3)}",
-        ),
-        "missing values": lambda: tries(lambda: fit(HOLES), "contains NaN"),
-        "components of small weight": lambda: tries(
-            lambda: float(fit(LIGHT).weights_.min().round(3)), yes="kept"
         ),
         "prior on parameters": lambda: tries(
             lambda: BayesianGaussianMixture(n_components=2, mean_precision_prior=1.0).fit(X),
@@ -183,17 +166,13 @@ def fitting() -> Probes:
         "lower bound on variances": floor,
         "fixed parameters": lambda: absent(MIXTURES, "fixed|frozen|freeze|constr"),
         "semi-supervised": lambda: absent(MIXTURES, "label|semi"),
-        "prediction for new rows": lambda: tries(lambda: fit().predict_proba(X[:1])),
-        "density of new rows": lambda: tries(lambda: fit().score_samples(X[:1])),
-        "sampling": lambda: tries(lambda: fit().sample(2)[0]),
+        **mixture_methods(fit),
     }
 
 
 def using() -> Probes:
     """Return the probes of rows, machines and daily use."""
-    dask = import_module("dask.array").from_array(X, chunks=(200, 2))
-    frame = import_module("pandas").DataFrame(X, columns=["a", "b"])
-    sparse = import_module("scipy.sparse").csr_array(X)
+    dask, frame, sparse = in_containers()
     small = X.astype(np.float32)
     displays = [f"{name}" for name, _ in all_displays()]
     return {

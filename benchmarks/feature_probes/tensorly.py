@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from feature_probes import Cell, Floats, Probes, absent, project, public_names, tries
+from feature_probes import MIXTURE_ROWS, Cell, Floats, Probes, absent, project, public_names, tries
 
 tl: Any = import_module("tensorly")
 methods: Any = import_module("tensorly.decomposition")
@@ -75,24 +75,7 @@ def others() -> Cell:
 
 def probes() -> Probes:
     """Return all probes of tensorly."""
-    mixtures = (
-        "spherical Gaussians, one variance per component",
-        "spherical Gaussians, tied variance",
-        "diagonal covariances",
-        "full covariances",
-        "tied full covariance",
-        "factor analysers",
-        "other families (Poisson, gamma, …)",
-        "nonparametric components",
-        "features of different families",
-        "linear regressions",
-        "generalised linear models",
-        "random effects",
-        "smooth or penalised terms",
-        "weights that depend on x",
-        "grouped rows that share a component",
-        "density from moments, without components",
-    )
+    mixtures = (*MIXTURE_ROWS, "density from moments, without components")
     return {
         **dict.fromkeys(mixtures, lambda: absent(NAMES, "mixture|gaussian|cluster|density")),
         "positive sums of a known activation": lambda: absent(NAMES, "activation|relu"),

@@ -5,6 +5,8 @@ Implemented in NumPy, so that a change of the library does not change the refere
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
@@ -32,22 +34,21 @@ def mixture_from_truth(
     """
     n, d = X.shape
     variances = np.full(len(weights), variance or 1.0)
-    squares, before, total = np.sum(X**2, axis=1), -np.inf, -np.inf
-    for _ in range(N_ITER):
+    squares = np.sum(X**2, axis=1)
+
+    def log_joint() -> Floats:
         apart = squares[:, None] - 2 * X @ means.T + np.sum(means**2, axis=1)
-        joint = np.log(weights) - 0.5 * d * np.log(2 * np.pi * variances) - 0.5 * apart / variances
-        logs = logsumexp(joint, axis=1)
-        total = float(logs.sum())
-        if total - before < TOLERANCE * n:
-            break
-        before = total
-        shares = np.exp(joint - logs[:, None])
-        mass = shares.sum(axis=0)
+        joint: Floats = -0.5 * (d * np.log(2 * np.pi * variances) + apart / variances)
+        return np.log(weights) + joint
+
+    def m_step(shares: Floats, mass: Floats) -> None:
+        nonlocal weights, means, variances
         weights, means = mass / n, (shares.T @ X) / mass[:, None]
         if not variance:
             left = shares.T @ squares - mass * np.sum(means**2, axis=1)
             variances = left / mass / d if separate else np.full(len(mass), left.sum() / n / d)
-    return total
+
+    return _run_em(log_joint, m_step)
 
 
 def regression_from_truth(
@@ -64,21 +65,38 @@ def regression_from_truth(
     n, k = len(y), len(weights)
     A = np.column_stack([np.ones(n), X]) if intercept else X
     coef = np.column_stack([np.zeros(k), vectors]) if intercept else vectors
-    variances, before, total = np.full(k, noise**2), -np.inf, -np.inf
-    for _ in range(N_ITER):
+    variances = np.full(k, noise**2)
+
+    def log_joint() -> Floats:
         apart = (y[:, None] - A @ coef.T) ** 2
-        joint = np.log(weights) - 0.5 * np.log(2 * np.pi * variances) - 0.5 * apart / variances
-        logs = logsumexp(joint, axis=1)
-        total = float(logs.sum())
-        if total - before < TOLERANCE * n:
-            break
-        before = total
-        shares = np.exp(joint - logs[:, None])
-        mass = shares.sum(axis=0)
+        joint: Floats = -0.5 * (np.log(2 * np.pi * variances) + apart / variances)
+        return np.log(weights) + joint
+
+    def m_step(shares: Floats, mass: Floats) -> None:
+        nonlocal weights, coef, variances
         weights = mass / n
         coef = np.stack([np.linalg.solve((A.T * s) @ A, A.T @ (s * y)) for s in shares.T])
         left = np.sum(shares * (y[:, None] - A @ coef.T) ** 2, axis=0)
         variances = left / mass if separate else np.full(k, left.sum() / n)
+
+    return _run_em(log_joint, m_step)
+
+
+def _run_em(log_joint: Callable[[], Floats], m_step: Callable[[Floats, Floats], None]) -> float:
+    """Take steps of EM until the log-likelihood hardly grows; return it.
+
+    ``log_joint()`` has a column per component; ``m_step`` gets shares and their sums.
+    """
+    before = total = -np.inf
+    for _ in range(N_ITER):
+        joint = log_joint()
+        logs = logsumexp(joint, axis=1)
+        total = float(logs.sum())
+        if total - before < TOLERANCE * len(joint):
+            break
+        before = total
+        shares = np.exp(joint - logs[:, None])
+        m_step(shares, shares.sum(axis=0))
     return total
 
 

@@ -180,8 +180,8 @@ class FittedEstimator:
         return True
 
     def _warn(self) -> None:
-        """Warn of notes at the line that called the method that called this."""
-        warn_of(filter(self._warns, self.notes_), stacklevel=4)
+        """Warn of the notes that may make an answer wrong."""
+        warn_of(filter(self._warns, self.notes_))
 
     def _title(self) -> str:
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""

@@ -8,6 +8,7 @@ prints an expression as it stands, the command line prints the option that stand
 from __future__ import annotations
 
 import string
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 LISTED = 6  # entries of a long list that are printed
+LIBRARIES = ("implicitmoments", "sklearn")  # frames that a warning does not point at
 
 
 class Vocabulary(Protocol):
@@ -233,13 +235,16 @@ class AssumptionWarning(UserWarning):
     """
 
 
-def warn_of(notes: Iterable[Note], *, stacklevel: int = 3) -> None:
-    """Warn of each note, by default at the line that called ``fit``.
+def warn_of(notes: Iterable[Note]) -> None:
+    """Warn of each note, at the line of the user's program that led here.
 
     A fit that did not converge raises scikit-learn's ``ConvergenceWarning``.
     """
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 (slow to import)
 
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] in LIBRARIES:
+        frame, level = frame.f_back, level + 1
     for note in notes:
         category = ConvergenceWarning if note.code == "not_converged" else AssumptionWarning
-        warnings.warn(str(note), category, stacklevel=stacklevel)
+        warnings.warn(str(note), category, stacklevel=level)

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from implicitmoments.arrays import Floats, outer_rows, to_numpy
 from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
 from implicitmoments.projections import RecursiveProjection
+from implicitmoments.rows.sources import Integers
 
 __all__ = [
     "random_circuit",
@@ -64,6 +66,28 @@ def refuses(*codes: str, **values: Any) -> Iterator[SimpleNamespace]:
     raise AssertionError(f"nothing was raised; expected {' or '.join(codes)}")
 
 
+def match_rows(found: Floats, true: Floats) -> tuple[Integers, Floats]:
+    """Match found vectors to the true ones, one to one, with the least sum of distances.
+
+    Returns
+    -------
+    order : array of int of shape (k,)
+        ``found[order[i]]`` is matched to ``true[i]``.
+    distances : array of shape (k,)
+        From each true vector.
+
+    Examples
+    --------
+    >>> order, distances = match_rows(np.eye(2)[::-1], np.eye(2))
+    >>> order.tolist(), distances.tolist()
+    ([1, 0], [0.0, 0.0])
+    """
+    apart = np.linalg.norm(found[:, None] - true[None], axis=2)
+    rows, columns = linear_sum_assignment(apart)
+    order = rows[np.argsort(columns)]
+    return order, apart[order, np.sort(columns)]
+
+
 def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) -> SymmetricChain:
     """Return exactly symmetric nested subspaces, spanned by the powers of vectors.
 
@@ -79,7 +103,6 @@ def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) ->
     Returns
     -------
     SymmetricChain
-        Of order ``order``.
 
     Examples
     --------
@@ -113,7 +136,6 @@ def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> C
     Returns
     -------
     Circuit
-        Of order ``order``.
 
     Examples
     --------
@@ -197,7 +219,6 @@ def random_projection(
     Returns
     -------
     RecursiveProjection
-        Of order ``order``.
 
     Examples
     --------

@@ -13,13 +13,8 @@ from implicitmoments.notes import InputError, InputTypeError
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
     """Return an integer within bounds."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputTypeError(
-            "not_an_integer", "`{name}` must be an integer, got {value!r}", name=name, value=value
-        )
-    number = int(value)
-    _check_range(name, number, least, most)
-    return number
+    _check_type(name, value, numbers.Integral, "integer")
+    return int(_check_range(name, int(value), least, most))
 
 
 def check_whole_or(
@@ -33,18 +28,24 @@ def check_whole_or(
 
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> float:
     """Return a finite number within bounds."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    _check_type(name, value, numbers.Real, "number")
+    return _check_range(name, float(value), least, most)
+
+
+def _check_type(name: str, value: Any, kind: type, word: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        article = "an" if word[0] in "aeiou" else "a"
         raise InputTypeError(
-            "not_a_number", "`{name}` must be a number, got {value!r}", name=name, value=value
+            f"not_{article}_{word}",
+            f"`{{name}}` must be {article} {word}, got {{value!r}}",
+            name=name,
+            value=value,
         )
-    number = float(value)
-    _check_range(name, number, least, most)
-    return number
 
 
-def _check_range(name: str, value: float, least: float, most: float) -> None:
+def _check_range(name: str, value: float, least: float, most: float) -> float:
     if math.isfinite(value) and least <= value <= most:
-        return
+        return value
     lower = "finite" if least == -math.inf else "at least {least:g}"
     upper = "" if most == math.inf else " and at most {most:g}"
     raise InputError(

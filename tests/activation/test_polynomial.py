@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.activation import Features, Polynomial
-from implicitmoments.moments.closed_form import BalancedMoments, split_order
-from implicitmoments.moments.framed_rows import Frame
+from implicitmoments.moments import BalancedMoments, Frame, split_order
 from implicitmoments.projections import hermite_dense, project_dense
 from implicitmoments.testing import chain_of_powers
 

@@ -228,3 +228,11 @@ def test_it_works_in_pipelines():
     X, truth = data()
     pipeline = make_pipeline(FunctionTransformer(), SphericalMixtureClusterer(4, random_state=0))
     assert adjusted_rand_score(truth.labels, pipeline.fit_predict(X)) > 0.999
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict"])
+def test_warnings_point_at_the_line_of_the_user(method):
+    X, _ = make_spherical_mixture(2_000, 3, 4, radius=1.0, random_state=0)
+    with pytest.warns(AssumptionWarning) as caught:
+        getattr(SphericalMixtureClusterer(3, random_state=0), method)(X)
+    assert {warning.filename for warning in caught} == {__file__}

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from implicitmoments.clustering import (
-    affordable_orders,
-    choose_test,
-    difference_moments,
-    hold_coordinates,
-    random_differences,
-    same_matrix,
-)
+from implicitmoments.clustering import pairwise_test
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import find_span
 from implicitmoments.projections import hermite_dense
@@ -31,9 +24,9 @@ def data(separation=8.0, n=20_000, seed=0):
 
 
 def chosen(X, span, orders=(2, 4, 6), **options):
-    held = hold_coordinates(Rows.of(X), span)
-    moments = {t: difference_moments(held, K, t, **options) for t in orders}
-    return choose_test(moments, random_differences(held, 0))
+    held = pairwise_test.hold_coordinates(Rows.of(X), span)
+    moments = {t: pairwise_test.difference_moments(held, K, t, **options) for t in orders}
+    return pairwise_test.choose_test(moments, pairwise_test.random_differences(held, 0))
 
 
 def labelled_pairs(X, truth, rng, n=20_000):
@@ -45,7 +38,9 @@ def test_the_statistic_is_that_of_dense_tensors(rng):
     """Nothing is left out where there is room for all symmetric tensors."""
     X, _ = make_spherical_mixture(300, 3, 2, radius=3.0, random_state=0)
     span = find_span(Rows.of(X), 3, 1.0)
-    moments = difference_moments(hold_coordinates(Rows.of(X), span), 3, 4, seed=5)
+    moments = pairwise_test.difference_moments(
+        pairwise_test.hold_coordinates(Rows.of(X), span), 3, 4, seed=5
+    )
     order = np.random.default_rng(5).permutation(len(X))
     paired = span.coordinates(X[order])
     rows = (paired[::2] - paired[1::2]) / math.sqrt(2)
@@ -98,10 +93,12 @@ def test_rows_of_weight_zero_do_not_count():
     X, _, span = data(n=4_000)
     far = np.vstack([X, X + 50.0])
     counts = np.concatenate([np.ones(len(X)), np.zeros(len(X))])
-    held = hold_coordinates(Rows.of(far, counts=counts), span)
-    assert np.max(np.abs(random_differences(held, 0))) < 20
-    moments = difference_moments(held, K, 2)
-    alone = difference_moments(hold_coordinates(Rows.of(X), span), K, 2)
+    held = pairwise_test.hold_coordinates(Rows.of(far, counts=counts), span)
+    assert np.max(np.abs(pairwise_test.random_differences(held, 0))) < 20
+    moments = pairwise_test.difference_moments(held, K, 2)
+    alone = pairwise_test.difference_moments(
+        pairwise_test.hold_coordinates(Rows.of(X), span), K, 2
+    )
     points = np.eye(span.p)
     np.testing.assert_allclose(moments.hermite(points), alone.hermite(points))
 
@@ -109,9 +106,9 @@ def test_rows_of_weight_zero_do_not_count():
 def test_rows_count_as_often_as_they_are_drawn():
     X, truth, span = data(n=4_000)
     counts = np.where(truth.labels == 0, 3.0, 1.0)
-    held = hold_coordinates(Rows.of(X, counts=counts), span)
+    held = pairwise_test.hold_coordinates(Rows.of(X, counts=counts), span)
     np.testing.assert_array_equal(held.counts, counts)
-    assert hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span).counts is None
+    assert pairwise_test.hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span).counts is None
     drawn = np.random.default_rng(0).choice(4_000, 20_000, p=held.probabilities)
     expected = counts[truth.labels == 0].sum() / counts.sum()
     assert np.mean(truth.labels[drawn] == 0) == pytest.approx(expected, abs=0.02)
@@ -119,13 +116,13 @@ def test_rows_count_as_often_as_they_are_drawn():
 
 def test_of_many_rows_a_sample_is_held():
     X, _, span = data(n=20_000)
-    held = hold_coordinates(Rows.of(X), span, seed=3, most=2_000)
+    held = pairwise_test.hold_coordinates(Rows.of(X), span, seed=3, most=2_000)
     assert held.points.shape == (2_000, span.p)
     distances, places = cKDTree(span.coordinates(X)).query(held.points)
     assert distances.max() < 1e-9
     assert len(set(places)) == 2_000
-    moments = {t: difference_moments(held, K, t) for t in (2, 4)}
-    test = choose_test(moments, random_differences(held, 0))
+    moments = {t: pairwise_test.difference_moments(held, K, t) for t in (2, 4)}
+    test = pairwise_test.choose_test(moments, pairwise_test.random_differences(held, 0))
     assert test.split_rate + test.merge_rate < 0.05
 
 
@@ -139,7 +136,7 @@ def test_the_matrix_of_tests_is_symmetric(rng):
     X, truth, span = data()
     test = chosen(X, span, orders=(2,))
     rows = span.coordinates(X[:60])
-    same = same_matrix(test, rows, pairs_per_block=100)
+    same = pairwise_test.same_matrix(test, rows, pairs_per_block=100)
     np.testing.assert_array_equal(same, same.T)
     assert np.all(np.diag(same))
     i, j = np.triu_indices(60, 1)
@@ -148,11 +145,11 @@ def test_the_matrix_of_tests_is_symmetric(rng):
 
 
 def test_orders_that_cost_too_much_are_left_out():
-    assert affordable_orders(6, 5) == (2, 4, 6)
-    assert affordable_orders(30, 20) == (2, 4)
-    assert affordable_orders(200, 100) == (2,)
+    assert pairwise_test.affordable_orders(6, 5) == (2, 4, 6)
+    assert pairwise_test.affordable_orders(30, 20) == (2, 4)
+    assert pairwise_test.affordable_orders(200, 100) == (2,)
 
 
 def test_no_orders_are_refused():
     with refuses("no_orders"):
-        choose_test({}, np.zeros((3, 2)))
+        pairwise_test.choose_test({}, np.zeros((3, 2)))

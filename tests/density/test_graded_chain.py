@@ -5,15 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from implicitmoments.density import (
-    assemble_graded,
-    graded_answers,
-    graded_images,
-    graded_noise,
-    graded_sums,
-    widen,
-)
-from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.density import graded_chain
+from implicitmoments.moments import SymmetricChain
 from implicitmoments.projections import hermite_dense
 from implicitmoments.testing import chain_of_powers
 
@@ -24,21 +17,23 @@ def hidden(rng):
 
 
 def test_grades_add_up_to_the_closed_form(hidden, rng):
-    chain = chain_of_powers(hidden, 3, graded_noise(2))
+    chain = chain_of_powers(hidden, 3, graded_chain.graded_noise(2))
     x = rng.normal(size=(20, 2))
     whole = chain.images(np.column_stack([np.full(20, 0.7), x]))
-    for image, graded in zip(whole, graded_images(chain, x, 0.7), strict=True):
+    for image, graded in zip(whole, graded_chain.graded_images(chain, x, 0.7), strict=True):
         np.testing.assert_allclose(graded.sum(axis=0), image, atol=1e-12)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (1, 1), (1, 2), (2, 2), (2, 3)])
 def test_answers_are_those_of_dense_tensors_by_grade(a, b, hidden, rng):
     weights = np.array([0.5, 0.3, -0.2])
-    chain = chain_of_powers(hidden, b, graded_noise(2))
+    chain = chain_of_powers(hidden, b, graded_chain.graded_noise(2))
     powers = SymmetricChain(chain.steps, 0 * chain.noise).images(hidden)
     form = (powers[a] * weights[:, None]).T @ powers[b]
     x = rng.normal(size=(30, 2))
-    answers = graded_answers(chain, graded_images(chain, x, 1 / 0.7), a, b, form)
+    answers = graded_chain.graded_answers(
+        chain, graded_chain.graded_images(chain, x, 1 / 0.7), a, b, form
+    )
     for grade, answer in enumerate(answers):
         he = hermite_dense(x, grade).reshape(30, -1) * math.sqrt(math.factorial(grade))
         expected = np.zeros(30)
@@ -54,10 +49,10 @@ def test_moments_carry_the_weight_of_their_grade(rng):
     """With all symmetric tensors kept: an entry of grade a is the mean of c_a h^(m-a) He_a."""
     x, height = rng.normal(size=(50, 1)), 0.6
     table = rng.normal(size=(5, 50))
-    chain = widen(SymmetricChain((np.eye(2),), graded_noise(1)), 9)
+    chain = graded_chain.widen(SymmetricChain((np.eye(2),), graded_chain.graded_noise(1)), 9)
     splits = [(2, 2, 0)]
-    sums = graded_sums(chain, height, splits, x, lambda a, _: table[a])
-    form = assemble_graded(chain, splits, sums)[2, 2, 0]
+    sums = graded_chain.graded_sums(chain, height, splits, x, lambda a, _: table[a])
+    form = graded_chain.assemble_graded(chain, splits, sums)[2, 2, 0]
     dense = np.zeros((4, 4))
     for i, j in np.ndindex(4, 4):
         grade = i.bit_count() + j.bit_count()  # bits are slots that hold x

@@ -9,9 +9,7 @@ import pytest
 from implicitmoments.datasets import Truth, make_spherical_mixture
 from implicitmoments.density import Constant, JointExpansion, expand, expand_dense
 from implicitmoments.mixture import find_span
-from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import BalancedMoments, split_order
-from implicitmoments.moments.framed_rows import Frame
+from implicitmoments.moments import BalancedMoments, Frame, SymmetricChain, split_order
 from implicitmoments.rows import Rows
 from implicitmoments.testing import chain_of_powers
 

@@ -19,10 +19,14 @@ from implicitmoments.density import (
     expand_paper,
     regression_tail,
 )
-from implicitmoments.moments import Run, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.closed_form import BalancedMoments, split_order
-from implicitmoments.moments.framed_rows import Frame
+from implicitmoments.moments import (
+    BalancedMoments,
+    Frame,
+    Run,
+    SymmetricChain,
+    implicit_moments,
+    split_order,
+)
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Rows

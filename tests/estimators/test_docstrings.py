@@ -44,8 +44,9 @@ def test_defaults_are_those_of_the_signature(estimator):
 
 @each
 def test_features_are_among_the_attributes(estimator):
-    named = re.findall(r"^(\w+)(?:, \w+)* : ", section(estimator, "Attributes"), re.M)
-    assert {"n_features_in_", "feature_names_in_", "stats_"} <= set(named)
+    found = re.findall(r"^(\w+(?:, \w+)*) : ", section(estimator, "Attributes"), re.M)
+    named = {name for names in found for name in names.split(", ")}
+    assert {"n_features_in_", "feature_names_in_", "stats_"} <= named
 
 
 def fitted():

@@ -16,46 +16,34 @@ from pyarrow import csv, feather
 from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
-from implicitmoments import (
-    ActivationSumRegressor,
-    RegressionMixture,
-    RegressionMixtureDensity,
-    SphericalMixture,
-    SphericalMixtureClusterer,
-    SphericalMixtureDensity,
-)
-from implicitmoments.datasets import (
-    make_activation_sum,
-    make_regression_mixture,
-    make_spherical_mixture,
-)
+import implicitmoments as im
 from implicitmoments.testing import refuses
 
 N = 20_000
-POINTS, _ = make_spherical_mixture(N, 3, 4, radius=3.0, separation=4.0, random_state=0)
-NEAR, _ = make_spherical_mixture(N, 3, 4, radius=1.2, random_state=0)
-LINES = make_regression_mixture(N, 2, 3, noise=1.0, random_state=0)[:2]
-SUMS = make_activation_sum(N, 2, 3, random_state=0)[:2]
+POINTS, _ = im.datasets.make_spherical_mixture(N, 3, 4, radius=3.0, separation=4.0, random_state=0)
+NEAR, _ = im.datasets.make_spherical_mixture(N, 3, 4, radius=1.2, random_state=0)
+LINES = im.datasets.make_regression_mixture(N, 2, 3, noise=1.0, random_state=0)[:2]
+SUMS = im.datasets.make_activation_sum(N, 2, 3, random_state=0)[:2]
 CASES = {
-    "SphericalMixture": (SphericalMixture(3, random_state=0), (POINTS,), "score_samples"),
+    "SphericalMixture": (im.SphericalMixture(3, random_state=0), (POINTS,), "score_samples"),
     "SphericalMixtureDensity": (
-        SphericalMixtureDensity(3, degree=4, random_state=0),
+        im.SphericalMixtureDensity(3, degree=4, random_state=0),
         (NEAR,),
         "score_samples",
     ),
     "SphericalMixtureClusterer": (
-        SphericalMixtureClusterer(3, random_state=0),
+        im.SphericalMixtureClusterer(3, random_state=0),
         (2 * POINTS,),
         "predict",
     ),
-    "RegressionMixture": (RegressionMixture(2, random_state=0), LINES, "score_samples"),
+    "RegressionMixture": (im.RegressionMixture(2, random_state=0), LINES, "score_samples"),
     "RegressionMixtureDensity": (
-        RegressionMixtureDensity(2, degree=4, random_state=0),
+        im.RegressionMixtureDensity(2, degree=4, random_state=0),
         LINES,
         "score_samples",
     ),
     "ActivationSumRegressor": (
-        ActivationSumRegressor("relu", 2, random_state=0),
+        im.ActivationSumRegressor("relu", 2, random_state=0),
         SUMS,
         "predict",
     ),
@@ -151,7 +139,7 @@ class StoppedError(Exception):
 
 def test_goes_on_from_a_checkpoint_to_the_same_bits(case, tmp_path):
     model, data, ask, _ = case
-    if isinstance(model, ActivationSumRegressor):  # it holds rows that fit in memory otherwise
+    if isinstance(model, im.ActivationSumRegressor):  # it holds rows that fit in memory otherwise
         model = clone(model).set_params(rows_per_block=4_096)
     path, y = write(tmp_path, "npy", data)
     seen = []
@@ -178,7 +166,7 @@ def test_goes_on_from_a_checkpoint_to_the_same_bits(case, tmp_path):
 
 def test_a_checkpoint_remembers_the_seed(tmp_path):
     np.save(tmp_path / "rows.npy", POINTS)
-    model = SphericalMixture(3)
+    model = im.SphericalMixture(3)
     first = clone(model).fit(tmp_path / "rows.npy", checkpoint=tmp_path / "checkpoint")
     again = clone(model).fit(tmp_path / "rows.npy", checkpoint=tmp_path / "checkpoint")
     np.testing.assert_array_equal(first.means_, again.means_)
@@ -186,9 +174,9 @@ def test_a_checkpoint_remembers_the_seed(tmp_path):
 
 def test_sources_have_columns_of_their_own():
     with refuses("column_beside_rows", name="y"):
-        RegressionMixture(2).fit(iter([LINES]), LINES[1])
+        im.RegressionMixture(2).fit(iter([LINES]), LINES[1])
     with refuses("labels_missing"):
-        RegressionMixture(2).fit(iter([LINES[0]]))
+        im.RegressionMixture(2).fit(iter([LINES[0]]))
 
 
 def threads_in_a_fit(seed):
@@ -199,7 +187,7 @@ def threads_in_a_fit(seed):
     def progress(*_):
         most.append(max(library["num_threads"] for library in threadpool_info()))
 
-    SphericalMixture(3, random_state=seed).fit(POINTS, progress=progress)
+    im.SphericalMixture(3, random_state=seed).fit(POINTS, progress=progress)
     return before, max(most), threadpool_info()
 
 

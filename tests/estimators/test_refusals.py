@@ -156,9 +156,3 @@ def test_weights_above_one_count_rows():
         for w in (1.0, 4.0)
     )
     assert np.allclose(ones.coef_errors_, 2 * fours.coef_errors_, rtol=1e-3)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_fit_says_what_becomes_of_weights(name):
-    told = " ".join(getattr(im, name).fit.__doc__.split())
-    assert "scaled to a mean of 1" in told

@@ -8,15 +8,14 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from implicitmoments.arrays import softmax_rows
-from implicitmoments.mixture.family import SphericalFamily, VarianceModel
-from implicitmoments.mixture.likelihood import Mixture, e_step, log_densities, log_joint
-from implicitmoments.mixture.sample import (
-    Sample,
-    hold_rows,
-    merge_equal,
-    scale_of,
-    standardise,
-    without_outliers,
+from implicitmoments.mixture import (
+    Mixture,
+    SphericalFamily,
+    VarianceModel,
+    e_step,
+    log_densities,
+    log_joint,
+    sample,
 )
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
@@ -34,7 +33,7 @@ def mixture():
 def rows():
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 4, size=N).astype(float)
-    return Sample(rng.normal(size=(N, D)), counts, rows_per_block=37)
+    return sample.Sample(rng.normal(size=(N, D)), counts, rows_per_block=37)
 
 
 def responsibilities(rows, mixture):
@@ -52,7 +51,7 @@ def maximise(sums, before, model):
 def standard_rows(X, **columns):
     """Centred, scaled and counted, every row kept."""
     rows = replace(Rows.of(X, **columns), rows_per_block=64)
-    return without_outliers(standardise(rows), 1, drop=False)[0]
+    return sample.without_outliers(sample.standardise(rows), 1, drop=False)[0]
 
 
 def dense_joint(X, mixture):
@@ -89,8 +88,8 @@ def test_sums_are_weighted_sums_over_rows_whatever_the_blocks(rows, mixture):
 def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
     first, second = rows.X[:80], rows.X[80:]
     counts = rows.sample_weight
-    halves = e_step(Sample(first, counts[:80]), mixture) + e_step(
-        Sample(second, counts[80:]), mixture
+    halves = e_step(sample.Sample(first, counts[:80]), mixture) + e_step(
+        sample.Sample(second, counts[80:]), mixture
     )
     whole = e_step(rows, mixture)
     np.testing.assert_allclose(halves.points, whole.points)
@@ -99,7 +98,7 @@ def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
 
 
 def test_a_row_of_weight_two_is_a_row_that_is_there_twice(rows, mixture):
-    repeated = Sample(np.repeat(rows.X, rows.sample_weight.astype(int), axis=0))
+    repeated = sample.Sample(np.repeat(rows.X, rows.sample_weight.astype(int), axis=0))
     np.testing.assert_allclose(e_step(rows, mixture).points, e_step(repeated, mixture).points)
 
 
@@ -140,7 +139,7 @@ def test_em_never_falls_and_stops(rows, mixture, model):
 def test_extrapolation_reaches_where_plain_em_goes_in_fewer_iterations():
     rng = np.random.default_rng(3)
     X = np.concatenate([rng.normal(-0.8, 1, (400, 1)), rng.normal(0.8, 1, (400, 1))])
-    rows, model = Sample(X), VarianceModel(known=1.0)
+    rows, model = sample.Sample(X), VarianceModel(known=1.0)
     start = mixture = Mixture(np.array([0.5, 0.5]), np.array([[-2.0], [2.5]]), np.ones(2))
     for _ in range(3_000):
         mixture = maximise(e_step(rows, mixture), mixture, model)
@@ -159,22 +158,22 @@ def test_an_empty_component_stays_where_it_is(rows):
 def test_rows_are_placed_by_medians():
     rng = np.random.default_rng(4)
     X = 3 * rng.normal(size=(1_000, 5)) + 100
-    plain = standardise(Rows.of(X))
+    plain = sample.standardise(Rows.of(X))
     X[0] = 1e12
-    wild = standardise(Rows.of(X))
-    assert scale_of(wild) == pytest.approx(scale_of(plain), rel=0.02)
+    wild = sample.standardise(Rows.of(X))
+    assert sample.scale_of(wild) == pytest.approx(sample.scale_of(plain), rel=0.02)
     np.testing.assert_allclose(wild.center, plain.center, atol=0.05)
-    assert scale_of(standardise(Rows.of(np.full((5, 2), 7.0)))) == pytest.approx(7.0)
+    assert sample.scale_of(sample.standardise(Rows.of(np.full((5, 2), 7.0)))) == pytest.approx(7.0)
 
 
 def test_equal_rows_are_counted():
     X = np.array([[1.0], [0.0], [1.0], [2.0]])
-    merged = merge_equal(Sample(X, np.array([1.0, 2.0, 3.0, 0.0])))
+    merged = sample.merge_equal(sample.Sample(X, np.array([1.0, 2.0, 3.0, 0.0])))
     order = np.argsort(merged.points[:, 0])
     np.testing.assert_array_equal(merged.points[order], [[0.0], [1.0]])
     np.testing.assert_array_equal(merged.weights[order], [2.0, 4.0])
-    assert merge_equal(Sample(X[1:])).sample_weight is None
-    shuffled = merge_equal(Sample(X[::-1].copy(), np.array([0.0, 3.0, 2.0, 1.0])))
+    assert sample.merge_equal(sample.Sample(X[1:])).sample_weight is None
+    shuffled = sample.merge_equal(sample.Sample(X[::-1].copy(), np.array([0.0, 3.0, 2.0, 1.0])))
     np.testing.assert_array_equal(shuffled.points, merged.points)
 
 
@@ -185,7 +184,10 @@ def test_rows_as_they_are_have_the_sums_of_lifted_ones(rng, weighted, shift):
     counts = {"counts": rng.integers(0, 4, size=500).astype(float)} if weighted else {}
     rows = standard_rows(X, **counts)
     mixture = Mixture(np.array([0.2, 0.3, 0.5]), rng.normal(size=(K, D)), np.full(K, 0.7))
-    found, expected = e_step(rows, mixture), e_step(hold_rows(rows.hold(single=True)), mixture)
+    found, expected = (
+        e_step(rows, mixture),
+        e_step(sample.hold_rows(rows.hold(single=True)), mixture),
+    )
     for name in ("counts", "points", "log_likelihood", "total"):
         np.testing.assert_allclose(
             getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-3, err_msg=name

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture import (
+    Mixture,
+    Sample,
+    SphericalFamily,
+    VarianceModel,
+    log_densities,
+    without_outliers,
+)
 from implicitmoments.mixture.far_groups import Group, far_groups
-from implicitmoments.mixture.likelihood import Mixture, log_densities
-from implicitmoments.mixture.sample import Sample, without_outliers
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,

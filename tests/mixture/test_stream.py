@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.family import SphericalFamily, VarianceModel
-from implicitmoments.mixture.incremental import begin_stream, continue_stream
-from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import Sample
+from implicitmoments.mixture import (
+    Mixture,
+    Sample,
+    SphericalFamily,
+    VarianceModel,
+    begin_stream,
+    continue_stream,
+)
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em
 

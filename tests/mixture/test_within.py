@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture.diagnostics import FEWEST_ROWS, measure_within
-from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import Sample
+from implicitmoments.mixture import FEWEST_ROWS, Mixture, Sample, measure_within
 
 
 def mixture_of(means, weights=None):

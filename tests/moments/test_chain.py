@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.circuits import power, vector
-from implicitmoments.moments.chain import (
-    ChainWindow,
-    PairWindow,
-    SymmetricChain,
-    drop,
-    even_moment,
-    lift,
-    mixed_coefficients,
-    open_window,
-)
+from implicitmoments.moments import chain as chains
 from implicitmoments.projections import RecursiveProjection, evaluate_dense, hermite_dense
 from implicitmoments.testing import chain_of_powers
 
@@ -47,7 +38,7 @@ def case(noise, rng):
 
 def test_images_are_projected_hermite_tensors(case, xp):
     chain, X = case
-    there = SymmetricChain(tuple(map(xp.asarray, chain.steps)), xp.asarray(chain.noise))
+    there = chains.SymmetricChain(tuple(map(xp.asarray, chain.steps)), xp.asarray(chain.noise))
     images = there.images(xp.asarray(X))
     for n in range(5):
         dense = hermite(X, n, chain.noise).reshape(6, -1) @ dense_basis(chain, n).T
@@ -65,10 +56,10 @@ def test_mixed_orders_equal_explicit_tensors(case, a, b):
     chain, X = case
     c = np.random.default_rng(1).normal(size=6)
     images = chain.images(X)
-    coefficients = mixed_coefficients(a, b)
+    coefficients = chains.mixed_coefficients(a, b)
     total = coefficients[a] * (images[0] * c[:, None]).T @ images[b - a]
     for j in range(1, a + 1):
-        lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
+        lifted = chains.lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
         total = lifted + coefficients[a - j] * (images[j] * c[:, None]).T @ images[b - a + j]
     dense = np.tensordot(c, hermite(X, a + b, chain.noise).reshape(6, 3**a, 3**b), 1)
     dense = dense_basis(chain, a) @ dense @ dense_basis(chain, b).T
@@ -78,14 +69,14 @@ def test_mixed_orders_equal_explicit_tensors(case, a, b):
 def test_an_asymmetric_subspace_is_not_answered(rng):
     """The negative control: symmetry is what the recursion rests on."""
     step = np.linalg.qr(rng.normal(size=(9, 4)))[0].T
-    chain = SymmetricChain((np.eye(3), step), np.eye(3))
+    chain = chains.SymmetricChain((np.eye(3), step), np.eye(3))
     X = rng.normal(size=(6, 3))
     images = chain.images(X)
     grams = [images[j].T @ images[j] for j in range(3)]
-    total = 2 * lift(
-        lift(grams[0], chain.steps[0], chain.steps[0], np.eye(3)), step, step, np.eye(3)
+    total = 2 * chains.lift(
+        chains.lift(grams[0], chain.steps[0], chain.steps[0], np.eye(3)), step, step, np.eye(3)
     )
-    total = total - 4 * lift(grams[1], step, step, np.eye(3)) + grams[2]
+    total = total - 4 * chains.lift(grams[1], step, step, np.eye(3)) + grams[2]
     dense = step @ hermite(X, 4, np.eye(3)).sum(0).reshape(9, 9) @ step.T
     assert np.abs(total - dense).max() > 0.1 * np.abs(dense).max()
 
@@ -96,16 +87,16 @@ def test_lift_and_drop_are_adjoint(case, rng):
     Q = rng.normal(size=(chain.dim(1), chain.dim(2)))
     B = rng.normal(size=(chain.dim(2), chain.dim(3)))
     np.testing.assert_allclose(
-        np.sum(lift(Q, left, right, chain.noise) * B),
-        np.sum(Q * drop(B, left, right, chain.noise)),
+        np.sum(chains.lift(Q, left, right, chain.noise) * B),
+        np.sum(Q * chains.drop(B, left, right, chain.noise)),
     )
 
 
 def test_a_window_carries_rows_like_one_more_step(case):
     chain, X = case
     for order in range(4):
-        short = SymmetricChain(chain.steps[:order], chain.noise)
-        window = ChainWindow(short, chain.steps[order])
+        short = chains.SymmetricChain(chain.steps[:order], chain.noise)
+        window = chains.ChainWindow(short, chain.steps[order])
         np.testing.assert_allclose(
             window.features(short.images(X), X, None), chain.images(X)[order + 1], atol=1e-10
         )
@@ -118,11 +109,11 @@ def test_symmetriser_is_the_dense_one(rng):
     dense = sum(np.eye(27)[places.transpose(o).ravel()] for o in orders) / 6
     window = np.kron(dense_basis(chain, 2), np.eye(3))
     np.testing.assert_allclose(chain.symmetriser(), window @ dense @ window.T, atol=1e-12)
-    np.testing.assert_array_equal(SymmetricChain((), np.eye(3)).symmetriser(), np.eye(3))
+    np.testing.assert_array_equal(chains.SymmetricChain((), np.eye(3)).symmetriser(), np.eye(3))
 
 
 def test_pairs_are_coordinates_of_symmetric_matrices(rng, noise, xp):
-    window = PairWindow(xp.asarray(noise))
+    window = chains.PairWindow(xp.asarray(noise))
     made = rng.normal(size=(4, 3, 3))
     S = made + made.transpose(0, 2, 1)
     coordinates = window.coordinates(xp.asarray(S))
@@ -140,11 +131,11 @@ def test_even_moments_on_windows_equal_explicit_tensors(noise, n, rng):
     V, X = rng.normal(size=(5, 3)), rng.normal(size=(6, 3))
     chain = chain_of_powers(V, n - 1, noise)
     if n == 2:
-        chain = SymmetricChain((np.eye(3),), noise)
-    window = open_window(chain, 5)
+        chain = chains.SymmetricChain((np.eye(3),), noise)
+    window = chains.open_window(chain, 5)
     images = chain.images(X)
     rows = [*images, window.features(images, X, None)]
-    made = even_moment([r.T @ r / 6 for r in rows], chain, window)
+    made = chains.even_moment([r.T @ r / 6 for r in rows], chain, window)
     basis = RecursiveProjection([*chain.steps, window.step(np.eye(window.dim))]).as_matrix()
     powers = evaluate_dense(power(vector("v"), n), {"v": V}).reshape(5, -1)
     inside = powers @ basis.T

@@ -7,8 +7,7 @@ import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.circuits import hermite, vector
-from implicitmoments.moments.closed_form import noise_floor
-from implicitmoments.moments.framed_rows import SplitMean
+from implicitmoments.moments import SplitMean, noise_floor
 from implicitmoments.problems import (
     ActivationSumProblem,
     PopulationProblem,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from implicitmoments import HermiteProblem, implicit_moments
 from implicitmoments.circuits import hermite, power, vector
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.moments.subspace import distances_to_truth, projected_moment
+from implicitmoments.moments import distances_to_truth, projected_moment
 from implicitmoments.problems import PopulationProblem, SphericalMixtureProblem
 from implicitmoments.projections import evaluate_dense
 from implicitmoments.rows import Truth

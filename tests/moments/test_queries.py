@@ -3,7 +3,7 @@ import pytest
 
 from implicitmoments import implicit_moments
 from implicitmoments.circuits import hermite, power, scalar, vector
-from implicitmoments.moments.result import PaperMoments, Run
+from implicitmoments.moments import PaperMoments, Run
 from implicitmoments.problems import PopulationProblem
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.rows import Truth

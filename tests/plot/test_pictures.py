@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 import implicitmoments as im
 from implicitmoments.estimator import findings_of
 from implicitmoments.plot import canvas
+from implicitmoments.registry import class_names
 from implicitmoments.testing import refuses
 
 mpl.use("Agg")
@@ -24,14 +25,7 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
-NAMES = [
-    "SphericalMixture",
-    "SphericalMixtureClusterer",
-    "SphericalMixtureDensity",
-    "RegressionMixture",
-    "RegressionMixtureDensity",
-    "ActivationSumRegressor",
-]
+NAMES = list(class_names().values())
 
 
 def new_axes():

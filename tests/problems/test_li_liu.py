@@ -9,8 +9,12 @@ import pytest
 from implicitmoments import implicit_moments
 from implicitmoments.circuits import hermite, vector
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.problems import LiLiuMixtureProblem, li_liu_hermite
-from implicitmoments.problems.li_liu import li_liu_names, li_liu_variance
+from implicitmoments.problems import (
+    LiLiuMixtureProblem,
+    li_liu_hermite,
+    li_liu_names,
+    li_liu_variance,
+)
 from implicitmoments.projections import (
     RecursiveProjection,
     evaluate,

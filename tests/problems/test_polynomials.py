@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.problems.linear_regressions import (
+from implicitmoments.problems import (
+    RegressionMixtureProblem,
     monic_polynomial,
     recurrence_from_moments,
 )

@@ -3,16 +3,15 @@
 import numpy as np
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression import DesignRows, LineFamily, Lines, Model
-from implicitmoments.regression.characteristic_function import (
-    WaveRows,
-    climb_peaks,
-    noise_maximum,
-    peaks_left,
-    random_points,
-    separate,
+from implicitmoments.regression import (
+    DesignRows,
+    LineFamily,
+    Lines,
+    Model,
+    search_span,
+    unalias,
 )
-from implicitmoments.regression.fit import search_span, unalias
+from implicitmoments.regression import characteristic_function as cf
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 
@@ -32,8 +31,13 @@ def data(seed=0, **how):
 def test_it_is_a_sum_of_kernels_at_the_regressors(rng):
     rows, lines = data()
     omega = 2.0
-    waves = WaveRows.of(rows).waves(omega)
-    b = np.vstack([lines.coef, random_points(rng, 20, WaveRows.of(rows))])
+    waves = cf.WaveRows.of(rows).waves(omega)
+    b = np.vstack(
+        [
+            lines.coef,
+            cf.random_points(rng, 20, cf.WaveRows.of(rows)),
+        ]
+    )
     squares = np.sum((b[:, None] - lines.coef) ** 2, axis=2)
     exact = np.exp(-0.5 * omega**2 * (squares + lines.variances)) @ lines.weights
     values, _ = waves.climb(b)
@@ -45,8 +49,11 @@ def test_it_is_a_sum_of_kernels_at_the_regressors(rng):
 
 def test_gradients_are_those_of_the_values(rng):
     rows, _ = data()
-    waves = WaveRows.of(rows).waves(1.7)
-    b, step = random_points(rng, 3, WaveRows.of(rows)), 2e-2
+    waves = cf.WaveRows.of(rows).waves(1.7)
+    b, step = (
+        cf.random_points(rng, 3, cf.WaveRows.of(rows)),
+        2e-2,
+    )
     _, gradients = waves.climb(b)
     for j in range(D + 1):
         away = step * np.eye(D + 1)[j]
@@ -56,11 +63,11 @@ def test_gradients_are_those_of_the_values(rng):
 
 def test_peaks_are_the_regressors(rng):
     rows, lines = data()
-    seen = WaveRows.of(rows)
+    seen = cf.WaveRows.of(rows)
     waves = seen.waves(2.4)
-    points = climb_peaks(waves, random_points(rng, 40, seen), 25, Model())
-    peaks = separate(waves, points, 0.35)
-    clear = peaks.points[peaks.z > noise_maximum(D + 1)]
+    points = cf.climb_peaks(waves, cf.random_points(rng, 40, seen), 25, Model())
+    peaks = cf.separate(waves, points, 0.35)
+    clear = peaks.points[peaks.z > cf.noise_maximum(D + 1)]
     assert len(clear) == K
     apart = np.linalg.norm(clear[:, None] - lines.coef, axis=2)
     assert apart.min(axis=0).max() < 0.15
@@ -68,17 +75,17 @@ def test_peaks_are_the_regressors(rng):
 
 def test_what_right_lines_leave_is_noise_and_a_missing_line_is_not(rng):
     rows, lines = data()
-    seen = WaveRows.of(rows)
-    points = np.vstack([lines.coef, random_points(rng, 100, seen)])
+    seen = cf.WaveRows.of(rows)
+    points = np.vstack([lines.coef, cf.random_points(rng, 100, seen)])
     (waves,) = seen.waves_beside(lines, (2.0,), rng)
     z = waves.climb(points)[0] / waves.noise
     assert np.abs(z).max() < 5
-    assert peaks_left(seen, lines, Model(), rng).z[0] < noise_maximum(D + 1)
+    assert cf.peaks_left(seen, lines, Model(), rng).z[0] < cf.noise_maximum(D + 1)
     missing = run_em(LineFamily(Model()), rows, lines.without(2), Budget(N, 30, 1e-6)).state
     (waves,) = seen.waves_beside(missing, (2.0,), rng)
     z = waves.climb(lines.coef[2:3])[0] / waves.noise
     assert z[0] > 20
-    assert peaks_left(seen, missing, Model(), rng).z[0] > 20
+    assert cf.peaks_left(seen, missing, Model(), rng).z[0] > 20
 
 
 def test_what_lines_explain_is_taken_out_whatever_the_law_of_x(rng):
@@ -90,9 +97,9 @@ def test_what_lines_explain_is_taken_out_whatever_the_law_of_x(rng):
     y = np.sum(X * coef[labels, 1:], axis=1) + 0.3 * rng.normal(size=N)
     rows = DesignRows.of(Rows.of(X, y=y))
     lines = Lines(np.full(2, 0.5), coef, np.full(2, 0.09))
-    seen = WaveRows.of(rows)
+    seen = cf.WaveRows.of(rows)
     (waves,) = seen.waves_beside(lines, (2.0,), rng)
-    z = waves.climb(np.vstack([coef, random_points(rng, 50, seen)]))[0] / waves.noise
+    z = waves.climb(np.vstack([coef, cf.random_points(rng, 50, seen)]))[0] / waves.noise
     assert np.abs(z).max() < 5
 
 
@@ -100,7 +107,7 @@ def test_intercepts_that_look_alike_at_one_frequency_differ_at_another(rng):
     X = rng.normal(size=(20_000, 2))
     y = 1.0 + X @ [0.5, 0.0] + 0.2 * rng.normal(size=20_000)
     rows = DesignRows.of(Rows.of(X, y=y))
-    seen = WaveRows.of(rows)
+    seen = cf.WaveRows.of(rows)
     true = np.array([[1.0, 0.5, 0.0]])
     alias = true + np.array([2 * np.pi / 2.8, 0, 0])
     narrow = seen.waves(2.8)

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -12,15 +11,13 @@ from sklearn.preprocessing import StandardScaler
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.testing import refuses
+from implicitmoments.testing import match_rows, refuses
 
 
 def match(model, vectors):
     """Return fitted lines in the order of the true ones, and the largest error."""
-    apart = np.linalg.norm(model.coef_[:, None] - vectors, axis=2)
-    i, j = linear_sum_assignment(apart)
-    order = i[np.argsort(j)]
-    return order, apart[order, np.arange(len(vectors))].max()
+    order, distances = match_rows(model.coef_, vectors)
+    return order, distances.max()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.notes import SENTENCES, Note, Notes
-from implicitmoments.regression.summary import wald
+from implicitmoments.regression import wald
 from implicitmoments.report import verdict_of, write_report
 from implicitmoments.testing import refuses
 

@@ -8,8 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import implicitmoments as im
-from implicitmoments.report.page import caption_of
-from implicitmoments.report.statistics import STATISTICS, settings_of, statistics_of
+from implicitmoments.report import STATISTICS, caption_of, settings_of, statistics_of
 
 
 def test_statistics_are_names_and_numbers(fitted):

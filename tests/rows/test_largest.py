@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from implicitmoments.rows import ArraySource, add_sums
-from implicitmoments.rows.fold import LARGEST
+from implicitmoments.rows import LARGEST, ArraySource, add_sums
 
 
 def test_the_larger_is_kept_and_sums_are_added():

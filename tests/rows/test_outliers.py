@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.rows import ArraySource, Rows
-from implicitmoments.rows.outliers import check_enough, leave_out_outliers
+from implicitmoments.rows import ArraySource, Rows, check_enough, leave_out_outliers
 from implicitmoments.testing import refuses
 
 

@@ -3,8 +3,7 @@ import pytest
 
 from implicitmoments import datasets
 from implicitmoments.projections import hermite_dense
-from implicitmoments.rows import Truth
-from implicitmoments.rows.synthetic import random_directions
+from implicitmoments.rows import Truth, random_directions
 from implicitmoments.testing import refuses
 
 

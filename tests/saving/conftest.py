@@ -14,7 +14,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.problems import cosine, leaky_relu, relu
-from implicitmoments.saving.migrations import SCHEMA
+from implicitmoments.saving import SCHEMA
 
 DATA = Path(__file__).parents[1] / "data"
 

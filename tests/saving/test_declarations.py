@@ -8,7 +8,7 @@ import pytest
 
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.registry import class_names
-from implicitmoments.saving.declarations import Declaration, declaration_of
+from implicitmoments.saving import Declaration, declaration_of
 
 T = TypeVar("T")
 ALWAYS = {"Activation", "Generator", "RandomState"}  # of parameters

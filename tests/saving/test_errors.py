@@ -9,8 +9,7 @@ import pytest
 import safetensors.numpy
 
 import implicitmoments as im
-from implicitmoments.saving.container import MAX_HEADER
-from implicitmoments.saving.migrations import SCHEMA
+from implicitmoments.saving import MAX_HEADER, SCHEMA
 from implicitmoments.testing import refuses
 
 ENTRY, BLANK = "implicitmoments", "0" * 64

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.saving.values import apply_layout, layout_of
+from implicitmoments.saving import apply_layout, layout_of
 from implicitmoments.testing import refuses
 
 

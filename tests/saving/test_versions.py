@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.saving.migrations import MIGRATIONS, SCHEMA, check_schema
+from implicitmoments.saving import MIGRATIONS, SCHEMA, check_schema
 from implicitmoments.testing import refuses
 
 DATA = Path(__file__).parents[1] / "data"

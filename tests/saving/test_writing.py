@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 import implicitmoments as im
 from implicitmoments.problems import Activation, cosine
 from implicitmoments.rows import Whitening
-from implicitmoments.saving.container import MAX_HEADER
+from implicitmoments.saving import MAX_HEADER
 from implicitmoments.testing import refuses
 
 

@@ -1,19 +1,13 @@
 """Lines as good as those of EM from the truth, and errors that are what they are said to be."""
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression import LineFamily, Lines, Model, standardise
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
-
-
-def largest_error(coef, vectors):
-    apart = np.linalg.norm(coef[:, None] - vectors, axis=2)
-    i, j = linear_sum_assignment(apart)
-    return apart[i, j].max()
+from implicitmoments.testing import match_rows
 
 
 def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
@@ -29,11 +23,11 @@ def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
                 np.full(k, 1 / k), np.column_stack([np.zeros(k), coef]), np.full(k, variance)
             )
             lines = run_em(LineFamily(Model()), rows, start, Budget(rows.n_rows, 300, 1e-8)).state
-            return largest_error(standard.original(lines)[0], truth.vectors)
+            return match_rows(standard.original(lines)[0], truth.vectors)[1].max()
 
         goal = error_from(truth.vectors / standard.scale, (0.3 / standard.scale) ** 2)
         ours = RegressionMixture(k, random_state=seed).fit(X, y)
-        assert largest_error(ours.coef_, truth.vectors) < 1.2 * goal
+        assert match_rows(ours.coef_, truth.vectors)[1].max() < 1.2 * goal
         random = np.random.default_rng(seed).normal(size=(k, d)) / np.sqrt(d)
         random_good += error_from(random, 1.0) < 1.2 * goal
     assert random_good < 5  # the control: one random start is not enough
@@ -47,9 +41,8 @@ def test_standard_errors_are_calibrated():
             1_500, 2, 3, noise=0.5, separation=1.0, random_state=seed
         )
         model = RegressionMixture(2, random_state=0).fit(X, y)
-        apart = np.linalg.norm(model.coef_[:, None] - truth.vectors, axis=2)
-        i, j = linear_sum_assignment(apart)
-        z.append((model.coef_[i] - truth.vectors[j]) / model.coef_errors_[i])
+        i, _ = match_rows(model.coef_, truth.vectors)
+        z.append((model.coef_[i] - truth.vectors) / model.coef_errors_[i])
         z.append((model.intercept_ / model.intercept_errors_)[:, None].repeat(3, axis=1))
     square = np.mean(np.square(z))
     assert 0.75 < square < 1.3

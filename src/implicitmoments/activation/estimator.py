@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,10 +32,10 @@ from implicitmoments.activation.prediction import Predictor, r_squared
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.arrays import Array, move_like
+from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
 from implicitmoments.rows import ArraySource, Rows, Whitening
-from implicitmoments.rows.answers import answer
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import (
@@ -58,7 +58,8 @@ WARNED = frozenset(
 )
 
 
-class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, BaseEstimator):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
@@ -143,9 +144,7 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         ``turns`` of the polynomial; ``loss_history``, ``converged``, ``n_starts`` and ``decoded``
         of the network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
     --------
@@ -159,34 +158,19 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
     ((3, 6), [0.33, 0.33, 0.33])
     """
 
-    def __init__(  # noqa: PLR0913 (one keyword per choice, as in scikit-learn)
-        self,
-        activation: str | Activation | Callable[[Array], Array] = "relu",
-        n_components: int | str = "auto",
-        *,
-        degree: int | str = "cv",
-        epsilon: float = 0.1,
-        refine: bool = True,
-        method: str = "closed_form",
-        whiten: bool | str = "auto",
-        n_starts: int = 3,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        rows_per_block: int | None = None,
-    ) -> None:
-        self.activation = activation
-        self.n_components = n_components
-        self.degree = degree
-        self.epsilon = epsilon
-        self.refine = refine
-        self.method = method
-        self.whiten = whiten
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.rows_per_block = rows_per_block
+    activation: str | Activation | Callable[[Array], Array] = "relu"
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    degree: int | str = "cv"
+    epsilon: float = 0.1
+    refine: bool = True
+    method: str = "closed_form"
+    whiten: bool | str = "auto"
+    n_starts: int = 3
+    max_iter: int = 100
+    tol: float = 1e-3
+    random_state: Any = None
+    rows_per_block: int | None = None
 
     def _warns(self, note: Note) -> bool:
         return note.code in WARNED
@@ -231,20 +215,8 @@ class ActivationSumRegressor(ActivationSumSummary, RegressorMixin, BaseEstimator
         if refined is not None:
             self._store_network(refined, problem)
 
-    def predict(self, X: Array) -> Any:
-        """Predict labels; there is no randomness in it.
-
-        Parameters
-        ----------
-        X : array, data frame or Source of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            In the library, the precision and on the device of X.
-        """
-        check_is_fitted(self)
-        return answer(self, X, self._predictor, rows_per_block=self.rows_per_block)
+    def _prediction(self) -> RowFunction:
+        return RowFunction(self._predictor, rows_per_block=self.rows_per_block)
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in one pass over the rows.

@@ -58,7 +58,6 @@ def unit() -> Circuit:
     Returns
     -------
     Circuit
-        Of order 0.
 
     Examples
     --------

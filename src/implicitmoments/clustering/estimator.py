@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import array_api_compat
@@ -35,6 +36,7 @@ from implicitmoments.clustering.pairwise_test import (
     same_matrix,
 )
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
+from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.subspace import second_moment_floor, span_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes
@@ -55,6 +57,7 @@ LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in
 ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureClusterer(
     ClustererSummary,
     ClassNamePrefixFeaturesOutMixin,
@@ -113,9 +116,7 @@ class SphericalMixtureClusterer(
         ``separation``, the smallest distance between two means in units of :math:`\sigma`;
         ``doubt``, the expected misclassification rate; ``within_variance``, the largest variance
         within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Notes
     -----
@@ -137,24 +138,14 @@ class SphericalMixtureClusterer(
     ((4,), True)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        variance: float | None = None,
-        order: int | str = "auto",
-        n_landmarks: int | str = "auto",
-        method: str = "closed_form",
-        n_draws: int = 100,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.variance = variance
-        self.order = order
-        self.n_landmarks = n_landmarks
-        self.method = method
-        self.n_draws = n_draws
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    variance: float | None = None
+    order: int | str = "auto"
+    n_landmarks: int | str = "auto"
+    method: str = "closed_form"
+    n_draws: int = 100
+    random_state: RandomState = None
 
     def _fit(self, every: Rows, seed: int) -> None:
         k: int = self.n_components
@@ -220,20 +211,8 @@ class SphericalMixtureClusterer(
         self.fit(X, y, sample_weight)
         return self.labels_ if "labels_" in vars(self) else self.predict(X)
 
-    def predict(self, X: Any) -> Any:
-        """Return the most probable component of each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of int of shape (n_samples,)
-            In the library of the rows.
-        """
-        check_is_fitted(self)
-        return answer(self, X, self._rule().assign)
+    def _prediction(self) -> RowFunction:
+        return RowFunction(self._rule().assign)
 
     def transform(self, X: Any) -> Any:
         """Return the distance of each row from each mean.

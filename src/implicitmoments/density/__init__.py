@@ -15,14 +15,6 @@ from implicitmoments.density.degree import (
     mixture_tail,
     regression_tail,
 )
-from implicitmoments.density.graded_chain import (
-    assemble_graded,
-    graded_answers,
-    graded_images,
-    graded_noise,
-    graded_sums,
-    widen,
-)
 from implicitmoments.density.hermite_expansion import (
     Constant,
     JointExpansion,
@@ -52,7 +44,6 @@ __all__ = [
     "Ratios",
     "RegressionMixtureDensity",
     "SphericalMixtureDensity",
-    "assemble_graded",
     "choose_clip",
     "clip_expansion",
     "compare_degrees",
@@ -66,14 +57,9 @@ __all__ = [
     "expand_labels",
     "expand_labels_dense",
     "expand_paper",
-    "graded_answers",
-    "graded_images",
-    "graded_noise",
-    "graded_sums",
     "least_degree",
     "mixture_tail",
     "probe_gaussian",
     "regression_tail",
     "rejection_sample",
-    "widen",
 ]

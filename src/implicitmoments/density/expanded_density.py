@@ -25,6 +25,7 @@ from implicitmoments.density.degree import (
 )
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.summary import DensitySummary
+from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows, as_seed
 from implicitmoments.rows.outliers import leave_out_outliers
@@ -57,7 +58,7 @@ class RatioModel:
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
 
 
-class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
+class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
@@ -190,6 +191,26 @@ class ExpandedDensity(DensitySummary, DensityMixin, BaseEstimator):
         values = {"degree": highest, "before": highest - 2, "step": step}
         values["max_degree"] = self.max_degree
         return Notes([Note("degree_still_rising", values)])
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
+        """Draw rows from the density by rejection, with their labels where it has them.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, generator or None; by default that of the estimator
+
+        Returns
+        -------
+        array of shape (n_samples, n_features), or a pair of it and labels (n_samples,)
+            In the library of the rows of the fit.
+        """
+        check_is_fitted(self)
+        return self._drawn(n_samples, random_state)
+
+    @abstractmethod
+    def _drawn(self, n_samples: int, random_state: RandomState) -> Any:
+        """Return rows drawn, in the library of the rows of the fit."""
 
     def _draw(
         self, density: ClippedDensity[Any], n_samples: int, random_state: RandomState

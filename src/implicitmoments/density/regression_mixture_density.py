@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
-
-from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity
@@ -22,10 +20,11 @@ from implicitmoments.density.regression_frame import (
     intercepts_differ,
 )
 from implicitmoments.density.summary import RegressionDensitySummary
+from implicitmoments.evaluation import RowFunction
 from implicitmoments.moments.subspace import span_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
-from implicitmoments.rows.answers import answer, mean_answer
+from implicitmoments.rows.answers import answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
@@ -36,6 +35,7 @@ LOOSE = 5.0  # the tail bound is for components of one length; mixtures have abo
 SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
@@ -116,9 +116,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         the highest of them was clearly better than the one before, by ``last_rise``;
         ``n_coefficients``; and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the
         last call.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Notes
     -----
@@ -137,38 +135,21 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     (10, 4)
     """
 
-    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
-        self,
-        n_components: int = 2,
-        *,
-        noise: float | None = None,
-        fit_intercept: bool = True,
-        whiten: bool = True,
-        label_scale: float = 1.0,
-        degree: int | str = "cv",
-        epsilon: float = 0.05,
-        max_degree: int = 12,
-        clip: float | str = "auto",
-        floor: float = 1e-6,
-        method: str = "closed_form",
-        n_draws: int = 100,
-        max_proposals: int = 20_000_000,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.noise = noise
-        self.fit_intercept = fit_intercept
-        self.whiten = whiten
-        self.label_scale = label_scale
-        self.degree = degree
-        self.epsilon = epsilon
-        self.max_degree = max_degree
-        self.clip = clip
-        self.floor = floor
-        self.method = method
-        self.n_draws = n_draws
-        self.max_proposals = max_proposals
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    noise: float | None = None
+    fit_intercept: bool = True
+    whiten: bool = True
+    label_scale: float = 1.0
+    degree: int | str = "cv"
+    epsilon: float = 0.05
+    max_degree: int = 12
+    clip: float | str = "auto"
+    floor: float = 1e-6
+    method: str = "closed_form"
+    n_draws: int = 100
+    max_proposals: int = 20_000_000
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -274,62 +255,12 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         notes = Notes(Note(code, values) for code, present in found.items() if present)
         return notes if self._differs() else Notes([*notes, *self._degree_notes()])
 
-    def score_samples(self, X: Any, y: Any = None) -> Any:
-        """Return the logarithm of the density at each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,), optional
-            Without it the density is that of x alone, unless X is a source with labels.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            In the library of the rows.
-        """
-        function, y, labelled = self._density_of(X, y)
-        return answer(self, X, function, y, labelled=labelled)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean logarithm of the density over rows.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,), optional
-            Without it the density is that of x alone, unless X is a source with labels.
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        function, y, labelled = self._density_of(X, y)
-        return mean_answer(self, X, function, y, sample_weight, labelled=labelled)
-
-    def _density_of(self, X: Any, y: Any) -> tuple[Callable[..., Array], Any, bool]:
-        """Return the joint density, or that of x where there are no labels."""
-        check_is_fitted(self)
+    def _log_density(self, X: Any, y: Any) -> RowFunction:
         if y is not None or (isinstance(X, Source) and "y" in X.first()):
-            return self.hypothesis_.log_density, y, True
-        return self.hypothesis_.log_marginal, None, False
+            return RowFunction(self.hypothesis_.log_density, labelled=True)
+        return RowFunction(self.hypothesis_.log_marginal)
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
-        """Draw rows and labels from the density by rejection.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, generator or None
-            By default that of the estimator.
-
-        Returns
-        -------
-        X : array of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-        """
-        check_is_fitted(self)
+    def _drawn(self, n_samples: int, random_state: RandomState) -> tuple[Any, Any]:
         points = self._draw(self.hypothesis_.density, n_samples, random_state)
         drawn = move_like(points, self.slope_)
         return drawn[:, :-1], drawn[:, -1]
@@ -344,8 +275,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         X : array of shape (n_points, n_features), data frame, or Source
         n_samples : int
             Draws at each point.
-        random_state : int, generator or None
-            By default that of the estimator.
+        random_state : int, generator or None; by default that of the estimator
 
         Returns
         -------

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
-
-from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity
@@ -14,17 +13,18 @@ from implicitmoments.density.degree import mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import expand
 from implicitmoments.density.summary import SphericalDensitySummary
+from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.moments.subspace import second_moment_floor, span_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.answers import answer, mean_answer
 from implicitmoments.validation import check_variance
 
 HIGHEST_DEGREE = 40  # limit of `degree` (starting value)
 METHODS = ("closed_form", "paper")
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
@@ -88,9 +88,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
         the highest of them was clearly better than the one before, by ``last_rise``; and after
         ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Notes
     -----
@@ -109,32 +107,18 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     (100, 5)
     """
 
-    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
-        self,
-        n_components: int = 2,
-        *,
-        variance: float | None = None,
-        degree: int | str = "cv",
-        epsilon: float = 0.05,
-        max_degree: int = 12,
-        clip: float | str = "auto",
-        floor: float = 1e-6,
-        method: str = "closed_form",
-        n_draws: int = 100,
-        max_proposals: int = 20_000_000,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.variance = variance
-        self.degree = degree
-        self.epsilon = epsilon
-        self.max_degree = max_degree
-        self.clip = clip
-        self.floor = floor
-        self.method = method
-        self.n_draws = n_draws
-        self.max_proposals = max_proposals
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    variance: float | None = None
+    degree: int | str = "cv"
+    epsilon: float = 0.05
+    max_degree: int = 12
+    clip: float | str = "auto"
+    floor: float = 1e-6
+    method: str = "closed_form"
+    n_draws: int = 100
+    max_proposals: int = 20_000_000
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -175,51 +159,8 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         notes.append(Note("density_far_from_rows", {**values, "usual": usual}))
         return notes
 
-    def score_samples(self, X: Any) -> Any:
-        """Return the logarithm of the density at each row.
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
+        return RowFunction(self.hypothesis_.log_density)
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            In the library of the rows.
-        """
-        check_is_fitted(self)
-        return answer(self, X, self.hypothesis_.log_density)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
-        """Return the mean logarithm of the density over rows.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : None
-            Ignored; for pipelines.
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        return mean_answer(self, X, self.hypothesis_.log_density, None, sample_weight)
-
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
-        """Draw rows from the density by rejection.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, generator or None
-            By default that of the estimator.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            In the library of the rows of the fit.
-        """
-        check_is_fitted(self)
+    def _drawn(self, n_samples: int, random_state: RandomState) -> Any:
         return move_like(self._draw(self.hypothesis_, n_samples, random_state), self.center_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +36,7 @@ FLOOR = 1e-6  # least variance, relative to the square of a typical distance fro
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixture(SphericalAnswers):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
@@ -104,9 +105,7 @@ class SphericalMixture(SphericalAnswers):
         ``spectral_components``, where it started; ``groups`` fitted separately;
         ``mean_log_likelihood_history`` of EM; ``spectra``, ``noise_floor``, ``ranks`` and
         ``moment_orders`` of the moments; after ``partial_fit`` ``rows_seen``.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
     --------
@@ -124,32 +123,18 @@ class SphericalMixture(SphericalAnswers):
     ((4, 5), True)
     """
 
-    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
-        self,
-        n_components: int | str = 2,
-        *,
-        variance: float | None = None,
-        covariance_type: str = "tied_spherical",
-        order: int | None = None,
-        n_moves: int = 20,
-        max_iter: int = 200,
-        tol: float = 1e-7,
-        max_components: int = 50,
-        drop_outliers: bool = True,
-        random_state: RandomState = None,
-        rows_per_block: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.variance = variance
-        self.covariance_type = covariance_type
-        self.order = order
-        self.n_moves = n_moves
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_components = max_components
-        self.drop_outliers = drop_outliers
-        self.random_state = random_state
-        self.rows_per_block = rows_per_block
+    n_components: int | str = 2
+    _: KW_ONLY
+    variance: float | None = None
+    covariance_type: str = "tied_spherical"
+    order: int | None = None
+    n_moves: int = 20
+    max_iter: int = 200
+    tol: float = 1e-7
+    max_components: int = 50
+    drop_outliers: bool = True
+    random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _fit(self, rows: Rows, seed: int) -> None:
         self._stream: Stream | None = None

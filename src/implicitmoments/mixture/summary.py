@@ -10,6 +10,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.evaluation import Predictions
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.moments.decode import Components
 from implicitmoments.notes import Note
@@ -34,7 +35,7 @@ DENSITY_AXIS = "log density under the model (nats)"
 OVERLAP = " Components that overlap here may be separated along other directions."
 
 
-class MeansSummary(FittedEstimator):
+class MeansSummary(Predictions, FittedEstimator):
     """A model with means, weights and variances."""
 
     vectors = "means_"
@@ -67,8 +68,7 @@ class MeansSummary(FittedEstimator):
         return [Table(f"{self.component.capitalize()}s", columns, numbered_rows(*parts))]
 
     def _component_view(self, rows: RowSample) -> Means:
-        model: Any = self
-        labels = to_numpy(model.predict(rows.given))
+        labels = to_numpy(self.predict(rows.given))
         return Means(
             as_floats(self.weights_), as_floats(self.means_), self._variances(), np.asarray(labels)
         )

@@ -42,11 +42,10 @@ class ImplicitMoments(ABC):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
-    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=3, order=4)
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=3, order=4)
     >>> moments
     <moments of order 4 in 6 features, 3 of 3 directions kept, noise floor 0.34, 20,000 rows>
     >>> moments.hermite(X[:5]).shape, len(moments.spectra)
@@ -211,12 +210,11 @@ class PaperMoments(ImplicitMoments):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(4_000, 2, 4, random_state=0)
-    >>> moments = implicit_moments(
-    ...     SphericalMixtureProblem(X), n_components=2, order=2, method="paper", random_state=0
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(4_000, 2, 4, random_state=0)
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(
+    ...     problem, n_components=2, order=2, method="paper", random_state=0
     ... )
     >>> moments.runs[0].projection
     <recursive projection of order 2 in 4 features: 1 → 2 → 2>
@@ -305,11 +303,10 @@ class ClosedFormMoments(ImplicitMoments):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(5_000, 2, 4, random_state=0)
-    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=2, order=3)
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(5_000, 2, 4, random_state=0)
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=2, order=3)
     >>> [moments.hermite(X[:1], order).shape for order in (1, 2, 3)]
     [(1,), (1,), (1,)]
     """

@@ -74,11 +74,10 @@ class StepReport:
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(5_000, 2, 4, radius=3.0, random_state=0)
-    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=2, order=4)
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(5_000, 2, 4, radius=3.0, random_state=0)
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=2, order=4)
     >>> [(step.order, step.rank, bool(step.gap > 1.5)) for step in moments.steps]
     [(2, 2, True), (4, 2, True)]
     """

@@ -142,6 +142,7 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
     X, y : what ``fit`` takes
         Arrays, data frames, files, Dask, sources; or a sample drawn before.
     """
+    check_model(model)
     check_whole("max_rows", max_rows, 1)
     if isinstance(X, RowSample):
         return _subsample(X, max_rows)

@@ -64,7 +64,6 @@ def components(
     >>> ax.get_title(loc="left").strip()
     '3 components'
     """
-    canvas.check_model(model)
     rows = sample_rows(model, X, y, max_rows)
     view = frozen_copy(model)._component_view(rows)
     ax = canvas.axes_for(ax)

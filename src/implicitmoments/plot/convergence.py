@@ -51,8 +51,8 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     --------
     >>> import implicitmoments as im
     >>> from matplotlib.figure import Figure
-    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
-    >>> model = im.SphericalMixture(3, random_state=0).fit(X)
+    >>> X, y, _ = im.datasets.make_regression_mixture(2_000, 2, 3, random_state=0)
+    >>> model = im.RegressionMixture(n_components="auto", random_state=0).fit(X, y)
     >>> im.plot.convergence(model, Figure().add_subplot()).get_title(loc="left").strip()
     'Convergence of EM'
     """

@@ -59,7 +59,6 @@ def fit(
     >>> ax.get_title(loc="left").strip()
     'Residuals'
     """
-    canvas.check_model(model)
     rows = sample_rows(model, X, y, max_rows)
     view = frozen_copy(model)._fit_view(rows)
     ax = canvas.axes_for(ax)

@@ -15,8 +15,17 @@ from implicitmoments.problems.activations import (
     square,
 )
 from implicitmoments.problems.hermite_quadrature import Quadrature, hermite_coefficients
-from implicitmoments.problems.li_liu import LiLiuMixtureProblem, li_liu_hermite
-from implicitmoments.problems.linear_regressions import RegressionMixtureProblem
+from implicitmoments.problems.li_liu import (
+    LiLiuMixtureProblem,
+    li_liu_hermite,
+    li_liu_names,
+    li_liu_variance,
+)
+from implicitmoments.problems.linear_regressions import (
+    RegressionMixtureProblem,
+    monic_polynomial,
+    recurrence_from_moments,
+)
 from implicitmoments.problems.population import PopulationProblem
 from implicitmoments.problems.spherical_mixture import (
     PairwiseDifferenceProblem,

@@ -24,9 +24,7 @@ class ActivationSumProblem(HermiteProblem):
     Parameters
     ----------
     X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-        The points x.
     y : array of shape (n_samples,), or None for Rows and Source
-        The labels.
     activation : str, Activation or callable
         The function :math:`\sigma`, as accepted by :func:`as_activation`.
     whitening : Whitening, optional
@@ -36,12 +34,10 @@ class ActivationSumProblem(HermiteProblem):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_activation_sum
-    >>> from implicitmoments.problems import ActivationSumProblem
-    >>> X, y, _ = make_activation_sum(20_000, 3, 6, random_state=0)
-    >>> problem = ActivationSumProblem(X, y, "relu")
-    >>> implicit_moments(problem, n_components=3, order=2).components()
+    >>> import implicitmoments as im
+    >>> X, y, _ = im.datasets.make_activation_sum(20_000, 3, 6, random_state=0)
+    >>> problem = im.problems.ActivationSumProblem(X, y, "relu")
+    >>> im.implicit_moments(problem, n_components=3, order=2).components()
     <3 of 3 components resolved at order 2>
     """
 

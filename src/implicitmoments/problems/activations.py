@@ -255,12 +255,11 @@ def softplus() -> Activation:
 
 
 def gelu() -> Activation:
-    r"""Return :math:`u\, \Phi(u)`; its odd part is u/2.
+    r"""Return :math:`u\, \Phi(u)`, with coefficients by quadrature; its odd part is u/2.
 
     Returns
     -------
     Activation
-        With coefficients by quadrature.
     """
     return replace(
         from_function(functions.gelu_of, "gelu", functions.gelu_slope), origin=("gelu", ())

@@ -73,9 +73,7 @@ class RegressionMixtureProblem(HermiteProblem):
     Parameters
     ----------
     X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-        The points x.
     y : array of shape (n_samples,), or None for Rows and Source
-        The labels.
     weights : {"orthogonal", "monomial", "fourier"}, default "orthogonal"
         The monic orthogonal polynomial of the distribution of y over t!, the paper's y^t / t!, or
         :math:`\cos(\omega y)` and :math:`\sin(\omega y)` over :math:`\omega^t`, with signs.
@@ -91,12 +89,10 @@ class RegressionMixtureProblem(HermiteProblem):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_regression_mixture
-    >>> from implicitmoments.problems import RegressionMixtureProblem
-    >>> X, y, _ = make_regression_mixture(20_000, 2, 4, noise=0.1, random_state=0)
-    >>> problem = RegressionMixtureProblem(X, y, weights="fourier")
-    >>> implicit_moments(problem, n_components=2, order=2).components().guesses.shape
+    >>> import implicitmoments as im
+    >>> X, y, _ = im.datasets.make_regression_mixture(20_000, 2, 4, noise=0.1, random_state=0)
+    >>> problem = im.problems.RegressionMixtureProblem(X, y, weights="fourier")
+    >>> im.implicit_moments(problem, n_components=2, order=2).components().guesses.shape
     (2, 4)
     """
 

@@ -34,12 +34,12 @@ class SphericalMixtureProblem(HermiteProblem):
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(10_000, 3, 6, radius=4.0, separation=3.0, random_state=0)
-    >>> problem = SphericalMixtureProblem(2 * X, variance=4.0)
-    >>> implicit_moments(problem, n_components=3, order=1).components().vectors.shape
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(
+    ...     10_000, 3, 6, radius=4.0, separation=3.0, random_state=0
+    ... )
+    >>> problem = im.problems.SphericalMixtureProblem(2 * X, variance=4.0)
+    >>> im.implicit_moments(problem, n_components=3, order=1).components().vectors.shape
     (3, 6)
     """
 

@@ -23,7 +23,6 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Any:
     Parameters
     ----------
     circuit : Circuit of order t
-        The circuit.
     inputs : mapping of str to array
         Vectors ``(n_samples, n_features)``, scalars ``(n_samples,)``.
 
@@ -118,7 +117,6 @@ def project_dense(projection: RecursiveProjection, tensor: Array) -> Any:
     Parameters
     ----------
     projection : RecursiveProjection of order t
-        The projection.
     tensor : array of shape (n_samples, d, …, d)
         With t axes of length d = n_features.
 

@@ -27,11 +27,9 @@ def evaluate(
     Parameters
     ----------
     circuit : Circuit of order t
-        The circuit.
     inputs : mapping of str to array
         Vectors ``(n_samples, n_features)``, scalars ``(n_samples,)``.
     projection : RecursiveProjection of order t
-        The projection.
     first_row : int, default 0
         Number of the first row in error messages about blocks of a longer table.
 

@@ -3,10 +3,11 @@
 from implicitmoments.regression.design_rows import DesignRows
 from implicitmoments.regression.estimator import RegressionMixture
 from implicitmoments.regression.family import LineFamily
-from implicitmoments.regression.fit import fit_lines
+from implicitmoments.regression.fit import fit_lines, search_span, unalias
 from implicitmoments.regression.likelihood import Lines, Model, responsibilities
 from implicitmoments.regression.standard_errors import covariances, information
 from implicitmoments.regression.standardise import Standard, standardise
+from implicitmoments.regression.summary import wald
 
 __all__ = [
     "DesignRows",

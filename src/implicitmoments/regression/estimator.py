@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
+from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
-from implicitmoments.regression.likelihood import Lines, measure_likelihood, responsibilities
+from implicitmoments.regression.likelihood import Lines, responsibilities
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.standardise import Standard, standardise
 from implicitmoments.regression.summary import RegressionMixtureSummary
@@ -31,17 +33,16 @@ from implicitmoments.regression.validation import (
     fit_stats,
     most_lines,
 )
-from implicitmoments.rows import Block, RandomState, Rows, Source, Sums, as_seed
+from implicitmoments.rows import RandomState, Rows, Source, as_seed
 from implicitmoments.rows.answers import answer
-from implicitmoments.rows.inputs import open_rows
-from implicitmoments.search import bic
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
 SILENT = ("line_looks_double", "line_missing")
 
 
-class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
@@ -102,9 +103,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         split; ``bic_by_n_components`` of ``"auto"``, on the rows searched;
         ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
-    n_features_in_ : int
-    feature_names_in_ : array of str of shape (n_features,)
-        Where the columns of the rows have names.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
     --------
@@ -120,24 +119,14 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
     ((2,), (2,))
     """
 
-    def __init__(
-        self,
-        n_components: int | str = 2,
-        *,
-        noise_type: str = "shared",
-        fit_intercept: bool = True,
-        max_components: int = 30,
-        max_iter: int = 500,
-        tol: float = 1e-7,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.noise_type = noise_type
-        self.fit_intercept = fit_intercept
-        self.max_components = max_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int | str = 2
+    _: KW_ONLY
+    noise_type: str = "shared"
+    fit_intercept: bool = True
+    max_components: int = 30
+    max_iter: int = 500
+    tol: float = 1e-7
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         check_parameters(self)
@@ -169,25 +158,14 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)
 
-    def predict(self, X: Any) -> Any:
-        """Return the mean of y given x, the mean of all lines by their weights.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        check_is_fitted(self)
+    def _prediction(self) -> RowFunction:
         lines = self._lines()
-        mean = lines.weights @ lines.coef
+        mean = lines.weights @ lines.coef  # of all lines, by their weights
 
         def predicted(x: Array) -> Any:
             return x @ move_like(mean[1:], x) + float(mean[0])
 
-        return answer(self, X, predicted)
+        return RowFunction(predicted)
 
     def predict_proba(self, X: Any, y: Any = None) -> Any:
         """Return the probability of each line given (x, y).
@@ -238,71 +216,6 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
 
         return answer(self, X, largest, y, labelled=True)
 
-    def score_samples(self, X: Any, y: Any = None) -> Any:
-        """Return the log density of y given x for each row.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        lines = self._lines()
-
-        def log_density(x: Array, y: Array) -> Any:
-            return responsibilities(lines, lay_out(x, y))[1]
-
-        return answer(self, X, log_density, y, labelled=True)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean log density of y given x.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-        sample_weight : array of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-        """
-        total, mass = self._likelihood(X, y, sample_weight)
-        return total / mass
-
-    def bic(self, X: Any, y: Any = None) -> float:
-        """Return the Bayesian information criterion of y given x; lower is better.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-
-        Returns
-        -------
-        float
-        """
-        total, mass = self._likelihood(X, y)
-        return bic(total, self._n_parameters(), mass)
-
-    def aic(self, X: Any, y: Any = None) -> float:
-        """Return the Akaike information criterion of y given x; lower is better.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
-        y : array of shape (n_samples,)
-
-        Returns
-        -------
-        float
-        """
-        return -2 * self._likelihood(X, y)[0] + 2 * self._n_parameters()
-
     @property
     def log_likelihood_(self) -> float:
         """The log-likelihood of y given x, summed over the rows that were fitted."""
@@ -320,8 +233,7 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         X : array of shape (n, n_features), optional
             Inputs at which labels are drawn. By default they are drawn too, from a Gaussian with
             the mean and covariance of the inputs that were fitted.
-        random_state : int, RandomState or None
-            That of the estimator by default.
+        random_state : int, generator or None; by default that of the estimator
 
         Returns
         -------
@@ -359,13 +271,9 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         )
         return Lines(weights / weights.sum(), np.column_stack([intercept, coef]), noise**2)
 
-    def _likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[float, float]:
-        """Return the log-likelihood of the rows, and how many they are."""
-        check_is_fitted(self)
-        measure = _Likelihood(self._lines())
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
-            sums = Rows.of(given).fold(measure, width=4 * self.n_components_, what="likelihood")
-        return float(sums["log_likelihood"]), float(sums["mass"])
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
+        lines = self._lines()
+        return RowFunction(partial(_log_densities, lines), labelled=True, width=4 * lines.k)
 
     def _n_parameters(self) -> int:
         return self._model.n_parameters(self.n_components_, self._standard.n_features + 1)
@@ -388,12 +296,5 @@ class RegressionMixture(RegressionMixtureSummary, BaseEstimator):
         self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
 
 
-@dataclass(frozen=True, eq=False)
-class _Likelihood:
-    """The log-likelihood of labelled rows, as they were given."""
-
-    lines: Lines
-
-    def __call__(self, block: Block) -> Sums:
-        laid_out = lay_out(block["x"], block["y"], block.get("counts"))
-        return measure_likelihood(self.lines, laid_out)
+def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
+    return responsibilities(lines, lay_out(x, y))[1]

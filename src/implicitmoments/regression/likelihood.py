@@ -128,11 +128,6 @@ class _Expect:
         return {**sums, "products": weighted_products(shares, block.u)}
 
 
-def measure_likelihood(lines: Lines, block: DesignBlock) -> Sums:
-    """Return the log-likelihood of a block, and how many rows it has."""
-    return _likelihood(block.counts, responsibilities(lines, block)[1])
-
-
 def _likelihood(counts: Array, logs: Array) -> Sums:
     """Sum in double precision: the last steps of EM gain little."""
     xp = namespace_of(logs)

@@ -7,7 +7,7 @@ from datetime import date as calendar
 from pathlib import Path
 from typing import Any
 
-from implicitmoments.plot.canvas import check_model, sample_rows
+from implicitmoments.plot.canvas import sample_rows
 from implicitmoments.report.page import MOST_ROWS, render_page
 from implicitmoments.saving.files import write_whole
 
@@ -32,9 +32,7 @@ def write_report(
     Parameters
     ----------
     model : fitted estimator
-    X : array of shape (n_samples, n_features), or whatever else ``fit`` takes
-    y : array of shape (n_samples,), optional
-        Labels, for models that are fitted to labels.
+    X, y : rows and, for models that have them, labels, as ``fit`` takes them
     path : path, default "report.html"
         Replaced at once when the page is complete.
     title : str, optional
@@ -62,7 +60,6 @@ def write_report(
     >>> path.read_text()[:15]
     '<!DOCTYPE html>'
     """
-    check_model(model)
     rows = sample_rows(model, X, y, max_rows)
     day = calendar.today().isoformat() if date is None else str(date)
     if subtitle is None:

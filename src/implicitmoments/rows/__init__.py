@@ -14,6 +14,7 @@ from implicitmoments.rows.draws import RandomState, RowDraws, Stream, as_seed, d
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
+    LARGEST,
     After,
     Block,
     Measure,
@@ -25,6 +26,7 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     threads_for_folds,
 )
+from implicitmoments.rows.outliers import check_enough, leave_out_outliers
 from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance
 from implicitmoments.rows.sources import (
     ArraySource,
@@ -33,7 +35,7 @@ from implicitmoments.rows.sources import (
     Source,
     as_source,
 )
-from implicitmoments.rows.synthetic import Truth
+from implicitmoments.rows.synthetic import Truth, random_directions
 from implicitmoments.rows.view import Rows
 
 __all__ = [

@@ -46,7 +46,7 @@ def answer(
     return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 
 
-def mean_answer(
+def total_answer(
     estimator: Any,
     X: Any,
     function: Callable[..., Array],
@@ -55,14 +55,13 @@ def mean_answer(
     *,
     labelled: bool = False,
     width: int = 1,
-) -> float:
-    """Return the mean of a function over rows, weighted if they have weights.
+) -> Sums:
+    """Return the weighted ``total`` of a function over rows, and their ``weight``.
 
-    One pass, and nothing is held for a row; the parameters are those of :func:`answer`.
+    One pass, and no row is kept in memory; the parameters are those of :func:`answer`.
     """
     with open_rows(estimator, X, y, sample_weight, labelled=labelled, reset=False) as (given, _):
-        sums = Rows.of(given).fold(_Total(function, labelled), width=width, what="score")
-    return float(sums["total"]) / float(sums["weight"])
+        return Rows.of(given).fold(_Total(function, labelled), width=width, what="score")
 
 
 @dataclass(frozen=True, eq=False)

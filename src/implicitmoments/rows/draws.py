@@ -102,7 +102,6 @@ class RowDraws:
         Parameters
         ----------
         stream : Stream
-            The purpose.
 
         Returns
         -------
@@ -138,13 +137,11 @@ class RowDraws:
 
         Parameters
         ----------
-        width : int, optional
-            Numbers per row.
+        width : as for :meth:`uniform`
 
         Returns
         -------
-        array of shape (n_rows, width), or (n_rows,) without a width
-            Standard normal numbers.
+        array of the shape that :meth:`uniform` has
         """
         normals: Floats = ndtri(self.uniform(width))
         return normals

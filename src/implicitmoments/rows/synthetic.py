@@ -86,14 +86,12 @@ class Truth:
         Parameters
         ----------
         points : array of shape (n, n_features)
-            The points x.
         order : int
             The order m.
 
         Returns
         -------
         array of shape (n,)
-            The inner products.
         """
         inner: Floats = (points @ self.vectors.T) ** order @ self.weights
         return inner
@@ -106,15 +104,11 @@ class Truth:
 
         Parameters
         ----------
-        points : array of shape (n, n_features)
-            The points x.
-        order : int
-            The order m.
+        points, order : as for :meth:`power`
 
         Returns
         -------
         array of shape (n,)
-            The inner products.
         """
         along = points @ self.vectors.T  # (n, k)
         squared = np.sum(self.vectors**2, axis=1)
@@ -168,12 +162,8 @@ def make_spherical_mixture(
     >>> X.shape, truth.vectors.shape, truth.labels.shape
     ((100, 3), (4, 3), (100,))
     """
-    seed = as_seed(random_state)
-    w = _weights(weights, n_components)
-    means = random_directions(
-        n_components, n_features, radius=radius, separation=separation, random_state=seed
-    )
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    sizes = n_samples, n_components, n_features
+    w, means, rng = _hidden(*sizes, radius, separation, weights, random_state)
     labels = rng.categorical(w)
     points = means[labels] + rng.normal(n_features)
     return points, Truth(w, means, labels, noise=1.0)
@@ -225,14 +215,10 @@ def make_regression_mixture(
     Parameters
     ----------
     n_samples, n_components, n_features : int
-    radius : float or pair of floats
-        Norm of every regressor, or the range from which norms are drawn.
-    separation : float
-        Least distance between two regressors.
+    radius, separation : of the regressors, as for :func:`make_spherical_mixture`
     noise : float
         Standard deviation of :math:`\nu`.
-    weights : sequence of float, optional
-    random_state : int, generator or None
+    weights, random_state : as for :func:`make_spherical_mixture`
 
     Returns
     -------
@@ -247,12 +233,8 @@ def make_regression_mixture(
     >>> X.shape, y.shape, truth.vectors.shape
     ((100, 4), (100,), (3, 4))
     """
-    seed = as_seed(random_state)
-    w = _weights(weights, n_components)
-    betas = random_directions(
-        n_components, n_features, radius=radius, separation=separation, random_state=seed
-    )
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    sizes = n_samples, n_components, n_features
+    w, betas, rng = _hidden(*sizes, radius, separation, weights, random_state)
     labels = rng.categorical(w)
     points = rng.normal(n_features)
     y = np.sum(points * betas[labels], axis=1) + noise * rng.normal()
@@ -278,8 +260,7 @@ def make_activation_sum(
         The function :math:`\sigma`; ReLU by default.
     noise : float
         Standard deviation of noise added to F.
-    weights : sequence of float, optional
-    random_state : int, generator or None
+    weights, random_state : as for :func:`make_spherical_mixture`
 
     Returns
     -------
@@ -296,14 +277,27 @@ def make_activation_sum(
     >>> bool(np.allclose(y, np.abs(X @ truth.vectors.T) @ truth.weights))
     True
     """
-    seed = as_seed(random_state)
-    w = _weights(weights, n_components)
-    directions = random_directions(n_components, n_features, radius=1.0, random_state=seed)
-    rng = RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
+    sizes = n_samples, n_components, n_features
+    w, directions, rng = _hidden(*sizes, 1.0, 0.0, weights, random_state)
     points = rng.normal(n_features)
     sigma = _relu if activation is None else activation
     y = sigma(points @ directions.T) @ w + noise * rng.normal()
     return points, y, Truth(w, directions, noise=noise)
+
+
+def _hidden(
+    n_samples: int,
+    k: int,
+    d: int,
+    radius: float | tuple[float, float],
+    separation: float,
+    weights: Sequence[float] | None,
+    random_state: RandomState,
+) -> tuple[Floats, Floats, RowDraws]:
+    """Return weights (k,), hidden vectors (k, d), and draws for the rows."""
+    seed, w = as_seed(random_state), _weights(weights, k)
+    vectors = random_directions(k, d, radius=radius, separation=separation, random_state=seed)
+    return w, vectors, RowDraws(seed, range(_positive("n_samples", n_samples)), (Stream.ROWS,))
 
 
 def random_directions(

@@ -191,7 +191,7 @@ class Rows(MappedRows):
         keyed : bool, default False
             As for :meth:`fold`.
         after : callable, optional
-            Called as ``after(sums, next_row)`` whenever sums are complete up to a row.
+            As for :meth:`Source.fold`.
 
         Returns
         -------
@@ -273,10 +273,7 @@ class Rows(MappedRows):
 
         Parameters
         ----------
-        numbers : array of int
-            Row numbers in ascending order.
-        what : str
-            Name of the pass.
+        numbers, what : as for :meth:`Source.pick`
 
         Returns
         -------

@@ -9,16 +9,10 @@ from typing import Generic
 import numpy as np
 
 from implicitmoments.arrays import Floats, cross_sums, namespace_of, to_numpy
+from implicitmoments.search import trials
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, Fitted, run_em
 from implicitmoments.search.family import E, Family, Places, R, S
-from implicitmoments.search.trials import (
-    Merges,
-    Shares,
-    insertion_gains,
-    merge_losses,
-    responsibilities,
-    split_gain,
-)
+from implicitmoments.search.trials import Merges, Shares
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # consecutive failures that end the search (starting value)
@@ -144,18 +138,18 @@ def rank_moves(
     before : Ranking, optional
         Of a state before: components that hold the same rows as then keep their splits.
     """
-    found, sums = responsibilities(family, rows, state), family.e_step(rows, state)
+    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     splits = [
-        known.get(i) or split_gain(family, rows, state, found, pool, i, rng, local)
+        known.get(i) or trials.split_gain(family, rows, state, found, pool, i, rng, local)
         for i in range(state.k)
     ]
-    merges = merge_losses(family, rows, state, found, sums) if state.k > 1 else None
+    merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
     candidates = state.take(np.zeros(0, dtype=np.int64))
     if merges is not None and merges.losses[0] < OVERLAP * sums.total / state.k:
         candidates = family.candidates(rows, state, found.log_density, rng)
-    inserted = insertion_gains(family, rows, found, candidates, local)
+    inserted = trials.insertion_gains(family, rows, found, candidates, local)
     gains = np.append([gain for gain, _ in splits], inserted.gains)
     parts = [part for _, part in splits]
     parts += [inserted.state.take(np.array([c])) for c in range(inserted.state.k)]
@@ -182,8 +176,8 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
-    found, sums = responsibilities(family, rows, state), family.e_step(rows, state)
-    return merge_losses(family, rows, state, found, sums).apply(state)
+    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
+    return trials.merge_losses(family, rows, state, found, sums).apply(state)
 
 
 def _exchange(family: Family[R, S, E], rows: R, larger: S, k: int, budget: Budget) -> Fitted[S]:

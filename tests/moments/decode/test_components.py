@@ -6,12 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
-from implicitmoments.moments.decode import decode
-from implicitmoments.moments.decode.components import resolve_components
-from implicitmoments.moments.decode.hidden_vectors import choose_frame
+from implicitmoments.moments.decode import choose_frame, decode, resolve_components
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
@@ -22,14 +19,7 @@ from implicitmoments.problems import (
     relu,
 )
 from implicitmoments.rows import Truth
-from implicitmoments.testing import refuses
-
-
-def matched(found, true):
-    """Order in which the found vectors match the true ones, and their distances."""
-    apart = np.linalg.norm(found[:, None] - true[None], axis=2)
-    rows, columns = linear_sum_assignment(apart)
-    return rows[np.argsort(columns)], apart[rows, columns]
+from implicitmoments.testing import match_rows, refuses
 
 
 def exact_problem(truth, degree):
@@ -93,8 +83,8 @@ def test_exact_moments_give_exact_components(truth, r, homogeneous):
         side = np.ones(k)
         side[~known] = chosen
         turned.append(found.guesses * side[:, None])
-    best = min(turned, key=lambda v: matched(v, truth.vectors)[1].max())
-    rows, apart = matched(best, truth.vectors)
+    best = min(turned, key=lambda v: match_rows(v, truth.vectors)[1].max())
+    rows, apart = match_rows(best, truth.vectors)
     assert apart.max() < 1e-6
     np.testing.assert_allclose(found.decoded.weights[rows], truth.weights, atol=1e-5)
     assert found.r == r
@@ -119,7 +109,7 @@ def test_mixtures_are_decoded_within_their_reported_errors(options):
     k = len(truth.weights)
     found = implicit_moments(SphericalMixtureProblem(X), n_components=k, order=1).components()
     assert found.identified, found
-    rows, apart = matched(found.vectors, truth.vectors)
+    rows, apart = match_rows(found.vectors, truth.vectors)
     assert apart.max() < 0.5
     ratio = apart / found.errors[rows]
     assert 0.3 < np.median(ratio) < 2.5
@@ -144,12 +134,12 @@ def test_arrays_of_other_libraries(xp):
     there = implicit_moments(HermiteProblem(xp.asarray(X)), n_components=4, order=1)
     for r in (2, 3):
         found = there.components(r=r)
-        assert matched(found.vectors, truth.vectors)[1].max() < 0.3
+        assert match_rows(found.vectors, truth.vectors)[1].max() < 0.3
         np.testing.assert_allclose(found.guesses, plain.components(r=r).guesses, atol=1e-6)
     X, y, truth = datasets.make_regression_mixture(50_000, 2, 3, random_state=0)
     problem = RegressionMixtureProblem(xp.asarray(X), xp.asarray(y))
     found = implicit_moments(problem, n_components=2, order=1).components()
-    assert matched(found.guesses, truth.vectors)[1].max() < 0.4
+    assert match_rows(found.guesses, truth.vectors)[1].max() < 0.4
 
 
 def test_components_do_not_depend_on_the_order_of_rows_nor_on_the_method():
@@ -170,7 +160,7 @@ def test_as_many_components_as_features_less_one(seed):
     )
     found = implicit_moments(HermiteProblem(X), n_components=9, order=1).components()
     assert found.identified, found
-    assert matched(found.vectors, truth.vectors)[1].max() < 0.5
+    assert match_rows(found.vectors, truth.vectors)[1].max() < 0.5
     assert found.errors.max() < 0.5
 
 
@@ -181,7 +171,7 @@ def test_errors_fall_with_the_square_root_of_the_rows():
             n, 8, 6, radius=4.0, separation=3.0, random_state=0
         )
         found = implicit_moments(HermiteProblem(X), n_components=8, order=1).components()
-        errors.append(np.mean(matched(found.guesses, truth.vectors)[1]))
+        errors.append(np.mean(match_rows(found.guesses, truth.vectors)[1]))
     assert 2.5 < errors[0] / errors[1] < 6.5
 
 
@@ -191,14 +181,14 @@ def test_order_three_where_order_two_has_no_room():
     )
     found = implicit_moments(HermiteProblem(X), n_components=12, order=1).components()
     assert found.r == 3
-    assert matched(found.vectors, truth.vectors)[1].max() < 0.3
+    assert match_rows(found.vectors, truth.vectors)[1].max() < 0.3
 
 
 def test_order_one_where_it_is_asked_for():
     X, truth = datasets.make_spherical_mixture(40_000, 3, 10, radius=3.0, random_state=0)
     found = implicit_moments(HermiteProblem(X), n_components=3, order=1).components(r=1)
     assert found.r == 1
-    assert matched(found.vectors, truth.vectors)[1].max() < 0.3
+    assert match_rows(found.vectors, truth.vectors)[1].max() < 0.3
 
 
 AT_THE_FLOOR = {"directions_at_noise_floor", "directions_near_noise_floor"}
@@ -320,26 +310,26 @@ def test_regressors_come_back_in_the_users_coordinates():
     ):
         found = implicit_moments(problem, n_components=3, order=1).components()
         assert found.identified, found
-        assert matched(found.vectors, vectors)[1].max() < 0.35
+        assert match_rows(found.vectors, vectors)[1].max() < 0.35
     # not whitened the same data give something else: the negative control
     wrong = RegressionMixtureProblem(X @ mixing + 5.0, y)
     found = implicit_moments(wrong, n_components=3, order=1).components()
-    assert not found.identified or matched(found.vectors, vectors)[1].max() > 0.35
+    assert not found.identified or match_rows(found.vectors, vectors)[1].max() > 0.35
 
 
 def test_means_come_back_in_the_users_coordinates():
     X, truth = datasets.make_spherical_mixture(40_000, 3, 5, radius=4.0, random_state=0)
     problem = SphericalMixtureProblem(7 + 0.5 * X, variance=0.25, center=[6.0] * 5)
     found = implicit_moments(problem, n_components=3, order=1).components()
-    assert matched(found.vectors, 7 + 0.5 * truth.vectors)[1].max() < 0.15
-    assert matched(found.vectors, truth.vectors)[1].max() > 1
+    assert match_rows(found.vectors, 7 + 0.5 * truth.vectors)[1].max() < 0.15
+    assert match_rows(found.vectors, truth.vectors)[1].max() > 1
 
 
 def test_pairwise_differences_have_a_zero_and_opposite_pairs():
     X, truth = datasets.make_spherical_mixture(200_000, 2, 3, radius=4.0, random_state=0)
     found = implicit_moments(PairwiseDifferenceProblem(X), n_components=3, order=1).components()
     apart = (truth.vectors[0] - truth.vectors[1]) / math.sqrt(2)
-    assert matched(found.vectors, np.array([0 * apart, apart, -apart]))[1].max() < 0.1
+    assert match_rows(found.vectors, np.array([0 * apart, apart, -apart]))[1].max() < 0.1
 
 
 class TestSigns:
@@ -353,7 +343,7 @@ class TestSigns:
         found, truth = self.found(activation)
         assert found.identified, found
         assert found.decoded.signs_known.all()
-        assert matched(found.vectors, truth.vectors)[1].max() < 0.35
+        assert match_rows(found.vectors, truth.vectors)[1].max() < 0.35
 
     def test_even_orders_alone_do_not(self):
         found, truth = self.found(cosine(1.0))

@@ -5,18 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.decode.hidden_vectors import decompose, refine
-from implicitmoments.moments.decode.moment_pairs import (
-    ChainMomentPair,
-    cube_sum,
-    fill_cube,
-    moment_pair,
-    symmetrise,
-    three_way_mean,
-    three_way_terms,
-)
-from implicitmoments.moments.framed_rows import Frame, FramedRows
+from implicitmoments.moments import Frame, FramedRows, HermiteProblem
+from implicitmoments.moments.decode import decompose, moment_pairs, refine
 from implicitmoments.projections import RecursiveProjection, hermite_dense
 from implicitmoments.testing import chain_of_powers
 
@@ -40,7 +30,7 @@ def test_the_general_formula_equals_explicit_tensors(orders, weight, rng):
     X = rng.normal(size=(9, p))
     view = view_of(X, weight)
     chain = chain_of_powers(rng.normal(size=(3, p)), 3, view.frame.noise)
-    made = three_way_mean(view, chain, a, b, c).value
+    made = moment_pairs.three_way_mean(view, chain, a, b, c).value
     n = a + b + c
     w = np.ones(9) if weight is None else weight(n)
     dense = np.tensordot(w, hermite_dense(X, n), 1) * math.sqrt(math.factorial(n)) / 9
@@ -51,7 +41,7 @@ def test_the_general_formula_equals_explicit_tensors(orders, weight, rng):
 
 def test_terms_count_all_ways_to_pair():
     """At x = 0 all slots are paired: the factors of (2, 2, 2) sum to −15 on a line."""
-    signed = sum(f for f, paired in three_way_terms(2, 2, 2) if sum(paired) == 3)
+    signed = sum(f for f, paired in moment_pairs.three_way_terms(2, 2, 2) if sum(paired) == 3)
     # of the 15 perfect matchings of six slots, 8 pair no slot within a leg
     assert signed == -8
 
@@ -64,7 +54,7 @@ def test_the_fast_route_equals_explicit_tensors(weight, height, rng):
     if height is not None and weight is not None:
         view = view_of(X, lambda _: weights(0), height)
         view.problem.uniform = True
-    pair = moment_pair(view, 2, 3)
+    pair = moment_pairs.moment_pair(view, 2, 3)
     p = view.frame.p
     W = rng.normal(size=(pair.window.dim, 3))
     basis = pair.window.step(np.eye(pair.window.dim))
@@ -81,21 +71,23 @@ def test_the_fast_route_equals_explicit_tensors(weight, height, rng):
     sixth = np.einsum("abc,xa,yb,zc->xyz", dense(6).reshape([p**2] * 3), A, A, A)
     fast = pair.third(W)
     np.testing.assert_allclose(fast.value, sixth, atol=1e-10 * np.abs(sixth).max())
-    slow = ChainMomentPair(pair.view, pair.chain, pair.window).third(W)
+    slow = moment_pairs.ChainMomentPair(pair.view, pair.chain, pair.window).third(W)
     np.testing.assert_allclose(slow.halves[0], fast.halves[0], atol=1e-9 * np.abs(sixth).max())
 
 
 @pytest.mark.parametrize("k", [1, 5, 8, 19])
 def test_cube_sums(k, rng, xp):
     rows, c = rng.normal(size=(30, k)), rng.normal(size=30)
-    made = fill_cube(np.asarray(cube_sum(xp.asarray(rows), xp.asarray(c))))
+    made = moment_pairs.fill_cube(
+        np.asarray(moment_pairs.cube_sum(xp.asarray(rows), xp.asarray(c)))
+    )
     np.testing.assert_allclose(made, np.einsum("n,na,nb,nc->abc", c, rows, rows, rows), atol=1e-10)
 
 
 def test_symmetrise_averages_over_orders(rng):
     T = rng.normal(size=(3, 3, 3))
     orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-    np.testing.assert_allclose(symmetrise(T), sum(T.transpose(o) for o in orders) / 6)
+    np.testing.assert_allclose(moment_pairs.symmetrise(T), sum(T.transpose(o) for o in orders) / 6)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 40])
@@ -109,6 +101,6 @@ def test_orthogonal_components_are_found_from_any_start(k):
     order = np.argmax(np.abs(found.vectors.T @ U), axis=1)
     assert sorted(order) == list(range(k))
     np.testing.assert_allclose(np.abs(found.values), values[order], rtol=1e-8)
-    noisy = symmetrise(T + 0.01 * rng.normal(size=T.shape))
+    noisy = moment_pairs.symmetrise(T + 0.01 * rng.normal(size=T.shape))
     near = refine(noisy, found.vectors)
     assert np.abs(np.abs(near.values) - np.abs(found.values)).max() < 0.2

@@ -44,11 +44,12 @@ class Components:
 
     Examples
     --------
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import make_spherical_mixture
-    >>> from implicitmoments.problems import SphericalMixtureProblem
-    >>> X, _ = make_spherical_mixture(10_000, 4, 3, radius=5.0, separation=4.0, random_state=0)
-    >>> moments = implicit_moments(SphericalMixtureProblem(X), n_components=4, order=1)
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(
+    ...     10_000, 4, 3, radius=5.0, separation=4.0, random_state=0
+    ... )
+    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=4, order=1)
     >>> found = moments.components()
     >>> found.identified, round(float(found.weights.sum()), 1)
     (True, 1.0)
