@@ -58,7 +58,7 @@ def total_answer(
 ) -> Sums:
     """Return the weighted ``total`` of a function over rows, and their ``weight``.
 
-    One pass, and no row is kept in memory; the parameters are those of :func:`answer`.
+    One pass, without storing values per row; the parameters are those of :func:`answer`.
     """
     with open_rows(estimator, X, y, sample_weight, labelled=labelled, reset=False) as (given, _):
         return Rows.of(given).fold(_Total(function, labelled), width=width, what="score")
