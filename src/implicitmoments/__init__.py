@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
+# Modules of the public names, which are imported on first use: the package imports fast.
 _HOMES = {
     "ActivationSumRegressor": "activation",
     "AssumptionWarning": "notes",
@@ -49,6 +50,7 @@ _HOMES = {
     "load": "saving",
     "save": "saving",
 }
+# Public subpackages, and those that are only reachable as attributes; also imported on first use.
 _FOLDERS = ("circuits", "datasets", "moments", "plot", "problems", "projections", "report", "rows")
 _ROOMS = ("activation", "arrays", "clustering", "density", "mixture", "regression", "saving")
 

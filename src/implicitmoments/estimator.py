@@ -1,4 +1,4 @@
-"""The base of all estimators: ``fit``, and what reports, pictures, files and commands ask.
+"""Base of all estimators: ``fit``, and the interface of reports, pictures, files and commands.
 
 Each model answers in its own folder, in ``summary.py``. A new estimator brings a summary and one
 line of ``registry.py``; nothing else has to know of it.
@@ -71,7 +71,7 @@ class Table:
 
 
 class FittedEstimator:
-    """Base of all estimators: what it is, what it found, and how it is shown.
+    """Base of all estimators: description, findings and display.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class FittedEstimator:
         raise NotImplementedError
 
     def _label(self, X: Any) -> None:
-        """Set what a fit says of each of its rows."""
+        """Set the fitted attributes that have one entry per row."""
 
     def _warns(self, note: Note) -> bool:  # noqa: ARG002
         """Return whether a note is also raised as a warning."""
@@ -185,7 +185,7 @@ class FittedEstimator:
         warn_of(filter(self._warns, self.notes_))
 
     def _title(self) -> str:
-        """Return what the fitted model is: "a mixture of 3 spherical Gaussians"."""
+        """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""
         raise NotImplementedError
 
     def _k(self) -> int:
@@ -193,7 +193,7 @@ class FittedEstimator:
         return int(getattr(self, "n_components_", None) or self.n_components)  # type: ignore[attr-defined]
 
     def _findings(self) -> dict[str, Any]:
-        """Return what a fit found, by name."""
+        """Return the findings of a fit, by name."""
         found = {
             words: getattr(self, name) for name, words in FOUND.items() if hasattr(self, name)
         }
@@ -242,15 +242,15 @@ class FittedEstimator:
         )
 
     def _noise_free(self, rows: RowSample) -> bool:  # noqa: ARG002
-        """Say whether the noise is the least a fit assumes, so that draws differ from rows."""
+        """Say whether the noise is at its floor, so that samples differ from the rows."""
         return False
 
     def _component_view(self, rows: RowSample) -> ComponentView:
-        """Return what a picture of rows and components shows."""
+        """Return the data of a picture of rows and components."""
         raise NotImplementedError
 
     def _fit_view(self, rows: RowSample) -> FitView:
-        """Return what a picture of the model against rows shows."""
+        """Return the data of a picture of the model against rows."""
         raise NotImplementedError
 
     def _caption(self, picture: str) -> str:
@@ -300,7 +300,7 @@ def counted(n: int, one: str, many: str | None = None) -> str:
 
 
 def findings_of(model: Any) -> dict[str, str]:
-    """Return what a fit found, by name, in few digits."""
+    """Return the findings of a fit, by name, rounded."""
     return {name: _shown(value) for name, value in model._findings().items()}
 
 

@@ -1,4 +1,4 @@
-"""What a fit or an error has to say, as data: a code and values, rendered from a template.
+"""Notes and errors as data: a code and values, rendered from a message template.
 
 Code and tests look at codes; sentences are for people. A template is text with fields in braces
 and Python expressions in backticks, such as ``"use `n_components={k}`"``. The Python vocabulary

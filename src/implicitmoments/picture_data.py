@@ -1,4 +1,4 @@
-"""What pictures of a fitted model show, as numbers: models fill these in, ``plot`` draws them.
+"""Data of the pictures of a fitted model: models provide them, ``plot`` draws them.
 
 Shapes: n rows of d columns, k components.
 """
@@ -18,7 +18,7 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class NoPictureError(CodedError, ValueError):
-    """A model does not have what a picture shows; the message names another picture."""
+    """A model lacks the data of a picture; the message names another picture."""
 
 
 class RowSample(NamedTuple):
@@ -75,7 +75,7 @@ class Densities:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predicted labels of the rows, and what predicts."""
+    """Predicted labels of the rows, and the name of the predictor."""
 
     values: Floats  # (n,)
     by: str

@@ -1,4 +1,4 @@
-"""Checks that estimators share. An error carries what was given and what was expected."""
+"""Checks shared by all estimators. Errors contain the given and the expected value."""
 
 from __future__ import annotations
 

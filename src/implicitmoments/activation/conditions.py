@@ -8,14 +8,14 @@ from implicitmoments.notes import InputError, Note
 from implicitmoments.problems.activation_sum import SMALLEST_COEFFICIENT
 from implicitmoments.problems.activations import Activation
 
-HIGHEST_DEGREE = 20
+HIGHEST_DEGREE = 20  # limit of `degree`; a smaller epsilon is rejected (starting value)
 PARITIES = range(2, 11)  # orders at which even and odd parts are compared
-NEARLY = 0.01  # ratio of their energies
+NEARLY = 0.01  # ratio of their energies below which one parity is weak (starting value)
 
 
 @dataclass(frozen=True)
 class Conditions:
-    r"""What Theorem 4.7 requires of an activation, at the degree in use."""
+    r"""Conditions of Theorem 4.7 on an activation, at the degree in use."""
 
     degree: int  # the theorem's n
     # :math:`\sum_{t > n} c_{\sigma,t}^2`; the theorem requires :math:`\varepsilon^2/4`

@@ -317,7 +317,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         }
 
     def _store_network(self, refined: Refined, problem: ActivationSumProblem) -> None:
-        """Store weights and directions, and choose what predicts."""
+        """Store weights and directions, and choose the predictor."""
         best = refined.fitted
         given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
         self.directions_ = given(problem.original_vectors(best.network.directions))

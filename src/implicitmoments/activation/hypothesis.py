@@ -42,13 +42,14 @@ from implicitmoments.moments.subspace import step_stats
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
+# Features of the least squares, at most, and rows required per feature (starting values).
 MOST_FEATURES, ROWS_PER_FEATURE = 300, 20
 ROUNDS = 3  # of turning the span, which hardly turns after two
-SMALL_TURN = 0.02
-MOST_TURNS = 3_000  # p (d − p): unknowns of the least squares for the span
-DAMPING = 1e-6
+SMALL_TURN = 0.02  # sine of the angle at which turning stops (starting value)
+MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
+DAMPING = 1e-6  # relative to the mean eigenvalue: keeps a singular matrix solvable
 EXPLAINED, LOWEST_DEGREE = 0.95, 4  # energy of the activation, and degree, used to turn the span
-TURNING_RIDGE = 1e-3
+TURNING_RIDGE = 1e-3  # one of RIDGES: a rough fit is enough to turn the span
 FEWEST_ROWS, ROWS_PER_TURN = 10_000, 20  # of a sample from which the span is found
 
 

@@ -17,7 +17,7 @@ from implicitmoments.rows.fold import LARGEST
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-N_FOLDS = 5
+N_FOLDS = 5  # the usual compromise between bias and cost; one pass sums all folds
 RIDGES = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # features have variance at most 1
 COMPARED_ROWS = 100_000  # on which candidates are compared: errors are then known to 0.5 %
 
@@ -74,7 +74,7 @@ class Choice:
     plain_error: float | None = None
 
     def measurements(self) -> dict[str, Any]:
-        """Return what was chosen, and the errors that were compared."""
+        """Return the chosen model, and the errors compared."""
         return {
             "error_by_degree": {n: float(error) for n, error in self.by_degree.items()},
             "plain_error": None if self.plain_error is None else float(self.plain_error),

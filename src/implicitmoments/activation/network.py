@@ -1,4 +1,4 @@
-r"""The model itself, :math:`\sum_i w_i \sigma(v_i \cdot x)`, fitted by least squares."""
+r"""The model :math:`\sum_i w_i \sigma(v_i \cdot x)`, fitted by least squares."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from implicitmoments.rows.fold import LARGEST
 
 MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
-TRIES = 12  # of one step, each more damped
+TRIES = 12  # of one step, each more damped (starting value)
 SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding only
-TINY = float(np.finfo(np.float64).tiny)
-LEAST = TINY**0.5
+TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
+LEAST = TINY**0.5  # its square is still a normal number
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Predictions at points as they were given, and the variance that they explain."""
+"""Predictions in the user's coordinates, and the explained variance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from implicitmoments.rows import Block, Rows, Sums, Whitening, weights_of
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """Evaluates a hypothesis at points as they were given."""
+    """Evaluates a hypothesis at points in the user's coordinates."""
 
     hypothesis: FittedPolynomial | Network  # of standardised points
     whitening: Whitening | None

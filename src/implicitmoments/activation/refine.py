@@ -31,14 +31,15 @@ from implicitmoments.rows import Block, Rows, Sums, weights_of
 # fit_all(start) fits a network to all rows
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
 
-QUICK_STEPS, QUICK_TOL = 8, 1e-3
-# Components that may be zero or equal: within so many standard errors, so light, or so near.
+QUICK_STEPS, QUICK_TOL = 8, 1e-3  # of trials that are only compared (starting values)
+# Components that may be zero or equal: standard errors, relative weight, and distance below which
+# they are tested (starting values).
 DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
 SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
 MOST_MORE, ROUNDS = 8, 3  # components added one by one before a fit to all rows; such fits
 FIRST_STEPS = 3  # from each start, before one is chosen
-GROWTH_ROWS = 20_000  # on which a further component is tried
-HOPE = 0.5  # of the gain needed, after a few steps
+GROWTH_ROWS = 20_000  # sample on which a further component is tried (starting value)
+HOPE = 0.5  # of the gain needed, after a few steps, for a trial to continue (starting value)
 RANDOM_STARTS = 3  # where residuals of order 2 are not informative
 
 
@@ -171,7 +172,7 @@ def _smaller(network: Network, errors: StandardErrors) -> list[Network]:
 
 
 FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
-TRIAL_STEPS, TRIAL_TOL = 30, 1e-4
+TRIAL_STEPS, TRIAL_TOL = 30, 1e-4  # the last digits come from the fit to all rows
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
 FLAT = 0.05  # share of inputs with a slope, of an activation that is a step function

@@ -1,4 +1,4 @@
-"""What a fitted sum of activations shows: findings, parameters, evidence and pictures."""
+"""Summary of a fitted sum of activations: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from implicitmoments.rows import Whitening
 
 
 class ActivationSumSummary(FittedEstimator):
-    """What the report and the pictures ask of an ``ActivationSumRegressor``."""
+    """Data of an ``ActivationSumRegressor`` for the report and the pictures."""
 
     kind = "activations"
     fewest_rows = 4

@@ -118,7 +118,7 @@ def _has_out(array: Array) -> bool:
     return isinstance(array, np.ndarray) or array_api_compat.is_cupy_array(array)
 
 
-LOWEST_63 = 2**63 - 1
+LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
 
 
 def share_rows(x: Array, n_shares: int) -> Array:

@@ -1,4 +1,4 @@
-"""The six kinds of node a sequential tensor computation is made of.
+"""The six kinds of node of a sequential tensor computation.
 
 Definition 3.1 (Sequential Tensor Computation): a tensor is computed from scalars and vectors by
 scaling, adding and *appending a vector in the last slot*. No other operation is allowed, since no

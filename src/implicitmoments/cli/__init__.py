@@ -12,7 +12,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line, or print in one line which library it needs."""
+    """Run the command line, or print which library is missing."""
     try:
         install(end_at_once)  # before anything large is imported
         _replace_closed()
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _replace_closed() -> None:
-    """Discard what is printed if the process was started without standard streams."""
+    """Discard output if the process was started without standard streams."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""Answers of a fitted model to the rows of a file, rows drawn from it, and its report."""
+"""Commands on a fitted model: predictions for the rows of a file, samples, and the report."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from implicitmoments.cli.summary import print_document
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
 
-READ_ROWS = 16_384
-DRAWN_ROWS = 65_536
+READ_ROWS = 16_384  # per block: results are written while the file is read (starting value)
+DRAWN_ROWS = 65_536  # per block: memory does not grow with the number of rows
 
 Answer = Callable[[Block], Piece]
 
@@ -106,7 +106,7 @@ def sample_file(
 def report_file(
     model: Path, file: str, columns: Columns, output: Path, *, title: str | None, quiet: bool
 ) -> Path:
-    """Write a page about a model and the rows, and return where it is."""
+    """Write a report on a model and its rows, and return its path."""
     check_output(output, file, model, kinds=PAGE_KINDS)
     try:
         from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
@@ -165,7 +165,7 @@ def _given(block: Block) -> tuple[Any, ...]:
 
 
 def _method(model: Any, question: str) -> Any:
-    """Return the method that answers a question, of a model that takes plain arrays.
+    """Return the method for a question, on a model that accepts plain arrays.
 
     Columns were found by their names before.
     """
@@ -192,7 +192,7 @@ def _write_answers(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Ask about a file block by block, and write as answers come."""
+    """Predict for a file block by block, and write the results incrementally."""
     opened = open_for_model(model, file, columns, labelled=labelled, quiet=quiet)
     with opened as (source, carried):
         n = source.n_rows
@@ -202,7 +202,7 @@ def _write_answers(
 
 
 def _beside(carried: CarriedColumns | None, found: Piece) -> Piece:
-    """Put answers beside columns of the file, under another name if theirs is taken."""
+    """Join results with columns of the file; rename them if the name is taken."""
     if carried is None:
         return found
     beside = carried.take(len(next(iter(found.values()))))

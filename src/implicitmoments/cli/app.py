@@ -1,4 +1,4 @@
-"""The commands as they are typed: options, help and examples.
+"""Definition of the commands: options, help and examples.
 
 SciPy and scikit-learn take a second to import, so that each command imports its work when it is
 called: ``--help`` does without.

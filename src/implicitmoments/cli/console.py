@@ -1,4 +1,4 @@
-"""What a command prints, and how it ends: one line for an error, and an exit status."""
+"""Console output of a command: one line per error, and an exit status."""
 
 from __future__ import annotations
 
@@ -79,18 +79,20 @@ class UnwritableError(CodedError, RuntimeError):
 
 
 def bad_input(code: str, **values: Any) -> InputError:
-    """Return the error of a code for what a user typed."""
+    """Return the error of a code, for invalid user input."""
     return InputError(code, SENTENCES[code], **values)
 
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit statuses
 
+# disk full, quota exceeded, file too large
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# errors caused by the user's input, with exit status BAD_INPUT
 BAD = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError)
 
 
 class Command(TyperCommand):
-    """A command that ends with one line and an exit status where something goes wrong.
+    """A command that reports an error in one line and by its exit status.
 
     The exception is the cause of the ``SystemExit``.
     """
@@ -201,12 +203,12 @@ def _is_numeric(reason: Exception) -> bool:
 
 
 def print_error(words: str) -> None:
-    """Print what is wrong in one line on standard error."""
+    """Print an error in one line on standard error."""
     _print_line("error", words)
 
 
 def print_note(code: str, **values: Any) -> None:
-    """Print in one line on standard error what is worth knowing before the work."""
+    """Print a note in one line on standard error, before the work."""
     _print_line("note", Note(code, values).sentence(COMMAND_LINE))
 
 
@@ -223,7 +225,7 @@ def print_line(words: str) -> None:
 
 
 def print_tables(*shown: Any) -> None:
-    """Print tables of rich and text; a reader that is gone raises BrokenPipeError."""
+    """Print rich tables and text; a closed pipe raises BrokenPipeError."""
     from rich.console import Console  # noqa: PLC0415 (not for --help)
 
     console = Console()
@@ -234,7 +236,7 @@ def print_tables(*shown: Any) -> None:
 
 
 def show_progress(quiet: bool) -> contextlib.AbstractContextManager[PassProgress | None]:
-    """Return what shows passes over the rows on a terminal; None where there is no terminal."""
+    """Return a progress display for passes over the rows; None without a terminal."""
     if quiet or not sys.stderr.isatty():
         return contextlib.nullcontext()
     from implicitmoments.cli.progress import PassProgress  # noqa: PLC0415 (not for --help)
@@ -255,7 +257,7 @@ def name_full_device(place: str) -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Redirect what is still to be flushed, so that the interpreter ends without an error."""
+    """Redirect unflushed output, so that the interpreter exits without an error."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

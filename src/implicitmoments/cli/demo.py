@@ -184,7 +184,7 @@ def _largest_distance(truth: Floats, found: Floats) -> float:
     return float(np.linalg.norm(truth[:, None] - found[None], axis=2).min(axis=1).max())
 
 
-N_QUERIES = 400
+N_QUERIES = 400  # starting value
 DECODED = (
     "{resolved} of {n_components} means in {n_features} features resolved from {rows:,} rows in "
     "{seconds:.1f} s; largest error {largest_error:.2f} (largest reported error "
@@ -231,7 +231,7 @@ def run_demo(folder: Path, seed: int, *, as_json: bool, quiet: bool) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise before any work if nothing can be written there."""
+    """Raise before any work if the path cannot be written to."""
     if folder.exists() and not folder.is_dir():
         raise bad_input("output_not_a_folder", path=folder)
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -240,7 +240,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _estimate_moments(seed: int) -> list[Row]:
-    """Estimate a moment of each problem from data, and one that no memory could hold.
+    """Estimate a moment of each problem from data, and one too large for any memory.
 
     The error is the root mean square error of ⟨H_m(x), M_m⟩ over x from N(0, I), by the closed
     form and by the paper's algorithm on the same rows, relative to its own root mean square: an

@@ -1,4 +1,4 @@
-"""From a file of rows to a model file."""
+"""Fit a model to a file of rows, and save it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
 
-FEW_ROWS = 20  # per component
-LOOKED_AT = 1_024  # rows in which a column is looked at
+FEW_ROWS = 20  # per component, below which a note is printed (starting value)
+LOOKED_AT = 1_024  # rows in which columns are examined (starting value)
 COUNTED = 20  # rows that a column must count: fewer may be a coincidence
 MOST_NAMED = 12  # columns in a suggestion
 
@@ -48,7 +48,7 @@ def fit_file(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Fit a model to the rows of a file, write it, and print what was found."""
+    """Fit a model to the rows of a file, write it, and print a summary."""
     _check_files(file, output, checkpoint)
     _check_target(model, columns)
     clock = perf_counter()
@@ -84,7 +84,7 @@ def fit_file(
 def _rows(
     model: Any, own: ModelColumns, counts: dict[str, int], score: float | None
 ) -> list[tuple[str, str]]:
-    """Return what is shown before the findings."""
+    """Return the lines shown before the findings."""
     rows = [("rows", f"{counts['rows']:,}")]
     if counts["dropped"]:
         rows.append(("incomplete rows dropped", f"{counts['dropped']:,}"))
@@ -109,7 +109,7 @@ def _check_target(model: Any, columns: Columns) -> None:
 
 
 def _note_few_rows(model: Any, source: FileSource) -> None:
-    """Print before the work that it may be long and in vain."""
+    """Warn before fitting if there are few rows per component."""
     k, n = model.n_components, source.n_rows
     if not isinstance(k, int) or k < 2:
         return

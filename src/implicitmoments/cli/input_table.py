@@ -1,4 +1,4 @@
-"""Rows of the file that a command names, or of standard input."""
+"""Input rows of a command, from a file or standard input."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows import open_file
 from implicitmoments.rows.files import FileSource, read_columns
 
-ARRAYS = (".npy", ".zarr")
-GZIP = b"\x1f\x8b"
+ARRAYS = (".npy", ".zarr")  # have no column names
+GZIP = b"\x1f\x8b"  # first bytes of a gzip file (RFC 1952)
 AS_CSV = (".txt", ".dat", ".data", "")  # suffixes that do not say what a file holds
 OTHERS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "is a spreadsheet; save it as CSV"),
@@ -93,7 +93,7 @@ def is_array(path: str) -> bool:
 
 
 def is_number(words: str) -> bool:
-    """Say whether all of some words, separated by commas, are numbers of columns."""
+    """Say whether a comma-separated list contains only column indices."""
     return all(word.isdecimal() for word in words.split(","))
 
 
@@ -112,7 +112,7 @@ def _link(path: Path, folder: Path) -> Path:
 
 
 def _copy(path: str, folder: Path) -> Path:
-    """Copy what can be read once; by its name the copy is CSV, or CSV compressed."""
+    """Copy a stream that can be read only once to a file named as CSV or compressed CSV."""
     copy = folder / "rows.csv"
     if path == "-" and sys.stdin is None:
         raise bad_input("standard_input_closed")
@@ -131,7 +131,7 @@ def _is_compressed(path: Path) -> bool:
 
 
 def _open(path: str, columns: Columns) -> FileSource:
-    """Open a file; numbers stand for columns if it has no names, or none of that name."""
+    """Open a file; columns may be given by index if the file has no matching names."""
     typed, by_number = (_arguments(columns, numbers) for numbers in (is_array(path), True))
     try:
         try:

@@ -71,7 +71,7 @@ class ModelColumns:
         return free[: self.n_features]
 
     def choose(self, model: Any, path: str, columns: Columns, *, labelled: bool) -> Columns:
-        """Complete what was typed by the columns of the fit; labels only if they are needed.
+        """Complete the given columns by those of the fit; labels only if they are needed.
 
         Columns of arrays have no names; without numbers all of them are features.
         """

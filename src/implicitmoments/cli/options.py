@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 from implicitmoments.cli.console import bad_input
 
+# suffixes of the files that commands can write
 TABLE_KINDS = (".csv", ".tsv", ".json", ".npy", ".parquet", ".arrow")
 PAGE_KINDS = (".html", ".htm")
 

@@ -1,4 +1,4 @@
-"""Tables written to standard output, or to a file that appears whole or not at all."""
+"""Tables written to standard output, or atomically to a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_table(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write a table as its rows come, by its suffix; without a path to standard output.
+    """Write a table incrementally, in the format of its suffix; to stdout without a path.
 
     Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows and
     the path. ``what`` names the progress.
@@ -125,7 +125,7 @@ def _rows(piece: Piece) -> Iterator[tuple[Any, ...]]:
 
 
 def _numbers(column: np.ndarray[Any, Any]) -> list[Any]:
-    """Return numbers of Python; float32 in its own few digits."""
+    """Return Python numbers; float32 in its shortest decimal form."""
     if column.dtype == np.float32:
         return [float(str(number)) for number in column]
     listed: list[Any] = column.tolist()

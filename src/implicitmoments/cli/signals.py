@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 
 WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 REPEATED = 1.0  # seconds in which a second Ctrl-C is ignored, so that cleaning up can finish
+# handlers that may be replaced: others were installed by the caller
 USUAL = (signal.SIG_DFL, signal.default_int_handler)
 
 Handler: TypeAlias = Callable[[int, Any], None]
@@ -52,7 +53,7 @@ def install(handler: Handler) -> dict[int, Any]:
 
 @contextlib.contextmanager
 def raise_on_signals() -> Iterator[list[Stopped]]:
-    """Raise Stopped in the work when a signal comes; the list holds those that came."""
+    """Raise Stopped when a signal arrives; the list contains the signals received."""
     came: list[Stopped] = []
     last = -REPEATED
 

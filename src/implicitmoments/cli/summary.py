@@ -18,12 +18,13 @@ from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.estimator import findings_of
 from implicitmoments.notes import Note, Notes
 
-MOST_COMPONENTS, MOST_FEATURES = 12, 6
+MOST_COMPONENTS, MOST_FEATURES = 12, 6  # in a printed table (starting values)
+# notes after which scaling of the columns is suggested
 UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 
 
 def describe_file(path: Path, *, as_json: bool) -> None:
-    """Print what a model file holds."""
+    """Print the contents of a model file."""
     model, columns = load_model(path)
     if as_json:
         print_document(model_document(model, columns))
@@ -80,7 +81,7 @@ def print_document(document: Mapping[str, Any], indent: int | None = 2) -> None:
 
 
 def as_json_values(value: Any) -> Any:
-    """Return what JSON can hold: lists of numbers, and null for what is not finite.
+    """Return a JSON-compatible value: lists of numbers, and null for non-finite ones.
 
     Examples
     --------
@@ -105,7 +106,7 @@ def model_tables(
     rows: Sequence[tuple[str, str]] = (),
     between: Sequence[str] = (),
 ) -> list[Any]:
-    """Return what is printed about a fitted model: components, findings, notes.
+    """Return the printed summary of a fitted model: components, findings, notes.
 
     ``rows`` of names and values come before the findings, ``between`` after them.
     """
@@ -120,7 +121,7 @@ def model_tables(
 
 
 def short_list(words: Sequence[str]) -> str:
-    """Return words separated by commas, some of many.
+    """Return words separated by commas; long lists are truncated.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def short_list(words: Sequence[str]) -> str:
 
 
 def _component_table(model: Any, columns: ModelColumns) -> list[Table]:
-    """Return a table of the components, some of many, in the units of the file."""
+    """Return a table of the first components, in the units of the file."""
     if not model.vectors or not hasattr(model, model.vectors):
         return []
     found = columns.model_in_file_units(model)._parameter_tables()[0]
@@ -151,7 +152,7 @@ def _component_table(model: Any, columns: ModelColumns) -> list[Table]:
 
 
 def _scaled_rows(model: Any, columns: ModelColumns) -> list[tuple[str, str]]:
-    """Return what columns were divided by, and their deviation within components."""
+    """Return the scale of the columns, and their deviation within components."""
     deviations = columns.deviations(model)
     named = {"columns were divided by": columns.scale}
     if deviations is not None and deviations.ndim == 1:

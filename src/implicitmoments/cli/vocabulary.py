@@ -1,4 +1,4 @@
-"""The words of the command line: options for parameters, kinds for classes."""
+"""Names used on the command line: options for parameters, kinds for classes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ OPTIONS = {
 }
 FLAGS = {"drop_missing": "--drop-missing"}
 ATTRIBUTES = {"lower_bound_": "the mean log-likelihood", "log_likelihood_": "the log-likelihood"}
+# Python values as typed on the command line
 CONSTANTS = {None: "none", True: "true", False: "false", ...: "…"}
 
 
@@ -40,7 +41,7 @@ class CommandLineVocabulary:
     """
 
     def expression(self, text: str) -> str:
-        """Return an expression in the words of the command line; as it stands if unknown."""
+        """Return an expression in command-line terms; unchanged if unknown."""
         try:
             call = ast.parse(f"_({text})", mode="eval").body
         except SyntaxError:
@@ -72,7 +73,7 @@ def option_of(name: str, value: str = "…") -> str:
 
 
 def joined(names: Iterable[str]) -> str:
-    """Return names as an option takes them; one with a comma stands between quotes.
+    """Return names in the syntax of an option; a name with a comma is quoted.
 
     Examples
     --------

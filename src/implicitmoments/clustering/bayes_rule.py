@@ -128,7 +128,7 @@ class Clusters:
 
     @property
     def largest_variance(self) -> float:
-        """The largest variance within a cluster, relative to what the noise would give."""
+        """The largest variance within a cluster, relative to the noise variance."""
         p, largest = int(self.covariances.shape[1]), 1.0
         for covariance, n in zip(self.covariances, self.sizes, strict=True):
             if p == 0 or n < ROWS_PER_COORDINATE * p + MORE_ROWS:

@@ -51,9 +51,9 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-HIGHEST_ORDER = 20
+HIGHEST_ORDER = 20  # limit of `order` (starting value)
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
-LANDMARKS, FEWEST_LANDMARKS = 40, 400  # per component, and in all
+LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
 ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
 
 
@@ -311,7 +311,7 @@ class SphericalMixtureClusterer(
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
-    """Return what may make the clusters wrong."""
+    """Return notes on possible errors of the clusters."""
     notes, variance = Notes(), span.variance
     if stats["outliers"]:
         notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))

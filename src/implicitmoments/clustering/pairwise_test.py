@@ -33,11 +33,11 @@ from implicitmoments.rows.sources import Integers
 Moments: TypeAlias = ClosedFormMoments | PaperMoments
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-ORDERS = (2, 4, 6)
-LARGEST_COST = 2_000_000  # operations per pair, from which an order is left out
+ORDERS = (2, 4, 6)  # even orders; higher ones cost more, see LARGEST_COST
+LARGEST_COST = 2_000_000  # operations per pair, from which an order is omitted (starting value)
 N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
-MOST_ROWS = 2**20  # that are held, among which pairs are drawn
-MEDIAN = 0.5
+MOST_ROWS = 2**20  # held in memory, among which pairs are drawn: a memory limit
+MEDIAN = 0.5  # Storey's λ: below it, half of the null distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +214,8 @@ def same_matrix(test: PairwiseTest, coordinates: Array, pairs_per_block: int = 6
 Graph: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-ROUNDS = 20
-STRAYS = 20  # one row in so many may stay outside of the clusters at first
+ROUNDS = 20  # of voting, at most; it ends when labels no longer change
+STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
 FEWEST = 3  # isolated rows do not agree in threes
 
 

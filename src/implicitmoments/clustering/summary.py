@@ -1,4 +1,4 @@
-"""What a fitted clusterer shows: findings, parameters, evidence and pictures."""
+"""Summary of a fitted clusterer: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from implicitmoments.mixture.summary import OVERLAP, MeansSummary
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
 
-WIDE = 1.5  # times the noise variance, from which a cluster may be several
-UNRELIABLE = 0.2  # sum of the error rates of the test
-OVERLAPPING = 0.05  # expected misclassification rate
+WIDE = 1.5  # noise variances from which a cluster may contain several (starting value)
+UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance (starting value)
+OVERLAPPING = 0.05  # expected misclassification rate (starting value)
 
 
 class ClustererSummary(MeansSummary):
-    """What the report and the pictures ask of a ``SphericalMixtureClusterer``."""
+    """Data of a ``SphericalMixtureClusterer`` for the report and the pictures."""
 
     kind = "clusters"
     fewest_rows = 2
@@ -46,7 +46,7 @@ class ClustererSummary(MeansSummary):
         return "one spherical cluster" if k == 1 else f"{k:,} spherical clusters"
 
     def _evidence(self) -> list[Fact]:
-        """Return what supports the clusters; the notes of the fit say what does not."""
+        """Return evidence for the clusters; evidence against them is in the notes of the fit."""
         stats = self.stats_
         if self._k() == 1 or stats["within_variance"] > WIDE:  # the unit is not the noise then
             return []

@@ -16,9 +16,9 @@ from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
 
-BATCH = (2_048, 65_536)  # fewest and most proposals made at a time
+BATCH = (2_048, 65_536)  # proposals per batch: vectorised, and limited in memory
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # relative: ratios may exceed the bound by rounding only
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def _checked(values: Floats, bound: float) -> Floats:
 # Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
 RATED = 2**18
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
-PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate
+PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate; powers of 2, for Sobol sequences
 COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 
 
@@ -323,7 +323,7 @@ class ClippedFit(Generic[R]):
     ratios: Ratios
 
     def measurements(self, n_rows: int) -> dict[str, Any]:
-        """Return statistics of the fit to so many rows."""
+        """Return statistics of the fit to a given number of rows."""
         floor, clip = self.density.floor, self.density.clip
         return {
             "degree": self.density.expansion.degree,

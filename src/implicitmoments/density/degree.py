@@ -1,4 +1,4 @@
-"""How many orders of a Hermite expansion to keep: by a tail bound, or by held-out likelihood."""
+"""Choice of the degree of a Hermite expansion, by a tail bound or by held-out likelihood."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from implicitmoments.rows import Block, Rows, Sums, weights_of
 # densities(degree) returns a density, fitted to the rows of a fold
 Densities: TypeAlias = Callable[[int], ClippedDensity[Any]]
 
-FOLDS = 3
-LARGEST_EXPONENT = 700.0  # of a float
-TINY = float(np.finfo(np.float64).tiny)
+FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
+LARGEST_EXPONENT = 700.0  # exp of more than 709 overflows a double
+TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
 
 
 def mixture_tail(squared_radius: float, degree: int) -> float:
@@ -114,7 +114,7 @@ class DegreeScores:
         return self.rise > self.error
 
 
-NOT_COMPARED = DegreeScores({}, 0.0, 0.0)
+NOT_COMPARED = DegreeScores({}, 0.0, 0.0)  # of a degree given by the user or by epsilon
 
 
 def compare_degrees(

@@ -1,4 +1,4 @@
-"""What both densities share: the steps of a fit, its parameters, and draws from the density."""
+"""Base of both density estimators: steps of a fit, parameters, and sampling."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost
+CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost (starting value)
 # Ratios below this count as this when degrees are compared, so that one row at which a polynomial
 # is negative does not decide.
 LEAST_RATIO = 0.01
-FAR = 0.05  # total variation distance that is worth a note
-NEGATIVE = 0.01  # proportion of the rows at which the expansion is negative
+FAR = 0.05  # total variation distance that is reported (starting value)
+NEGATIVE = 0.01  # proportion of rows with a negative expansion, from which it is reported
 
 
 @dataclass(frozen=True, eq=False)
 class RatioModel:
-    """What is known of F/G from rows, for all degrees."""
+    """Estimate of F/G from rows, for all degrees."""
 
     reference: Any  # G, and the coordinates that F/G depends on
     # ``bound(degree)`` bounds the total variation error of truncation

@@ -60,7 +60,7 @@ def ones_like_rows(x: Array, width: int | None = None) -> Array:
 
 
 def evaluate_blocks(function: Callable[[Array], Array], points: Array, width: int) -> Array:
-    """Evaluate a function of rows block by block, where it makes ``width`` numbers per row."""
+    """Evaluate a function of rows block by block; it computes ``width`` numbers per row."""
     size = DEFAULT_BUDGET.rows_per_block(width, points)
     pieces = blocks(range(int(points.shape[0])), size)
     found = [function(points[piece.start : piece.stop, :]) for piece in pieces]

@@ -15,7 +15,7 @@ from implicitmoments.density.regression_frame import RegressionFrame
 from implicitmoments.rows import DrawPurpose, RowDraws, blocks, join_labels
 
 REACH, NODES = 10.0, 2_001  # of the grid on which the density of z is tabulated
-STEP = 2 * REACH / (NODES - 1)
+STEP = 2 * REACH / (NODES - 1)  # 0.01 standard deviations
 POINTS_PER_BLOCK = 1_024  # times NODES: 16 MB of float64
 LABELS = (DrawPurpose.ROWS, 3)  # random stream
 

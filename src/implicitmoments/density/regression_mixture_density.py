@@ -28,7 +28,7 @@ from implicitmoments.rows.answers import answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
-HIGHEST_DEGREE = 24
+HIGHEST_DEGREE = 24  # limit of `degree` (starting value)
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
 LOOSE = 5.0  # the tail bound is for components of one length; mixtures have about a fifth of it
@@ -236,7 +236,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         return self._findings_of_fit()
 
     def _findings_of_fit(self) -> Notes:
-        """Return what may make the density wrong."""
+        """Return notes on possible errors of the density."""
         stats, n = self.stats_, self.stats_["rows_counted"]
         share, noise = stats["noise_share"], self.noise or 0.0
         values = {

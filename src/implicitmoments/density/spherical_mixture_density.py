@@ -20,7 +20,7 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.validation import check_variance
 
-HIGHEST_DEGREE = 40
+HIGHEST_DEGREE = 40  # limit of `degree` (starting value)
 METHODS = ("closed_form", "paper")
 
 

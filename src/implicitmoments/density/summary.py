@@ -1,4 +1,4 @@
-"""What fitted densities show: findings, parameters, evidence and pictures."""
+"""Summary of fitted densities: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ from implicitmoments.picture_data import (
 
 MEASURED_ROWS = 262_144  # rows at which the distance is measured, at most
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture
-FEWEST_DRAWN = 200
+FEWEST_DRAWN = 200  # fewer rows do not show a distribution (starting value)
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+# notes that a density differs from the rows
 FAR_CODES = frozenset({"density_far_from_rows", "regression_density_far_from_rows"})
 ASSUMED_NOISE = "noise assumed by the expansion"
 PARAMETERS = {
@@ -140,7 +141,7 @@ class DensitySummary(FittedEstimator):
 
 
 class SphericalDensitySummary(DensitySummary):
-    """What the report and the pictures ask of a ``SphericalMixtureDensity``."""
+    """Data of a ``SphericalMixtureDensity`` for the report and the pictures."""
 
     kind = "density"
     fewest_rows = 2
@@ -181,7 +182,7 @@ class SphericalDensitySummary(DensitySummary):
 
 
 class RegressionDensitySummary(DensitySummary):
-    """What the report and the pictures ask of a ``RegressionMixtureDensity``."""
+    """Data of a ``RegressionMixtureDensity`` for the report and the pictures."""
 
     kind = "regression-density"
     fewest_rows = 2

@@ -1,4 +1,4 @@
-"""Mixtures of spherical Gaussians: start from moments, search, polish."""
+"""Mixtures of spherical Gaussians: initialisation from moments, search, EM on all rows."""
 
 from implicitmoments.mixture.diagnostics import FEWEST_ROWS, measure_within
 from implicitmoments.mixture.estimator import SphericalMixture

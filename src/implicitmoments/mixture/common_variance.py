@@ -1,4 +1,4 @@
-r"""The common variance of the components, before any component is known.
+r"""Estimate of the common variance of the components, before any component is known.
 
 With no more than d components the means leave directions free, along which the covariance is the
 noise: its smallest eigenvalues. With more, the same holds one floor up: :math:`M_4` on symmetric
@@ -122,10 +122,10 @@ def _product(P: Floats, R: Floats) -> Floats:
     return np.asarray((whole + whole.T) / 2)
 
 
-SMALLEST = 0.02  # of the smallest eigenvalue of the covariance: what is believed at the least
-LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it tells
-NEWTON_STEPS = 8
-CLOSE = 1e-4  # relative change at which the iteration stops
+SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
+LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it is worth
+NEWTON_STEPS = 8  # at most: Newton's method converges quadratically
+CLOSE = 1e-4  # relative change at which the iteration stops: EM refines the variance
 
 
 def guess_variance(rows: Sample, k: int) -> tuple[float, str]:

@@ -15,7 +15,7 @@ from implicitmoments.mixture.sample import Sample, hold_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
 
-MOST_ROWS = 20_000  # of the sample
+MOST_ROWS = 20_000  # of the sample, as in the search
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 FEWEST_ROWS = 20  # of a component whose width is measured: fewer give no eigenvalue
 
@@ -28,7 +28,7 @@ class Within:
     # one that contains two groups does not count
     spreads: Floats
     # (k,), largest variance of a component along any direction, with columns scaled by their
-    # pooled spread, over the largest that spherical noise has with so many rows; NaN for
+    # pooled spread, over the largest that spherical noise has with as many rows; NaN for
     # components with few rows
     widths: Floats
     doubt: float  # expected misclassification rate

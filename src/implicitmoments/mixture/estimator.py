@@ -1,4 +1,4 @@
-"""SphericalMixture: starts from moments and scattered rows, moves, and EM on all rows."""
+"""SphericalMixture: starts from moments and k-means++, moves, and EM on all rows."""
 
 from __future__ import annotations
 
@@ -169,14 +169,14 @@ class SphericalMixture(SphericalAnswers):
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Take in further rows.
+        """Update the fit with a batch of rows.
 
         The first rows, 400 per component and at least 20,000, are held and fitted as by
         :meth:`fit`; they fix the number of components. From then on sums of the moments and of EM
-        are kept, and a random sample of as many rows. Each piece is taken in by a few EM steps.
+        are kept, and a random sample of as many rows. Each batch is processed by a few EM steps.
         Whenever the number of rows has doubled, the moments are decoded again and moves are
         tried; the likelihood on the sample decides. The result depends slightly on the order and
-        size of the pieces, each of which should be a random part of all rows.
+        size of the batches, each of which should be a random subset of all rows.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class SphericalMixture(SphericalAnswers):
         self._store(stream.mixture, rows)
         self.lower_bound_ = stream.sums.level - rows.n_features * math.log(scale_of(rows))
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
-        self.stats_["mean_log_likelihood_history"] = ()  # pieces are taken in by few steps
+        self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)

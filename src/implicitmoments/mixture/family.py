@@ -26,15 +26,15 @@ LOWEST_LOG = -600.0  # exp of less is 0
 HALVES = 0.8  # on either side: the means of the halves of a Gaussian
 UNEQUAL, TAIL = (0.85, 0.15), 1.5  # weights, and where the light part is
 LIGHT, FEWEST = 0.02, 2.0  # weight of a part at an ill-explained row, and its least rows
-N_AXES, N_WORST = 3, 4
+N_AXES, N_WORST = 3, 4  # axes, and ill-explained rows, to start from (starting values)
 N_NEAREST = 3  # components next to each, the midpoints to which may hide another
-N_SPARSE, SPARSE, NEIGHBOURS = 60, 0.3, 40  # seeds among this share of rows, means of so many
+N_SPARSE, SPARSE, NEIGHBOURS = 60, 0.3, 40  # seeds, share of rows, neighbours averaged
 POWER_STEPS = 4  # iterations for the longest axes: a start needs no digits
 
 
 @dataclass(frozen=True)
 class VarianceModel:
-    """What is known of the variances."""
+    """Model of the variances: known, shared or separate."""
 
     known: float | None = None  # the variance of every component
     shared: bool = True  # one variance for all components, or one each
@@ -159,7 +159,7 @@ class SphericalFamily:
     def split_starts(
         self, part: Sample, state: Mixture, i: int, rng: np.random.Generator
     ) -> Mixture:
-        """Return two parts for a component: halves, unequal parts, and a light part far out.
+        """Return starts of a split: halves, unequal parts, and a light part in the tail.
 
         Halves lie along the longest axes and a random one, unequal parts along the longest. Light
         parts lie at the rows that the component explains worst, apart from one another. Where

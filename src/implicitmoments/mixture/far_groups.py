@@ -1,4 +1,4 @@
-"""Groups of rows that lie much further apart than the rows within them."""
+"""Groups of rows whose distances are much larger than the distances within them."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def _joint_start(fits: list[Fit]) -> Start:
 
 
 def _joint_stats(fits: list[Fit]) -> dict[str, Any]:
-    """Add up what was measured in the groups."""
+    """Combine the measurements of the groups."""
     counted = {
         name: sum(fit.stats.get(name, 0) for fit in fits) for name in ("n_moves", "n_moves_tried")
     }

@@ -1,4 +1,4 @@
-"""The whole fit: starts compete, moves on a sample, EM on all rows."""
+"""Fit of a spherical mixture: several starts, moves on a sample, EM on all rows."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ MANY_ROWS = (
     200_000  # for a second attempt at the moments, where the first did not resolve all components
 )
 CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is enough
-ABOVE = 1.25  # noise floors above which an eigenvalue counts as a component
-SMALLEST_WEIGHT = 0.1  # of 1/k, in a start
-QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared
-CLEARLY = 2.0  # nats on the sample by which scattered rows must win
+ABOVE = 1.25  # noise floors above which an eigenvalue is a component (starting value)
+SMALLEST_WEIGHT = 0.1  # of 1/k, in a start, so that no component is lost in EM (starting value)
+QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
+CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedMixture:
-    """What the moments give."""
+    """Result of decoding the moments."""
 
     mixture: Mixture | None = None  # none where they give none
     components: Components | None = None
@@ -66,7 +66,7 @@ def choose_start(
     family: SphericalFamily,
     rng: np.random.Generator,
 ) -> Start:
-    """Run EM from the moments and from scattered rows; return the likelier.
+    """Run EM from the moments and from k-means++; return the fit of higher likelihood.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def choose_start(
 def scattered_mixture(
     sample: Sample, k: int, model: VarianceModel, rng: np.random.Generator
 ) -> Mixture:
-    """Put means on rows that lie far apart, by k-means++."""
+    """Initialise the means by k-means++."""
     points, counts = sample.points, sample.weights
     n = min(k, len(points))
     seed = int(rng.integers(2**31))
@@ -178,7 +178,7 @@ def _decode(
 
 
 def _weights(found: Components) -> Floats:
-    """Return weights that sum to 1, none so small that EM could not see its component."""
+    """Return weights that sum to 1, with a floor, so that no component is lost in EM."""
     k = len(found.resolved)
     read = np.ones(k) / k if found.decoded is None else found.decoded.weights
     weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
@@ -219,7 +219,7 @@ FAINT, MORE_ROWS = 0.25, 4
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose."""
+    """Parameters chosen by the user."""
 
     k: int | None  # number of components; None to choose it by the Bayesian information criterion
     most: int  # the largest number that is tried
@@ -240,7 +240,7 @@ class Fit:
 def fit_mixture(
     rows: Rows, family: SphericalFamily, options: Options, rng: np.random.Generator
 ) -> Fit:
-    """Fit standardised rows without outliers: starts compete, moves, EM on all rows."""
+    """Fit standardised rows without outliers: several starts, moves, EM on all rows."""
     k, most = options.k, options.most
     clock = _Clock()
     n = SEARCH.rows_for(k or most)

@@ -1,4 +1,4 @@
-"""Rows in pieces: stepwise EM, corrected by the moments of all rows and by moves."""
+"""Incremental fits: stepwise EM on batches, corrected by moments of all rows and by moves."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from implicitmoments.moments.decode.moment_pairs import cube_sum, fill_cube, sym
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import SEARCH, run_em, search_moves
 
-BLOCK = 2_048  # rows
-MOST_FEATURES = 50  # that moments of order 4 are taken over
-OVERSAMPLING = 2
+BLOCK = 2_048  # rows per block, of all products of two coordinates (starting value)
+MOST_FEATURES = 50  # of moments of order 4, whose matrix has 1,326² entries then: 14 MB
+OVERSAMPLING = 2  # directions per component: a lost one cannot be recovered
 FAR_OUT = 30.0  # lengths: products of four coordinates are then up to 1e6
-HEIGHT = 0.8  # of the constant coordinate, in lengths of the means
-SMALLEST = 1e-9  # eigenvalue of M_4 relative to the largest
+HEIGHT = 0.8  # of the constant coordinate, in lengths of the means; as in decoding
+SMALLEST = 1e-9  # eigenvalue of M_4 relative to the largest: below it is rounding
 
 
 @dataclass(frozen=True, eq=False)
 class MomentSums:
     """Sums over the rows seen, in units of ``length``."""
 
-    basis: Floats  # (p − 1, d), directions that are looked along
+    basis: Floats  # (p − 1, d), principal directions of the first rows
     center: Floats  # (d,)
     length: float
     directions: Floats  # (p(p+1)/2, m), symmetric matrices whose products are summed to order 6
-    total: float  # rows, with their weight
+    total: float  # sum of the row weights
     S: Floats  # (p, p), sums of y yᵀ and of products of its coordinates, for y = (height, points)
     Q: Floats  # (dim, dim)
     cube: Floats  # (m, m, m), sums of products of three of the directions
 
     def add(self, rows: AnyRows) -> MomentSums:
-        """Return the sums with further rows."""
+        """Return the sums with a batch of rows added."""
         step = _MomentStep(self.basis, self.center, self.length, self.directions)
         found = replace(rows, rows_per_block=rows.rows_per_block or BLOCK).fold(
             step, width=len(self.Q), what="moments of orders 4 and 6"
@@ -61,7 +61,7 @@ class MomentSums:
         )
 
     def read(self, k: int, variance: float, seed: int) -> Mixture | None:
-        """Decode k components; None where the moments do not have as many."""
+        """Decode k components; None if the rank of the moments is lower."""
         v, n = variance / self.length**2, self.total
         S, Q, p = self.S / n, self.Q / n, len(self.S)
         moment = self.directions.T @ fourth_moment(S, Q).at(v) @ self.directions
@@ -103,7 +103,7 @@ class MomentSums:
 
 
 def begin_sums(rows: Sample, k: int, variance: float) -> MomentSums:
-    """Fix the frame by some rows, and begin the sums with them."""
+    """Choose the frame from the first rows, and start the sums with them."""
     x = rows.points.astype(np.float64)
     times = rows.weights / rows.total
     center = times @ x
@@ -149,7 +149,7 @@ class _MomentStep:
 
 
 def _lift(x: Array, basis: Floats, center: Floats, length: float) -> Array:
-    """Return (height, basis (x − centre) / length), in float32 unless rows lie far out."""
+    """Return (height, basis (x − centre) / length), in float32 unless there are extreme rows."""
     xp = namespace_of(x)
     moved = (x - move_like(center, x)) @ move_like(basis.T / length, x)
     single = float(xp.max(xp.abs(moved))) < FAR_OUT
@@ -157,33 +157,34 @@ def _lift(x: Array, basis: Floats, center: Floats, length: float) -> Array:
     return xp.astype(y, xp.float32 if single else xp.float64, copy=False)
 
 
-# A piece that is a share s of all rows weighs s to this power. At 1 old sums never fade, and
-# overlapping components lag behind; at 0.7 the last pieces rule, and separate ones are noisy.
+# A batch that holds a fraction s of all rows gets weight s to this power. At 1, old sums never
+# fade and overlapping components lag behind; at 0.7, recent batches dominate and the estimates of
+# separated components are noisy.
 FORGETTING = 0.85
-STEPS = 5  # EM steps per piece
-STILL = 1e-7  # rise of the mean log-likelihood of a piece at which fewer are enough
-CLEARLY = 10.0  # log-likelihood of the sample by which another mixture must win
-DRAWN = 2**20  # rows at a time of which is drawn whether they enter the sample
-LATER = 2.0  # the moments are decoded again when there are so many times the rows of last time
+STEPS = 5  # EM steps per batch, at most (starting value)
+STILL = 1e-7  # gain in the mean log-likelihood of a batch below which EM stops
+CLEARLY = 10.0  # log-likelihood gain on the sample required to replace the mixture
+DRAWN = 2**20  # rows per draw of the reservoir sample: 8 MB of random integers
+LATER = 2.0  # growth factor of the rows after which moments are decoded again: log2(n) times
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """All that is kept of the rows seen."""
+    """State kept between batches."""
 
     mixture: Mixture
-    sums: MixtureSums  # of EM, each piece at the mixture of its time
+    sums: MixtureSums  # of EM, each batch evaluated at the mixture of its time
     moments: MomentSums
-    # some of the rows, each with the same chance; as many as there were to begin with
+    # reservoir sample: uniform among the rows seen, of constant size
     sample: Sample
     n_seen: int
     read_at: float  # rows at which the moments were last decoded
-    # times that moments or moves led to a clearly likelier mixture than EM had
+    # number of times that moments or moves gave a clearly higher likelihood than EM
     corrections: int = 0
 
 
 def begin_stream(rows: Sample, mixture: Mixture) -> Stream:
-    """Begin with rows, held as they are read, to which a mixture has been fitted."""
+    """Start from rows held in memory and the mixture fitted to them."""
     sums = e_step(rows, mixture)
     moments = begin_sums(rows, mixture.k, mixture.pooled)
     return Stream(mixture, sums, moments, rows, rows.n, sums.total)
@@ -192,12 +193,12 @@ def begin_stream(rows: Sample, mixture: Mixture) -> Stream:
 def continue_stream(
     stream: Stream, rows: Rows, family: SphericalFamily, n_moves: int, rng: np.random.Generator
 ) -> Stream:
-    """Take in further rows.
+    """Update the mixture with a batch of rows.
 
-    Stepwise EM (Cappé and Moulines 2009): the sums of this piece follow the mixture for a few
-    steps, those of earlier pieces stay as they were and slowly lose weight. Whenever the rows
-    have doubled, the moments of all rows are decoded again and moves are tried, both judged on
-    the sample.
+    Stepwise EM (Cappé and Moulines 2009): the sums of this batch are recomputed
+    for a few steps; those of earlier batches stay fixed and slowly lose weight. Whenever the
+    number of rows has doubled, the moments of all rows are decoded again and moves are tried;
+    both are judged on the sample.
     """
     mixture, sums, level = stream.mixture, stream.sums, -np.inf
     if rows.total == 0:
@@ -226,11 +227,11 @@ def continue_stream(
 
 
 def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) -> Sample:
-    """Let rows into the sample, so that every row seen has the same chance to be in it."""
+    """Update the sample so that every row seen is in it with the same probability."""
     entering, places = _enter(sample.n, rows.n, n_seen, rng)
     if len(entering) == 0:
         return sample
-    # rows that are left out keep their place in the draw, and count zero times
+    # excluded rows keep their place in the draw, with weight zero
     new = rows.reader().whole(rows.source.pick(entering, what="some of the rows"), entering)
     points = to_numpy(new["x"])
     X = sample.points.astype(np.result_type(points.dtype, sample.points.dtype))
@@ -246,7 +247,7 @@ def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) ->
 def _enter(
     n: int, n_rows: int, n_seen: int, rng: np.random.Generator
 ) -> tuple[Integers, Integers]:
-    """Draw which of some further rows enter a sample of n, and the places they take."""
+    """Draw which new rows enter a sample of n, and the places they take."""
     entering, places = [], []
     for first in range(0, n_rows, DRAWN):
         last = min(first + DRAWN, n_rows)
@@ -260,7 +261,7 @@ def _enter(
 def _look_again(
     stream: Stream, family: SphericalFamily, n_moves: int, rng: np.random.Generator
 ) -> Stream:
-    """Compare the mixture with what the moments of all rows and moves make of it."""
+    """Compare the mixture with candidates from the moments of all rows and from moves."""
     stream, sample = replace(stream, read_at=stream.sums.total), stream.sample
     k, seed = stream.mixture.k, int(rng.integers(2**31))
     settled = [run_em(family, sample, stream.mixture, SEARCH)]
@@ -273,13 +274,13 @@ def _look_again(
     found = e_step(sample, best)
     if found.log_likelihood - settled[0].level * found.total < CLEARLY:
         return stream
-    # the sample stands for all rows until further ones come
+    # the sample represents all rows until the next batch
     sums = found.times(stream.sums.total / found.total)
     return replace(stream, mixture=best, sums=sums, corrections=stream.corrections + 1)
 
 
 def in_one_unit(rows: Rows, sample_weight: Any) -> Rows:
-    """Let rows of a piece count as often as was given: no piece is scaled on its own."""
+    """Undo the scaling of the weights of a batch, so that all batches have the same unit."""
     if sample_weight is None:
         return rows
     weights = sample_weight

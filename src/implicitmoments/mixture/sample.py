@@ -1,4 +1,4 @@
-"""Some of the rows held in memory, which the search passes over many times."""
+"""Sample of the rows held in memory, which the search reads many times."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sample:
 
     X: Array  # (n, d), float64, or float32 where only a search depends on it
     sample_weight: Array | None = None  # (n,), how often each row counts
-    # rows worked on at a time; by default fewer the more is made of each
+    # rows per block; by default chosen by the numbers computed per row
     rows_per_block: int | None = None
 
     @property

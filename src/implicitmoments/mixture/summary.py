@@ -1,4 +1,4 @@
-"""What a fitted spherical mixture shows: findings, parameters, evidence and pictures."""
+"""Summary of a fitted spherical mixture: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class MeansSummary(Predictions, FittedEstimator):
 
 
 class SphericalMixtureSummary(MeansSummary):
-    """What the report and the pictures ask of a ``SphericalMixture``."""
+    """Data of a ``SphericalMixture`` for the report and the pictures."""
 
     kind = "mixture"
     answers: ClassVar[Mapping[str, str]] = {

@@ -29,8 +29,8 @@ from implicitmoments.validation import check_whole
 # The colours of Okabe and Ito without black and yellow, which are invisible on dark and on light
 # backgrounds
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-MARKERS = ("o", "s", "^", "D", "v", "P")
-WIDTH, HEIGHT = 5.6, 4.0  # inches
+MARKERS = ("o", "s", "^", "D", "v", "P")  # one per colour
+WIDTH, HEIGHT = 5.6, 4.0  # inches (starting values)
 ROUNDED_ZERO = 1e-9  # of the end of an axis: a smaller tick is 0 up to rounding
 
 

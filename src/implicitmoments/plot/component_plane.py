@@ -24,9 +24,9 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 2_000
+MOST_ROWS = 2_000  # drawn (starting value)
 NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
-BINS = 40
+BINS = 40  # of a histogram (starting value)
 RANK_TOL = 1e-9  # of the largest singular value
 ALONG_AN_AXIS = 0.99  # cosine from which a direction is called by the name of its column
 ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reaches
@@ -253,7 +253,7 @@ def _draw_circles(ax: Axes, marks: Floats, deviations: Floats) -> None:
 
 
 def _number(ax: Axes, marks: Floats, weights: Floats) -> None:
-    """Write numbers and weights of components at marks; crosses where they are many."""
+    """Label components by number and weight; only crosses if there are many."""
     if len(marks) > NUMBERED:
         ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5, zorder=4)
         return

@@ -1,4 +1,4 @@
-"""How a fit converged: EM or network training step by step, or held-out scores by degree."""
+"""Convergence of a fit: EM or network training by step, or held-out scores by degree."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SPREAD = 10.0  # largest over smallest value, from which the axis is logarithmic
 ROUNDING = 1e-15  # of a log-likelihood: smaller differences are rounding
 FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step
+# keys of stats_ that a picture can show; the first one present is drawn
 HISTORIES = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_degree")
 MISSING = {
     "steps_of_pairwise_test": "a pairwise test has no iterations",
@@ -126,7 +127,7 @@ def _draw_steps(ax: Axes, values: Any, label: str) -> None:
 
 
 def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
-    """Use a logarithmic scale where values span magnitudes, and one from 0 elsewhere."""
+    """Use a logarithmic scale if values span magnitudes, else a linear one from 0."""
     if min(shown) > 0 and max(shown) > SPREAD * min(shown):
         ax.set_yscale("log")
     else:

@@ -14,10 +14,10 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 5_000
-BINS = 40
+MOST_ROWS = 5_000  # compared (starting value)
+BINS = 40  # of a histogram (starting value)
 CELLS = 36  # across a picture of predictions
-INNER = (0.002, 0.998)  # quantiles between which histograms are drawn
+INNER = (0.002, 0.998)  # quantiles between which histograms are drawn: outliers would flatten them
 
 
 def fit(

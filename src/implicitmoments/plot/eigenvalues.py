@@ -14,7 +14,7 @@ from implicitmoments.plot import canvas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = 60  # eigenvalues per moment
+SHOWN = 60  # eigenvalues per moment (starting value)
 LINEAR = 1e-3  # of the largest eigenvalue: below it the axis is linear
 SPREAD = 20.0  # largest over smallest eigenvalue, from which the axis is logarithmic
 MISSING = {

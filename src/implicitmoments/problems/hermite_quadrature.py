@@ -16,7 +16,7 @@ TOLERANCE = 1e-15  # of a panel, relative to the size of the function
 DEEPEST = 44  # halvings of a panel of length one: kinks are then located to 1e-13
 KINK_DEPTH = 10  # a panel halved so often contains a kink or a jump
 LARGEST_ERROR = 1e-7  # relative; above it quadrature has failed
-MOST_PANELS = 20_000
+MOST_PANELS = 20_000  # limits the time for functions with very many kinks
 OFFSET = math.pi / 100  # panels do not start at round numbers, where kinks would be missed
 
 

@@ -1,4 +1,4 @@
-"""Exact moments in place of averages: the limit of every estimator."""
+"""Exact (population) moments in place of sample averages."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ N_DRAWS = 4  # of y per row, to estimate the waves of the lines
 LARGEST_LOG = 60.0  # of a ratio in single precision
 BLOCK_NUMBERS = 2**17  # phases at a time: they stay in the cache
 DEVICE_NUMBERS = 2**25  # on a device, which has no such cache
-POINTS_LEFT = 40  # random points from which peaks of what is left are climbed
+POINTS_LEFT = 40  # random starts of mean shift on the residual (starting value)
 OMEGA, OMEGAS = 0.7, (1.2, 2.2)  # frequency over the noise, and its bounds
 WIDE = 0.65  # of omega: a wider kernel has a wider basin
-FIRST_STEPS, LAST_STEPS = 12, 5
+FIRST_STEPS, LAST_STEPS = 12, 5  # of mean shift, wide and narrow (starting values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class WaveRows:
     def waves_beside(
         self, lines: Lines, omegas: Sequence[float], rng: np.random.Generator
     ) -> list[Waves]:
-        r"""Return waves of what lines do not explain: :math:`h e^{i \omega y}` less its mean.
+        r"""Return waves of the residual of the lines: :math:`h e^{i \omega y}` less its mean.
 
         The weight h of a row is large where the lines make y improbable. Its mean under the
         lines, given x, is estimated from a few draws of y.
@@ -181,7 +181,7 @@ class WaveRows:
 
 
 def _rows_for(width: int, like: Array) -> int:
-    """Return how many rows are taken at a time, with so many numbers per row."""
+    """Return the number of rows per block, given the numbers per row."""
     most = BLOCK_NUMBERS if on_host(like) else DEVICE_NUMBERS
     return max(256, most // max(1, width))
 
@@ -215,7 +215,7 @@ def noise_maximum(q: int) -> float:
 
 
 def peaks_left(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Generator) -> Peaks:
-    """Return the peaks of what the lines do not explain."""
+    """Return the peaks of the residual of the lines."""
     deviation = float(np.sqrt(lines.weights @ lines.variances))
     omega = float(np.clip(OMEGA / deviation, *OMEGAS))
     b = random_points(rng, POINTS_LEFT, rows)

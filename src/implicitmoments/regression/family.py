@@ -31,7 +31,7 @@ PARTS = (
     ((-0.2, 1.5), (0.85, 0.15)),
     ((0.2, -1.5), (0.85, 0.15)),
 )
-TINY = np.finfo(float).tiny
+TINY = np.finfo(float).tiny  # avoids division by zero
 
 
 @dataclass(frozen=True, eq=False)

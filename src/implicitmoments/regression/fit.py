@@ -1,4 +1,4 @@
-"""The fit: starts that compete, moves on a sample, EM on all rows."""
+"""Fit of a mixture of regressions: several starts, moves on a sample, EM on all rows."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from implicitmoments.search import (
     search_moves,
 )
 
-STARTS_PER_LINE = 6
-OMEGAS = (2.4, 2.8)  # over the standard deviation of y
-FIRST_STEPS, LAST_STEPS = 16, 6
+STARTS_PER_LINE = 6  # of mean shift (starting value)
+OMEGAS = (2.4, 2.8)  # over the standard deviation of y (starting values)
+FIRST_STEPS, LAST_STEPS = 16, 6  # of mean shift, wide and narrow (starting values)
 APART = 0.35  # two peaks, over the standard deviation of y: a bandwidth is 1 / 2.8
 WIDE, NARROW = 1.0, 0.16  # first variance: where few peaks are seen the noise is large
 MOST_DECODED = 40  # components, beyond which the moments' tensors are too large to try
 LONGEST = 2.0  # decoded vector, over the standard deviation of y: beyond it is noise
-ALIASES = np.arange(-2, 3)
+ALIASES = np.arange(-2, 3)  # periods by which an intercept may be shifted (starting value)
 FEW_FEATURES = 30  # in which random points still find the peaks
 OVERSAMPLING = 2  # directions of the span per line
 SPAN_OMEGA = 1.5  # between the best of order 1 and that of order 2, over the deviation of y
@@ -164,7 +164,7 @@ USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
 FEWEST_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
-N_MOVES = 8  # tried on a sample
+N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Growing costs little on so many numbers, so that several compete: with discrete inputs lines
 # may exchange labels between the values of a column, which no split of one line repairs.
 SMALL, N_GROWTHS = 2**17, 6
@@ -173,9 +173,9 @@ EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all 
 
 @dataclass(frozen=True, eq=False)
 class Unexplained:
-    """What lines leave unexplained."""
+    """Measurements of the residuals."""
 
-    highest_peak: float  # of the characteristic function of what is left, in standard errors
+    highest_peak: float  # of the characteristic function of the residual, in standard errors
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
@@ -296,7 +296,7 @@ def _unexplained(
     lines: Lines,
     rng: np.random.Generator,
 ) -> Unexplained:
-    """Measure the residuals: peaks that are left, and what splits would gain."""
+    """Measure the residuals: remaining peaks, and predicted gains of splits."""
     peaks = peaks_left(waves, lines, family.model, rng)
     some = rows.sample(lines.k * _local(rows).rows)
     ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n_rows))

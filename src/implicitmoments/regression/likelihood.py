@@ -69,7 +69,7 @@ class LineSums(Expectations):
     products: Floats  # (k, q + 1, q + 1)
 
 
-LOG_TWO_PI = math.log(2 * math.pi)
+LOG_TWO_PI = math.log(2 * math.pi)  # of the normal density
 FEWEST_FOR_PRODUCTS, WIDEST_PRODUCTS = 12, 40  # components and columns; measured
 NARROW = 64  # columns below which a full product is faster than a symmetric one
 

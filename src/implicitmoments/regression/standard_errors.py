@@ -127,7 +127,7 @@ class _Scores:
 
 
 def _add_weights(total: Floats, sums: Sums, lines: Lines, model: Model) -> None:
-    """Add what concerns the weights, alone and with coefficients and noise."""
+    """Add the entries of the weights, and their cross terms with coefficients and noise."""
     w, k, slopes = lines.weights, lines.k, sums["slope scores"]
     start = slopes.size
     part, rest = slice(start, start + k - 1), slice(start + k - 1, None)

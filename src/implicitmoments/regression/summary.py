@@ -1,4 +1,4 @@
-"""What a fitted mixture of regressions shows: findings, parameters, evidence and pictures."""
+"""Summary of a fitted mixture of regressions: findings, parameters, evidence and pictures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINE_MISSING = {"line_missing", "line_looks_double"}  # notes that mention a mis
 
 
 class RegressionMixtureSummary(FittedEstimator):
-    """What the report and the pictures ask of a ``RegressionMixture``."""
+    """Data of a ``RegressionMixture`` for the report and the pictures."""
 
     kind = "regressions"
     fewest_rows = 2
@@ -104,7 +104,7 @@ class RegressionMixtureSummary(FittedEstimator):
         return facts + self._bic_facts(stats.get("bic_by_n_components", {}), self.max_components)
 
     def _row_evidence(self, rows: RowSample) -> list[Fact]:
-        """Test whether labels are as probable as those of the model wherever the inputs are.
+        """Test whether labels are as probable as labels drawn from the model, for all inputs.
 
         If one line stands for two, rows where the two are apart are less probable than labels
         drawn there, and rows where they meet are more probable: the difference of log densities

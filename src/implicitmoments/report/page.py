@@ -1,4 +1,4 @@
-"""The page: its contents, filled into the template."""
+"""Contents of the report page, and the template that shows them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from implicitmoments.plot.convergence import step_history
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
 
-MOST_ROWS = 5_000  # of a report
+MOST_ROWS = 5_000  # of a report (starting value)
 FEWEST_ROWS = 50  # fewer show nothing
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to think of a fit."""
+    """Overall assessment of a fit."""
 
     found: Note  # what the model is
     judgement: Note
@@ -71,7 +71,7 @@ def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) 
 
 
 def title_of(model: FittedEstimator, target: str) -> str:
-    """Return what a model is and for which labels; the name "y" is left out."""
+    """Return the title of a model, with the name of its labels unless that is "y"."""
     return model._title() + ("" if target == "y" else f" for {target}")
 
 
@@ -107,7 +107,8 @@ def _same_distribution(view: Distribution) -> Fact:
 TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
 FOLDED = 25  # rows from which a table is folded
 SCATTERED = 1_200  # rows in a picture where each is an element
-NAMED = 8  # columns named in the header
+NAMED = 8  # columns named in the header (starting value)
+# packages whose versions affect the results or the pictures of a report
 VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
 NOISE = " Dashed: the noise level, below which an eigenvalue carries no information."
 STEPS = {

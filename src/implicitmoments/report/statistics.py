@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.estimator import FittedEstimator, Table
 from implicitmoments.notes import format_value
 
-DIGITS = 5
+DIGITS = 5  # significant digits in tables (starting value)
 
 
 def cell(value: Any) -> str:
@@ -39,7 +39,7 @@ def exact(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a cell is a number and not a truth value."""
+    """Say whether a cell is a number and not a Boolean."""
     return isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
 
 

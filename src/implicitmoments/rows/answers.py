@@ -1,4 +1,4 @@
-"""What a fitted estimator says of rows, wherever they are."""
+"""Apply a fitted estimator to rows from any source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def answer(
     rows_per_block: int | None = None,
     width: int = 1,
 ) -> Array:
-    """Answer for every row, block by block, in the library and on the device of the rows.
+    """Apply a function to all rows, block by block, in their library and on their device.
 
     Of Dask arrays and data frames the answer is a Dask array that computes nothing yet.
 
@@ -34,7 +34,7 @@ def answer(
         ``function(x)``, or ``function(x, y)`` of labelled rows, returns an array with one entry
         or one row for each row.
     width : int
-        Numbers that are made of a row.
+        Numbers computed per row.
     """
     if is_dask(X):
         return _answer_lazily(estimator, X, function, y if labelled else None)
@@ -56,9 +56,9 @@ def total_answer(
     labelled: bool = False,
     width: int = 1,
 ) -> Sums:
-    """Return the weighted ``total`` of an answer over rows, and their ``weight``.
+    """Return the weighted ``total`` of a function over rows, and their ``weight``.
 
-    One pass, and nothing is held for a row; the parameters are those of :func:`answer`.
+    One pass, without storing values per row; the parameters are those of :func:`answer`.
     """
     with open_rows(estimator, X, y, sample_weight, labelled=labelled, reset=False) as (given, _):
         return Rows.of(given).fold(_Total(function, labelled), width=width, what="score")
@@ -82,7 +82,7 @@ class _Total:
 
 
 def _answer_lazily(estimator: Any, X: Any, function: Callable[..., Array], y: Any) -> Array:
-    """Map the function over chunks; labels travel as one more column."""
+    """Map the function over chunks; labels are passed as an additional column."""
     d, names = estimator.n_features_in_, getattr(estimator, "feature_names_in_", None)
     if names is not None and hasattr(X, "columns"):
         X = X[[*names, y] if isinstance(y, str) else list(names)]
@@ -104,7 +104,7 @@ def _beside(X: Any, y: Any) -> Any:
 
 
 class _Labelled:
-    """Takes the last column for labels."""
+    """Splits the last column off as labels."""
 
     def __init__(self, function: Callable[..., Array]) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""How a view reads a block: weights, rows kept, and an affine map."""
+"""Map from a block of the source to a block of a view: weights, filters, affine map."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from implicitmoments.rows.fold import Block, Measure, Sums
 
 # None is the identity; a number or (d,) multiplies the columns, (d, p) maps the rows
 Linear: TypeAlias = Floats | float | None
-# rule(block as the source has it) -> (n,) whether each row is kept; None keeps all of them
+# rule(unmapped block of the source) -> (n,) whether each row is kept; None keeps all of them
 Rule: TypeAlias = Callable[[Block], Array | None]
 
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with x as the source has it."""
+    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with unmapped x."""
 
     center: float = 0.0  # c and s
     scale: float = 1.0
@@ -60,14 +60,14 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class BlockMap:
-    """Maps blocks of a source to what a view shows of them; it holds small arrays only.
+    """Maps blocks of a source to blocks of a view; it contains small arrays only.
 
     Attributes
     ----------
     center, linear, labels, keep, weights, wide, transform
         Those of :class:`implicitmoments.rows.Rows`.
     keyed : bool
-        Add a column ``key``: a hash of each row as the source has it. Products of matrices round
+        Add a column ``key``: a hash of each unmapped row. Products of matrices round
         by the size of a block, so that mapped rows are no key.
     lifted : bool
         Give points as :math:`(z, |z|^2, 1)`.
@@ -88,7 +88,7 @@ class BlockMap:
         return self.map(self.kept(block, rows))
 
     def kept(self, block: Block, rows: range | Array) -> Block:
-        """Return the rows of positive weight that all rules keep, as the source has them."""
+        """Return the rows of positive weight that all rules keep, unmapped."""
         block = self.weigh(block, rows)
         for rule in self.keep:
             block = take_rows(block, rule(block))
@@ -240,14 +240,14 @@ def _left_out(block: Block, kept: Array | None, center: Floats | None) -> Block:
     }
     if "y" in block:
         found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
-    if "key" not in block:  # its content is its own
+    if "key" not in block:  # of the original content: the points were replaced above
         found["key"] = row_keys(x)
     return found
 
 
 @dataclass(frozen=True)
 class Composed:
-    """One function of a block after another."""
+    """Composition of two functions of a block."""
 
     first: Callable[[Block], Block]
     second: Callable[[Block], Block]
@@ -259,7 +259,7 @@ class Composed:
 
 @dataclass(frozen=True, eq=False)
 class KeptMeasure:
-    """Measures the rows of a block that are kept: what a pass sends to where the rows are."""
+    """Measures the kept rows of a block; sent to the process that holds the rows."""
 
     reader: BlockMap
     measure: Callable[[Block], Mapping[str, Any]]

@@ -1,4 +1,4 @@
-"""Random numbers keyed by row: the same row gets the same numbers on any chunking."""
+"""Random numbers keyed by row: a row gets the same numbers whatever the chunks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DrawPurpose(IntEnum):
     QUERY = 4  # auxiliary inputs of a query, by draw
 
 
-STRETCH = 2**20  # rows among which row numbers are drawn at a time
+STRETCH = 2**20  # rows among which row numbers are drawn at a time: limits memory
 WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
 

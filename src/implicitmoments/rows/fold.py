@@ -1,4 +1,4 @@
-"""Sums over rows, block by block: the one way in which rows are passed over."""
+"""Sums over rows, block by block: the basis of every pass over the rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ After: TypeAlias = Callable[[Sums, int], None]
 Progress: TypeAlias = Callable[[str, int, int], None]
 
 LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
-THREADED_BLOCKS = 4  # a thread, at the least, for threads to be worth their start
+THREADED_BLOCKS = 4  # minimum blocks per thread for threading to pay off
 
 _threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
 
@@ -52,7 +52,7 @@ def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
 
 
 def add_sums(one: Mapping[str, Array], other: Mapping[str, Array]) -> Sums:
-    """Add named sums; what only one of them names is taken as it is.
+    """Add named sums; a sum that only one of them has is copied.
 
     Of numbers whose name begins with ``LARGEST`` the larger is kept.
 
@@ -79,7 +79,7 @@ def fold_blocks(
     initial: Mapping[str, Array] | None = None,
     after: After | None = None,
 ) -> Sums:
-    """Add up what ``measure`` gives of each piece, in the order of the rows.
+    """Sum the results of ``measure`` over the pieces, in row order.
 
     Blocks are read one after the other. Where BLAS may use several threads and the blocks are in
     main memory, as many blocks are measured at a time instead, each with one thread: products
@@ -112,10 +112,10 @@ def fold_blocks(
 
 
 def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
-    """Measure the last blocks of a pass over NumPy arrays as the whole pass does it.
+    """Process the last blocks of a pass with the same threads as the whole pass.
 
-    In a pass of many blocks BLAS has one thread a block, and in one of few it has them all, which
-    may round differently.
+    In a pass of many blocks BLAS has one thread per block; in a pass of few blocks it has all
+    threads, and may round differently.
     """
     if _threads_for(n_pieces) > 1 and _threads_for(n_left) == 1:
         limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
@@ -124,7 +124,7 @@ def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
 
 
 def _threads_for(n_pieces: int) -> int:
-    """Return how many of so many blocks are measured at a time."""
+    """Return the number of threads for a given number of blocks."""
     n_threads = _allowed_threads() if n_pieces > 2 * THREADED_BLOCKS else 1
     return n_threads if n_pieces >= THREADED_BLOCKS * n_threads else 1
 
@@ -149,7 +149,7 @@ def _fold_in_threads(
     limit = _controller().limit(limits=1, user_api="blas")
     with limit, ThreadPoolExecutor(n_threads) as pool:
         for piece in pieces:
-            if len(waiting) > n_threads:  # so many blocks in memory, and one that is read
+            if len(waiting) > n_threads:  # n_threads blocks in memory, and one being read
                 total = collect(total)
             waiting.append((piece, pool.submit(measure, read(piece), piece)))
         while waiting:
@@ -173,12 +173,12 @@ def threads_for_folds() -> Iterator[None]:
 
 @cache
 def _controller() -> Any:
-    """Return what knows the libraries that run threads; to look for them takes milliseconds."""
+    """Return the cached thread controller: finding the libraries takes milliseconds."""
     return ThreadpoolController()
 
 
 def _allowed_threads() -> int:
-    """Return how many threads BLAS may use: what the user, joblib or the machine allows."""
+    """Return the number of threads that the user, joblib or the machine allows BLAS."""
     given = _threads_of_folds.get()
     if given is not None:
         return given
@@ -187,7 +187,7 @@ def _allowed_threads() -> int:
 
 
 class ProgressReport:
-    """Reports how far a pass is to ``progress(what, rows_done, rows_total)``."""
+    """Reports the progress of a pass to ``progress(what, rows_done, rows_total)``."""
 
     def __init__(
         self, progress: Progress | None, what: str, rows: range, after: After | None = None
@@ -214,7 +214,7 @@ class ProgressReport:
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """How much memory passes over rows may use.
+    """Memory limits of passes over rows.
 
     Examples
     --------
@@ -228,7 +228,7 @@ class MemoryBudget:
     # numbers of a block on a device, which has no such cache and needs long products: 1 GB, or a
     # 64th of its bytes, so that eight such arrays of float64 fill it
     device: int = 2**27
-    # numbers of rows that are held in memory, or of what is made of them: 256 MB
+    # numbers held in memory, of rows or computed from them: 256 MB
     held: int = 2**25
     picked: int = 2**22  # rows that are looked up one by one for a sample
 
@@ -237,7 +237,7 @@ class MemoryBudget:
     GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256
 
     def rows_per_block(self, width: int, like: Array) -> int:
-        """Return how many rows a block has if ``width`` numbers are made of each row.
+        """Return the rows per block when ``width`` numbers are computed per row.
 
         Parameters
         ----------

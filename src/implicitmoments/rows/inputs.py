@@ -1,4 +1,4 @@
-"""What a fit is given, as rows that can be passed over: the one door of all estimators."""
+"""Convert the input of an estimator to rows that can be read several times."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from implicitmoments.validation import check_progress
 
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
-PRECISIONS = (np.float64, np.float32)
+PRECISIONS = (np.float64, np.float32)  # kept as given; other types become float64
 VIEWED_ROWS = 256  # by which a checkpoint knows a view of its source
 
 
 class Given(NamedTuple):
-    """What a fit is given: its rows, and the seed of its random numbers."""
+    """Validated input of a fit: its rows, and the seed of its random numbers."""
 
     rows: Rows
     seed: int
@@ -65,7 +65,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     checkpoint: Checkpoint = None,
     progress: Progress | None = None,
 ) -> Iterator[Given]:
-    """Open the rows of a fit, checked, for as long as the fit takes.
+    """Validate and open the rows of a fit, for the duration of the fit.
 
     Their columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where weights
     were given, scaled to a mean of 1 where the mean is less. The number and names of features are
@@ -132,7 +132,7 @@ def _lies_elsewhere(X: Any) -> bool:
 def _open_elsewhere(
     X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
 ) -> Source | Rows:
-    """Open rows; of tables those columns that a fitted estimator knows by name."""
+    """Open rows; from tables, read the columns of the fit by name."""
     if is_dask(X):
         if hasattr(X, "columns"):
             columns = None if names is None else list(names)
@@ -182,7 +182,7 @@ def _digest(rows: Rows) -> str:
 
 
 def _described(value: Any) -> Any:
-    """Return a parameter in words that are the same in another process."""
+    """Return a representation of a parameter that is the same in every process."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
@@ -251,7 +251,7 @@ def _check_rows(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
-    """Keep the number and names of the features, or compare with what was kept."""
+    """Store the number and names of the features, or compare with the stored ones."""
     if reset:
         vars(estimator).pop("columns_in_", None)
         estimator.n_features_in_ = n_features
@@ -278,7 +278,7 @@ def check_n_features(estimator: Any, n_features: int) -> None:
 
 
 def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    """Compare names of columns: another order would be another model."""
+    """Check the column names and their order."""
     for j, (one, other) in enumerate(zip(given, expected, strict=True)):
         if one != other:
             raise InputError(
@@ -292,7 +292,7 @@ def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
 
 
 def _with_mean_weight(rows: Rows) -> Rows:
-    """Scale weights to a mean of 1 where it is less: shares are no numbers of rows."""
+    """Scale weights to mean 1 if it is smaller: such weights are proportions, not counts."""
     if not rows.weighted_rows:
         return rows
     sums = rows.fold_numbered(_sum_weights, what="counting rows")

@@ -1,4 +1,4 @@
-"""Rows of a source under a map, with rules and weights: composed, not read."""
+"""Lazy composition of maps, filters and weights on the rows of a source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from implicitmoments.rows.sources import Source
 
 @dataclass(frozen=True, eq=False)
 class MappedRows:
-    """What a view looks at, and views of the same rows; see :class:`Rows`."""
+    """Fields of a view, and composition with further maps; see :class:`Rows`."""
 
     source: Source
     center: Floats | None = None
@@ -42,7 +42,7 @@ class MappedRows:
     known: Census | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what was computed, and whoever watches: a measure may take a view along."""
+        """Drop caches and the progress callback when pickling: a measure may contain a view."""
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**kept, "progress": None}
 
@@ -60,7 +60,7 @@ class MappedRows:
 
     @cached_property
     def first(self) -> Block:
-        """The first row as the source has it, transformed, whether it is kept or not."""
+        """The first row of the source, transformed but not mapped, whether it is kept or not."""
         block = self.source.first()
         return block if self.transform is None else self.transform(block)
 
@@ -71,7 +71,7 @@ class MappedRows:
 
     @property
     def _counted(self) -> Census | None:
-        """What is known of the rows under any map."""
+        """Known counts of the rows, which do not depend on the map."""
         return None if self.known is None else Census(self.known.kept, self.known.total)
 
     @property
@@ -123,7 +123,7 @@ class MappedRows:
         return replace(self, transform=function, known=None)
 
     def as_given(self) -> Self:
-        """Return the rows that are kept, with their weights, as the source has them.
+        """Return the rows that are kept, with their weights, without the map.
 
         Returns
         -------
@@ -172,7 +172,7 @@ class MappedRows:
     def split(self, share: int, n_shares: int, *, out: bool = False) -> Self:
         """Return one of some shares of the rows, or all rows but that share.
 
-        Shares depend on the content of a row as the source has it: neither on its position nor on
+        Shares depend on the unmapped content of a row: neither on its position nor on
         the size of blocks, and equal rows are in one share.
 
         Parameters

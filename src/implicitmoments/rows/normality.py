@@ -1,4 +1,4 @@
-"""Do the points look Gaussian? Tests that name the columns that do not."""
+"""Normality tests, which name the columns that are not Gaussian."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scipy.stats import chi2, norm
 from implicitmoments.arrays import Floats, move_like, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
 
-SIGNIFICANCE = 1e-6
-# Beyond these a deviation is worth a word; with many rows smaller ones are significant too.
+SIGNIFICANCE = 1e-6  # false alarms are rare even over many fits
+# Beyond these a deviation is reported; with many rows, smaller ones are significant too.
 CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1
 
 

@@ -17,18 +17,18 @@ from implicitmoments.rows.view import Rows
 
 # The limit is measured in spreads of the distances beyond their median, in units of those of a
 # normal variable. The upper quartile withstands a far group of a quarter of the rows; once far
-# groups are known, the ninth decile tells of heavier tails.
+# groups are known, the 90 % quantile reflects heavier tails.
 QUARTILE, DECILE = (0.75, 0.6745), (0.9, 1.2816)
 FALSE_ALARMS = 0.01  # data sets of Gaussian rows in which a row passes the limit, before REACH
 REACH = 1.2  # times that limit: room for tails that are a little heavier
 LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all be equal
 MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: a far group of more is a component
-LINK = 1.2  # two rows of a component are at most so many times as far apart as typical ones
-MOST_LINKED = 2_000  # far rows that are compared with one another
+LINK = 1.2  # largest distance of rows of one component, over the typical distance
+MOST_LINKED = 2_000  # far rows that are compared with one another: the cost is quadratic
 PROBED, PROBED_NUMBERS = 100_000, 2**24  # rows that the limit is estimated from, and their size
 COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
-COMPARED_NUMBERS = 2**22  # distances computed at a time
+COMPARED_NUMBERS = 2**22  # distances computed at a time: 32 MB
 
 
 class Outliers(NamedTuple):

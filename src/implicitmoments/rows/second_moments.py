@@ -1,4 +1,4 @@
-"""Points of unknown mean and covariance, made standard, and vectors mapped back."""
+"""Standardisation of points by their estimated mean and covariance, and its inverse."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class _Products:
         }
 
 
-SMALLEST_VARIANCE = 1e-10  # relative to the largest
+SMALLEST_VARIANCE = 1e-10  # relative to the largest: smaller ones are rounding
 
 
 @dataclass(frozen=True, eq=False)

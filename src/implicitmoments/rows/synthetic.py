@@ -1,4 +1,4 @@
-"""Synthetic data for the four problems, each with the truth it was made from.
+"""Synthetic data for the four problems, each with its true parameters.
 
 Rows are drawn one by one from their numbers: the first 1,000 rows of a data set of 5,000 are
 the data set of 1,000 with the same ``random_state``.

@@ -1,4 +1,4 @@
-"""Rows as a computation sees them: a frozen view of a source."""
+"""Immutable view of the rows of a source: map, filter, weights and passes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rows(MappedRows):
     labels : LabelMap or None
         Maps the column ``"y"``.
     keep : tuple of Rule
-        Functions of a block as the source has it: which rows are kept, (n,), or None for all.
+        Functions of an unmapped block of the source: which rows are kept, (n,); None for all.
     weights : array of shape (n,), float or None
         Multiplies the weights (``"counts"``) that rows have in the source.
     wide : bool
@@ -71,7 +71,7 @@ class Rows(MappedRows):
 
     @classmethod
     def of(cls, points: Any, **columns: Array | None) -> Rows:
-        """Return a view of an array (n, d), a function, a source, or what is a view already.
+        """Return a view of an array (n, d), a function, a source or a view.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Rows(MappedRows):
 
     @cached_property
     def census(self) -> Census:
-        """How many rows are kept; a pass over them where it takes one."""
+        """Number of rows kept; may need a pass over the rows."""
         if self.known is not None:
             return self.known
         if not self.keep and not self.weighted_rows:
@@ -134,7 +134,7 @@ class Rows(MappedRows):
         keyed: bool = False,
         lifted: bool = False,
     ) -> Sums:
-        """Sum over the rows that are kept what ``measure`` returns of each block: one pass.
+        """Sum ``measure`` over the blocks of the rows kept, in one pass.
 
         Sums are added in the order of the rows: they have the same bits for any number of threads.
         Blocks without rows are not measured.
@@ -146,7 +146,7 @@ class Rows(MappedRows):
             ``"y"`` if rows have labels, ``"counts"`` if they have weights. It travels to where
             the rows are, so it holds small arrays only.
         width : int
-            Numbers that are made of a row; blocks are chosen small enough.
+            Numbers computed per row; it limits the size of the blocks.
         what : str
             What the pass is for, in a few words.
         keyed : bool
@@ -173,7 +173,7 @@ class Rows(MappedRows):
         keyed: bool = False,
         after: After | None = None,
     ) -> Sums:
-        """Sum what ``measure(block, rows)`` returns of blocks of all rows, with their numbers.
+        """Sum ``measure(block, rows)`` over blocks of all rows, with their row numbers.
 
         For computations with numbers of their own for each row. Rows that are not kept have
         weight 0 and lie at the centre of the map.
@@ -212,7 +212,7 @@ class Rows(MappedRows):
         seed: int = 0,
         after: After | None = None,
     ) -> Sums:
-        """Sum over blocks as the source has them, with the numbers of their rows.
+        """Sum over unmapped blocks of the source, with their row numbers.
 
         Parameters
         ----------
@@ -281,7 +281,8 @@ class Rows(MappedRows):
             The columns.
         """
         plain = self.center is None and self.linear is None and self.transform is None
-        reader, parts = self.reader(keyed=not plain), []  # mapped points no longer tell the key
+        # the key cannot be computed from mapped points
+        reader, parts = self.reader(keyed=not plain), []
         step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
         for start in range(0, max(len(numbers), 1), step):
             some = numbers[start : start + step]

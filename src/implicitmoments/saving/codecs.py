@@ -1,4 +1,4 @@
-"""Classes as fields in a file, and back: records, activations, random states."""
+"""Conversion of objects to fields and back: records, activations, random states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from implicitmoments.saving.errors import ModelFileError, invalid
 
 @dataclass(frozen=True)
 class Codec:
-    """How objects of a class are taken apart into fields, of which types, and built again."""
+    """Conversion of the objects of a class to typed fields, and back."""
 
     kind: type[Any]
     hints: Mapping[str, Any]
@@ -75,7 +75,7 @@ def _build_activation(name: str, parameters: tuple[float, ...]) -> Activation:
 
 @cache
 def _plain_activation(name: str) -> Activation:
-    """Make an activation once: some need quadrature, and a file can ask for many."""
+    """Build an activation, cached: some need quadrature, and a file may contain many."""
     return NAMED[name]()
 
 
@@ -126,17 +126,17 @@ def _below(end: int, value: int) -> int:
 
 
 class ProblemWithoutRows(MomentProblem):
-    """Takes the place of a moment problem in a loaded model: its rows are not in the file."""
+    """Placeholder for a moment problem in a loaded model: the file does not contain its rows."""
 
     def __init__(self, n_features: int, n_rows: int | None) -> None:
         self.n_features, self.n_rows = n_features, n_rows
 
     def circuit(self, order: int) -> Circuit:
-        """Refuse: what is averaged is not in a file."""
+        """Refuse: the averaged circuits are not in the file."""
         raise _no_rows(order)
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002
-        """Refuse: rows are not in a file."""
+        """Refuse: the rows are not in the file."""
         raise _no_rows(order)
 
 

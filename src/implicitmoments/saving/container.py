@@ -1,4 +1,4 @@
-"""The bytes of a model file: safetensors whose metadata has one entry, a JSON document.
+"""Byte format of a model file: safetensors with a JSON document as its only metadata entry.
 
 Sizes are checked against the file, names for duplicates, and all bytes against a checksum, before
 safetensors reads the arrays.
@@ -16,11 +16,11 @@ import safetensors.numpy
 from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Arrays, Json
 
-ENTRY = "implicitmoments"
+ENTRY = "implicitmoments"  # key in the metadata of safetensors
 LENGTH = 8  # bytes that hold the length of the rest of the header
 MAX_HEADER = 2**23  # bytes; a file of another kind may ask for any number
 BLANK = "0" * 64  # in place of the checksum while it is computed
-CHECKSUM = re.compile("[0-9a-f]{64}")
+CHECKSUM = re.compile("[0-9a-f]{64}")  # SHA-256 in hexadecimal
 
 
 def pack(document: dict[str, Json], arrays: Arrays) -> bytes:

@@ -1,4 +1,4 @@
-"""What a model file of an estimator may hold, derived from the annotations of its records."""
+"""Allowed contents of the model file of an estimator, derived from type annotations."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from implicitmoments.saving.codecs import CODECS, Codec, record_codec
 
 Hint: TypeAlias = Any
 
+# fitted attributes of every estimator
 COMMON: dict[str, Hint] = {"n_features_in_": int, "stats_": dict[str, Any], "notes_": Notes}
 PARAMETERS = (Activation, np.random.Generator, np.random.RandomState)  # classes they may have
 WHOLE = (int, np.integer)
@@ -33,7 +34,7 @@ ENTRIES = {"f": "fiu", "i": "iu", "u": "u", "b": "b"}
 
 
 def declaration_of(name: str) -> Declaration | None:
-    """Return what files of an estimator hold, by the name of its class; None if there is none.
+    """Return the declaration for the name of an estimator class; None if there is none.
 
     Annotations are resolved once, so that nothing is compiled while further files are read.
     """
@@ -46,7 +47,7 @@ def _declare(name: str) -> Declaration:
 
 
 class Declaration:
-    """What a model file of one estimator holds.
+    """Declared contents of the model file of one estimator.
 
     Parameters
     ----------

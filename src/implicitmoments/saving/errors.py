@@ -1,4 +1,4 @@
-"""The error of model files."""
+"""Error class for model files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fitted estimator as a document with arrays, and back."""
+"""Conversion of a fitted estimator to a document with arrays, and back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SECTIONS = {
     *("checksum", "schema", "library", "estimator"),
     *("parameters", "fitted", "statistics", "objects"),
 }
-ATTRIBUTE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,99}")
+ATTRIBUTE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,99}")  # no special names
 
 
 def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
-    """Write all that a fitted estimator holds as a document and arrays.
+    """Convert the state of a fitted estimator to a document and arrays.
 
     Attributes come in alphabetical order, public ones first: shared objects are then named by
     an attribute that users know, and equal models give equal documents.
@@ -59,7 +59,7 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
 
 
 def from_document(document: dict[str, Json], arrays: Arrays, *, migrated: bool = False) -> Any:
-    """Build the estimator of a document; one that was migrated may hold what is not used."""
+    """Build the estimator of a document; a migrated one may contain unused entries."""
     if set(document) != SECTIONS:
         raise invalid("wrong_sections", sorted(document))
     name = str(document["estimator"])

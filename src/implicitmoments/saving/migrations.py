@@ -1,4 +1,4 @@
-"""Files of older versions, converted to the present schema one step at a time."""
+"""Migration of files of older versions to the current schema, one version at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
-SCHEMA = 2
+SCHEMA = 2  # raised by 1 when the format changes, with an entry in MIGRATIONS
 
 Document: TypeAlias = dict[str, Json]
 Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]

@@ -1,4 +1,4 @@
-"""Values as JSON with tags and arrays beside it, and back. Nothing undeclared is built."""
+"""Conversion of values to tagged JSON and arrays, and back. Only declared classes are built."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ DTYPES = (
 # Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
 MAX_OBJECTS = 10_000
 MAX_KEYS = 1_000  # of a dict whose keys are not strings
-FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
 
 
 class Encoder:
@@ -169,7 +169,7 @@ class Encoder:
 
 
 class Decoder:
-    """Reads values from what :class:`Encoder` wrote."""
+    """Reads the values written by :class:`Encoder`."""
 
     def __init__(self, declaration: Declaration, objects: Json, arrays: Arrays) -> None:
         self._declaration, self._arrays = declaration, arrays
@@ -195,7 +195,7 @@ class Decoder:
             raise invalid("too_many_objects", self._limit)
 
     def decode(self, written: Json) -> Any:
-        """Return the value of some JSON."""
+        """Return the value that a JSON object encodes."""
         if isinstance(written, list):
             return [self.decode(item) for item in written]
         if isinstance(written, float) and not math.isfinite(written):

@@ -1,4 +1,4 @@
-"""From a start to the best fit: EM, moves, budgets and the number of components.
+"""Search for the best fit: EM, moves, budgets and the number of components.
 
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """

@@ -1,4 +1,4 @@
-"""Choose the number of components: grow and prune while a criterion falls."""
+"""Choose the number of components: grow and prune while a criterion decreases."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def choose_k(
     budget: Budget = SEARCH,
     local: Budget = LOCAL,
 ) -> Chosen[S]:
-    """Split, then merge components while the Bayesian information criterion falls.
+    """Split, then merge components while the Bayesian information criterion decreases.
 
     All components whose predicted gain is above the penalty are split at once, so that the number
     may double in a round. Moves improve every number. The result has the least criterion of all
@@ -88,7 +88,7 @@ def choose_k(
         return merge_cheapest(family, rows, found.state) if found.state.k > 1 else None
 
     least, best = judge(state)
-    vain = 0  # ways, of growing and pruning, that the best state was tried in vain
+    vain = 0  # directions, growing and pruning, that have failed from the best state
     for step in cycle((grown, pruned)):
         before, current, failures = best, best, 0
         while failures < FAILURES and (changed := step(current)) is not None:

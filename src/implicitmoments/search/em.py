@@ -42,7 +42,7 @@ WHOLE = Budget(rows=2**62, steps=200, tol=1e-7)
 
 
 PLAIN_STEPS = 3  # EM steps before the first extrapolation: the first ones turn sharply
-LONGEST = 60.0  # an extrapolation, in EM steps
+LONGEST = 60.0  # extrapolation, in EM steps (starting value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
 
 
 def _extrapolate(family: EMFamily[R, S, E], trail: list[S]) -> S | None:
-    """Return where three states in a row lead to; None where EM has come as far."""
+    """Extrapolate three successive states (SQUAREM); None if it does not pass the EM iterate."""
     first, second, third = (family.pack(state) for state in trail)
     scale = family.scale(trail[-1])  # a unit is about a standard error, whatever the parameter
     r = second - first

@@ -1,4 +1,4 @@
-"""What a model brings to the search: states, expectations, and the protocol of a family."""
+"""Interface between a model and the search: states, expectations, the family protocol."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ E = TypeVar("E", bound=Expectations)
 
 
 class EMFamily(Protocol[R_contra, S, E]):
-    """A model with an E-step and an M-step: what EM needs, on any rows."""
+    """Requirements of EM: a model with an E-step and an M-step, on any rows."""
 
     def e_step(self, rows: R_contra, state: S) -> E:
         """Return the sums of one pass over all rows."""
@@ -124,7 +124,7 @@ class EMFamily(Protocol[R_contra, S, E]):
 
 
 class Family(EMFamily[R, S, E], Protocol[R, S, E]):
-    """What moves need beside EM, on rows held in memory.
+    """Requirements of moves in addition to EM, on rows held in memory.
 
     A *trial* is a small model fitted beside the rest: two parts of one component (a split), or
     one further component (an insertion). All trials of a kind are one state, with the components
@@ -152,7 +152,7 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
         ...
 
     def pool(self, sums: E, state: S) -> Floats:
-        """Return what each component adds to the shared parameters, (k, p).
+        """Return the contribution of each component to the shared parameters, (k, p).
 
         Sums, such as rows and squared residuals for a shared variance; p = 0 where nothing is
         shared.

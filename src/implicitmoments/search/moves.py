@@ -1,4 +1,4 @@
-"""Moves at a fixed number of components: split or insert, merge or drop; the likelihood judges."""
+"""Moves at a fixed number of components: split or insert, then merge or drop."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from implicitmoments.search.em import LOCAL, SEARCH, Budget, Fitted, run_em
 from implicitmoments.search.family import E, Family, Places, R, S
 from implicitmoments.search.trials import Merges, Shares
 
-ENOUGH = 2.0  # nats that a move must bring, above what rounding and the last EM steps make
-PATIENCE = 4  # moves in a row that fail before the search ends
+ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
+PATIENCE = 4  # consecutive failures that end the search (starting value)
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 # Nats per row that a merge costs where components overlap. The rows of a missing component are
 # then held by several others, and no split of one of them shows it: insertions are tried too.
 OVERLAP = 0.5
 SAME = 0.1  # of its responsibilities that may move while a component keeps its predicted split
-AFTER_SPLIT = 10  # EM steps with one component more than wanted
+AFTER_SPLIT = 10  # EM steps with an extra component, before a merge (starting value)
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Generic[S]):
-    """Splits and insertions, ranked by the rise of the log-likelihood they predict."""
+    """Splits and insertions, ranked by predicted log-likelihood gain."""
 
     gains: Floats  # (m,), the largest first
     origins: Places  # (m,), the component that would be split; -1 for an insertion

@@ -20,12 +20,12 @@ from implicitmoments.arrays import (
 from implicitmoments.search.em import LOCAL, Budget
 from implicitmoments.search.family import E, Family, Places, R, S
 
-HELD = 1e-3  # responsibility above which a component holds a row
-PARTNERS = 3  # components that share most rows with each, with which a merge is evaluated
+HELD = 1e-3  # responsibility above which a component holds a row (starting value)
+PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
 FEWEST_TRIALS = 3  # starts of a split that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
-TRIAL_NUMBERS = 2**23  # densities of trials held at a time
+TRIAL_NUMBERS = 2**23  # densities of trials held at a time: 32 MB of float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Insertions(Generic[S]):
 
 @dataclass(frozen=True, eq=False)
 class Merges(Generic[S]):
-    """Ways to have one component less, the cheapest first."""
+    """Merges and drops that remove one component, the cheapest first."""
 
     losses: Floats  # (m,), fall of the log-likelihood with the other components as they are
     pairs: Places  # (m, 2), components that become one; (j, j) drops component j

@@ -16,11 +16,11 @@ from implicitmoments.moments.framed_rows import FramedRows, Lower
 from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.notes import Note, Notes
 
-LARGEST_RATIO = 0.15  # of second to first singular value
+LARGEST_RATIO = 0.15  # of second to first singular value, for a rank-one fit (starting value)
 LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
-AT_THE_FLOOR = 1.05  # an eigenvalue below so many floors is noise
+AT_THE_FLOOR = 1.05  # noise floors below which an eigenvalue is noise
 LARGEST_EXCESS = 1.25  # of the sum of weights over the mean of c_0
-DISAGREEMENT = 1e-3  # relative, of the objectives of random starts
+DISAGREEMENT = 1e-3  # relative, of the objectives of random starts; rounding is far below
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +187,10 @@ def _listed(code: str, chosen: np.ndarray[Any, Any]) -> list[Note]:
     return [Note(code, {"which": np.flatnonzero(chosen).tolist()})] if chosen.any() else []
 
 
-ORDERS = (1, 2, 3)
+ORDERS = (1, 2, 3)  # orders r of the pairs M_2r and M_3r: r = 3 already needs order 9
 LARGEST_PAIRS = 4_200  # side of M_4 on symmetric matrices; beyond it r = 1 if possible
 LARGEST_CUBES = 700  # dimension up to which r = 3 is tried if r = 2 fails
-ENOUGH_GAP = 1.5  # of the k-th eigenvalue over the noise floor
+ENOUGH_GAP = 1.5  # of the k-th eigenvalue over the noise floor (starting value)
 LOWER_ORDERS = 4  # removed from weights of higher orders, by problems that support it
 
 

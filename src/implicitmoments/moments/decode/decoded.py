@@ -22,7 +22,7 @@ from implicitmoments.moments.decode.moment_pairs import moment_pair
 from implicitmoments.moments.framed_rows import FramedRows, SplitMean
 from implicitmoments.notes import InputError
 
-CLEARLY_MORE = 1.5  # a (k+1)-st eigenvalue above so many floors is a component
+CLEARLY_MORE = 1.5  # noise floors above which a (k+1)-st eigenvalue is a component
 NOTHING = 1e-90  # eigenvalues below it are treated as zero
 SMALLEST_EIGENVALUE = 1e-9  # relative; below it eigenspace would only amplify rounding
 

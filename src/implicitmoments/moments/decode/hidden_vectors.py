@@ -129,9 +129,9 @@ def _centre(mean: SplitMean, second: SplitMean, mass: SplitMean) -> SplitMean:
     return SplitMean((moved(0), moved(1)), second.counts)
 
 
-N_STARTS = 3
-TOLERANCE = 1e-8
-MAX_ITERATIONS = 200
+N_STARTS = 3  # random orthogonal starts, whose agreement is reported as `spread`
+TOLERANCE = 1e-8  # change of an entry: far below sampling errors
+MAX_ITERATIONS = 200  # a safeguard (starting value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +191,8 @@ def _apply(array: Floats, vectors: Floats) -> Floats:
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
 SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
-CERTAIN = 3.0  # a sign is known beyond so many standard errors
-TINY = float(np.finfo(np.float64).tiny)
+CERTAIN = 3.0  # standard errors beyond which a sign is known: one-sided error 0.1 %
+TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,7 +131,7 @@ class Journal:
     def keep(
         self, number: int, task: str, sums: Mapping[str, Array], next_row: int | None = None
     ) -> None:
-        """Replace what is known of a pass by these sums; they are in the file afterwards.
+        """Store the sums of a pass durably, replacing earlier ones.
 
         ``next_row`` is the first row that is not in the sums of an unfinished pass.
         """
@@ -151,7 +151,7 @@ class Journal:
         self._cost = self._saved - start
 
     def due(self) -> bool:
-        """Return whether it is time to keep the sums of an unfinished pass."""
+        """Return whether the sums of an unfinished pass are due to be stored."""
         wait = max(self.every, min(SHARE * self._cost, PATIENCE * self.every))
         return time.monotonic() - self._saved >= wait
 
@@ -225,7 +225,7 @@ class JournaledSource(WrappedSource):
         initial: Mapping[str, Array] | None = None,
         after: After | None = None,
     ) -> Sums:
-        """Pass over what the journal does not know; see :meth:`Source.fold`.
+        """Pass over the rows not covered by the journal; see :meth:`Source.fold`.
 
         ``after`` is called for the blocks that are measured.
         """

@@ -38,11 +38,11 @@ from implicitmoments.rows.draws import RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, add_sums
 from implicitmoments.rows.sources import ElsewhereSource, Source
 
-FAN_IN = 8  # sums that one task adds up
+FAN_IN = 8  # sums added per task of the tree (starting value)
 
 
 class DaskSource(Source):
-    """Rows of a Dask array, each partition measured where Dask has it.
+    """Rows of a Dask array; each partition is processed on the worker that holds it.
 
     A pass is one task per partition and a tree of sums, on the workers of the active
     ``distributed.Client``, or by Dask's scheduler as it is configured. Only the sums come back.
@@ -80,7 +80,7 @@ class DaskSource(Source):
         for name, given in (("y", y), ("counts", counts)):
             if given is not None:
                 self._columns[name] = aligned(given, x, self._labels[name])
-        self._lengths_of = x  # the array whose chunks tell how long partitions are
+        self._lengths_of = x  # the array whose chunks give the partition lengths
         self._checked = False
         self._first: Block | None = None
 
@@ -137,14 +137,14 @@ class DaskSource(Source):
         return n
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
-        """Compute these rows and no others, and bring them here."""
+        """Compute these rows only, and return them to this process."""
         if rows == range(1) and self._first is not None:
             return self._first
         self._partitions(rows)
         # slices of arrays, and no tasks of ours: Dask then reads a part of a chunk where it can
         cut = [column[rows.start : rows.stop] for column in self._known]
         block = real_block(dict(zip(self._columns, _computed(cut), strict=True)))
-        if rows == range(1):  # asked for again and again: it tells library and precision
+        if rows == range(1):  # requested often, to find the array library and dtype
             self._first = block
         return block
 
@@ -232,7 +232,7 @@ class DaskSource(Source):
 
     @cached_property
     def _ready(self) -> tuple[DaskArray, ...]:
-        """The columns, with the tasks that make a chunk fused: every pass takes these.
+        """The columns, with the tasks of each chunk fused; used by every pass.
 
         Chunks that a cluster holds already have nothing to fuse, and Dask leaves them out of the
         fused graph; such a column stays as it is.
@@ -246,7 +246,7 @@ class DaskSource(Source):
 
     @cached_property
     def _chunks(self) -> list[list[Any]]:
-        """By partition and column, the task that makes the chunk, or its key where there is none.
+        """By partition and column, the task that computes the chunk, or its key if there is none.
 
         A fold that makes its rows within its own task leaves none for the scheduler to move.
         """
@@ -293,7 +293,7 @@ def _add_tree(graph: dict[Any, Any], level: list[Any], name: str) -> Any:
 
 
 def _computed(collections: Sequence[Any]) -> list[Any]:
-    """Compute by the active client or scheduler; threads of ours do not meet those of BLAS."""
+    """Compute by the active client or scheduler; avoid oversubscription by BLAS threads."""
     with one_thread():
         return list(dask_module("base").compute(*collections))
 
@@ -315,7 +315,7 @@ def map_rows(
     dtype: Any = np.float64,
     columns: Sequence[Hashable] | None = None,
 ) -> DaskArray:
-    """Answer rows of a Dask array or DataFrame lazily: nothing is computed here.
+    """Apply a function to the rows of a Dask array or DataFrame lazily.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What Dask workers do with a partition: fold it, pick from it, add sums up.
+"""Tasks of Dask workers: fold a partition, pick rows from it, add sums.
 
 Nothing here imports Dask, and nothing here knows where it runs.
 """
@@ -90,7 +90,7 @@ def fold_partition(
     rows_per_block: int,
     checked: bool,
 ) -> Sums:
-    """Sum over the rows of a partition what the measure gives of each block."""
+    """Sum a measure over the blocks of a partition."""
     columns, start = partition.columns(chunks), partition.rows.start
 
     def read(piece: range) -> Block:
@@ -121,7 +121,7 @@ def count_rows(chunk: Any) -> int:
 def answer_rows(
     x: Array, *, function: Callable[[Array], Array], width: int | None, out: Any
 ) -> Array:
-    """Answer one chunk of rows, ``(n,)`` or ``(n, width)``; a chunk may be empty."""
+    """Apply a function to one chunk of rows, ``(n,)`` or ``(n, width)``; a chunk may be empty."""
     shape = (x.shape[0],) if width is None else (x.shape[0], width)
     if not x.shape[0]:
         return np.empty(shape, dtype=out)
@@ -135,7 +135,7 @@ def answer_rows(
 
 @cache
 def _controller() -> Any:
-    """Return what controls threads of libraries; finding them takes milliseconds."""
+    """Return the cached thread controller: finding the libraries takes milliseconds."""
     return ThreadpoolController()
 
 

@@ -23,7 +23,7 @@ from implicitmoments.rows.files.file_source import (
 )
 from implicitmoments.rows.fold import blocks
 
-BLOCK_ROWS = 65_536  # copied at a time
+BLOCK_ROWS = 65_536  # copied at a time: limits memory (starting value)
 
 
 class Spool:

@@ -24,8 +24,8 @@ from implicitmoments.rows.files.file_source import (
 from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-NOT_BLANK = re.compile(rb"[^\r\n]")
-QUOTED = re.compile(rb'"[^"]*"')
+NOT_BLANK = re.compile(rb"[^\r\n]")  # text of blank lines only is skipped
+QUOTED = re.compile(rb'"[^"]*"')  # separators within quotes do not count
 PIECE_BYTES = 2**20  # of text that is parsed at a time; a line may not be longer
 MOST_COLUMNS = 2**16  # Arrow takes 17 kB to guess the type of each
 
@@ -54,7 +54,7 @@ def open_csv(
 
 
 class CsvFile:
-    """A file of text: the first megabyte tells its separator, names and types of columns.
+    """A text file; separator, column names and types are inferred from the first megabyte.
 
     ``has_names`` says whether the first line holds names, or the first row; then columns are named
     by numbers. ``not_numbers`` describes columns that do not hold numbers for ``choose_columns``.

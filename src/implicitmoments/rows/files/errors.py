@@ -1,4 +1,4 @@
-"""Errors about files: their sentences, and one error for whatever libraries raise."""
+"""Errors about files: message templates, and conversion of errors raised by libraries."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def brief(text: object) -> str:
 
 @contextmanager
 def as_unreadable(file: object, kind: str) -> Iterator[None]:
-    """Raise one error that names the file, whatever a library raises that reads it.
+    """Convert any error of a reading library to one error that names the file.
 
     Given a damaged file, libraries raise KeyError, MemoryError, RecursionError and many others. An
     error of the system becomes an ``UnreadableError`` with its number, anything else an

@@ -1,4 +1,4 @@
-"""What sources of rows in files share: rows checked once, files watched and closed."""
+"""Base of file sources: validation, change detection, closing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_LISTED = 12  # names in a suggestion
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """What the user asked for: names of columns, or their numbers."""
+    """Requested columns, by name or by index."""
 
     columns: Any = None
     y: Any = None
@@ -306,7 +306,7 @@ def check_block(
 
 
 def float_type(given: np.dtype[Any], wanted: Any = None) -> np.dtype[Any]:
-    """Return float32 or float64: what is wanted, or what holds the numbers that are given."""
+    """Return float32 or float64: the requested type, or one that can represent the numbers."""
     if wanted is None:
         single = given.kind == "f" and given.itemsize == 4
         return np.dtype(np.float32 if single else np.float64)

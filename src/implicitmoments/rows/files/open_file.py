@@ -1,4 +1,4 @@
-"""Rows of a file, by the suffix of its name."""
+"""Open a file of rows, in the format given by its suffix."""
 
 from __future__ import annotations
 

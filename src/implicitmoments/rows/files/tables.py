@@ -21,7 +21,7 @@ from implicitmoments.rows.files.file_source import (
     float_type,
 )
 
-ARROW_MAGIC = b"ARROW1"
+ARROW_MAGIC = b"ARROW1"  # first bytes of an Arrow file; a stream has none
 BATCH_BYTES = 2**22  # of numbers that are decoded at a time from Parquet
 PAGE_BYTES = 2**16  # read at a time from each column of Parquet
 
@@ -236,7 +236,7 @@ def is_number(kind: Any) -> bool:
 
 
 def empty_block(chosen: ChosenColumns, n_rows: int, dtype: np.dtype[Any]) -> dict[str, Numbers]:
-    """Return room for the columns of some rows."""
+    """Allocate arrays for the columns of some rows."""
     x = np.empty((n_rows, len(chosen.features)), dtype=dtype)
     return {"x": x, **{name: np.empty(n_rows, dtype=dtype) for name in chosen.others}}
 

@@ -1,4 +1,4 @@
-"""Zarr arrays, of which nothing is read but plain files of numbers."""
+"""Zarr arrays, restricted to plain files and codecs of numbers."""
 
 from __future__ import annotations
 
