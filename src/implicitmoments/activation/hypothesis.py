@@ -30,7 +30,6 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import (
     BalancedMoments,
     ClosedForm,
@@ -38,7 +37,7 @@ from implicitmoments.moments.closed_form import (
     estimate_closed_form,
 )
 from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
-from implicitmoments.moments.subspace import step_stats
+from implicitmoments.moments.implicit import CircuitMeans, spectrum_stats
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
@@ -84,7 +83,9 @@ class FittedPolynomial:
         }
         if self.choice is not None:
             stats |= self.choice.measurements()
-        return stats if self.fold is None else stats | step_stats(self.fold.steps)
+        steps = () if self.fold is None else self.fold.steps
+        reports = [(step.spectrum, step.floor, step.rank, step.order) for step in steps]
+        return stats | spectrum_stats(*reports) if reports else stats
 
     def __call__(self, x: Array) -> Array:
         """Evaluate within the range of the labels."""

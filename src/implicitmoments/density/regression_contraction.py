@@ -34,7 +34,7 @@ from implicitmoments.density.regression_expansion import (
 from implicitmoments.moments import PaperMoments, implicit_moments
 from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
 from implicitmoments.moments.closed_form import BalancedMoments, contracted_forms, split_order
-from implicitmoments.moments.subspace import Run
+from implicitmoments.moments.implicit import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.rows import Rows
 

@@ -21,7 +21,7 @@ from implicitmoments.density.regression_frame import (
 )
 from implicitmoments.density.summary import RegressionDensitySummary
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.moments.subspace import span_stats
+from implicitmoments.moments.implicit import spectrum_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer
@@ -191,7 +191,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             )
             if k > 1:
                 floor = found.floor(rows.total)
-                model.stats.update(span_stats(found.spectrum, len(frame.basis), floor))
+                model.stats.update(spectrum_stats((found.spectrum, floor, len(frame.basis), 2)))
         return model
 
     def _expand(

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
-from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.framed_rows import FramedRows, all_rows
-from implicitmoments.moments.implicit import estimate
+from implicitmoments.moments.implicit import CircuitMeans, estimate
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
 from implicitmoments.notes import InputError, InputTypeError

@@ -13,11 +13,11 @@ from implicitmoments.arrays import Array, Floats, as_real_array, check_finite, m
 from implicitmoments.arrays.namespace import namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.implicit import Run, StepReport
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.queries import Auxiliary, Query
-from implicitmoments.moments.subspace import Run, StepReport
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import evaluate
 from implicitmoments.rows import RandomState, as_seed, blocks
