@@ -96,7 +96,7 @@ def count_components(problem: ActivationSumProblem, at_most: int) -> int:
     """Count the directions above the noise floor at order 2 or, if more, at order 4."""
     view = all_rows(problem)
     highest = 4 if problem.has_order(4) else 2
-    fold = estimate_closed_form(ClosedForm(at_most, highest), lambda _: view, view)
+    fold = estimate_closed_form(ClosedForm(at_most, highest), [view])
     return max(1, *(step.rank for step in fold.steps))
 
 
@@ -152,7 +152,7 @@ def _turning_degree(activation: Activation) -> int:
 def _fit_at_degree(view: FramedRows, k: int, degree: int) -> Polynomial:
     """Fit at one degree and ridge, roughly: to see where the span should turn."""
     how = ClosedForm(k, degree)
-    moments = estimate_closed_form(how, lambda _: view, view).moments
+    moments = estimate_closed_form(how, [view]).moments
     features = Features(moments.frame, moments.chain, tuple(how.splits(view.problem)), k)
     sums = sum_folds(view.problem.rows, features, 1)
     return features.polynomial(solve_ridge(sums, TURNING_RIDGE))
@@ -206,7 +206,7 @@ def _fit_in_span(
 ) -> FittedPolynomial:
     """Find the subspaces within the span of a view, and the coefficients on them."""
     how, rows = ClosedForm(k, max(degrees), wide=True), problem.rows
-    fold = estimate_closed_form(how, lambda _: view, view)
+    fold = estimate_closed_form(how, [view])
     moments = fold.moments
     # Lemma 4.12: T_n = c_n M_n, the answer of the plain moments
     plain = {s: problem.activation.coefficient(sum(s)) * f for s, f in moments.forms.items()}

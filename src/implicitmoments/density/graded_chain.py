@@ -16,8 +16,13 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, namespace_of, outer_rows, to_numpy
-from implicitmoments.moments.chain import SymmetricChain, open_window, split_slot
-from implicitmoments.moments.closed_form import assemble_form, contracted_forms
+from implicitmoments.moments.chain import (
+    SymmetricChain,
+    assemble_form,
+    contracted_forms,
+    open_window,
+    split_slot,
+)
 from implicitmoments.rows import Sums
 
 

@@ -32,8 +32,8 @@ from implicitmoments.density.regression_expansion import (
     expansion_at,
 )
 from implicitmoments.moments import PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
-from implicitmoments.moments.closed_form import BalancedMoments, contracted_forms, split_order
+from implicitmoments.moments.chain import SymmetricChain, contracted_forms, drop, split_slot
+from implicitmoments.moments.closed_form import BalancedMoments, split_order
 from implicitmoments.moments.implicit import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.rows import Rows

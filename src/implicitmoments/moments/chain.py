@@ -10,6 +10,7 @@ tensors.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -74,21 +75,14 @@ class SymmetricChain:
         return tuple(contract(a, b, self.noise) for a, b in pairwise(self.steps))
 
     def images(self, points: Array) -> list[Array]:
-        r"""Return the images :math:`p_n = \phi_n(p_{n-1} \otimes x) - (n-1)\, C_n p_{n-2}`.
+        r"""Return the images of points (n_samples, p): arrays (n_samples, k_n), n = 0, …, order.
 
-        Parameters
-        ----------
-        points : array of shape (n_samples, p)
-
-        Returns
-        -------
-        list of arrays (n_samples, k_n), for n = 0, …, order
+        :math:`p_n = \phi_n(p_{n-1} \otimes x) - (n-1)\, C_n p_{n-2}`.
         """
         xp = namespace_of(points)
         carried = [xp.ones_like(points[:, :1])]
         if self.steps:
-            first = xp.matrix_transpose(self.steps[0])
-            carried.append(points if self.whole else points @ first)
+            carried.append(points if self.whole else points @ xp.matrix_transpose(self.steps[0]))
         for n, step in enumerate(self.steps[1:], start=2):
             image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
             image -= (n - 1) * (carried[-2] @ xp.matrix_transpose(self.contractions[n - 2]))
@@ -141,19 +135,10 @@ def contract(before: Array, after: Array, noise: Array) -> Array:
 
 
 def lift(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
-    r"""Append a slot of noise on both sides of a matrix, and project.
+    r"""Append a slot of noise on both sides of a matrix, and project to steps.
 
-    :math:`L(Q) = \sum_{jl} J_{jl}\, \phi(\cdot \otimes e_j)\, Q\, \theta(\cdot \otimes e_l)^\top`.
-
-    Parameters
-    ----------
-    matrix : array of shape (k_{a-1}, k_{b-1})
-    left, right : array of shape (k_a, k_{a-1}·p) and (k_b, k_{b-1}·p)
-    noise : array of shape (p, p)
-
-    Returns
-    -------
-    array of shape (k_a, k_b)
+    :math:`L(Q) = \sum_{jl} J_{jl}\, \phi(\cdot \otimes e_j)\, Q\, \theta(\cdot \otimes e_l)^\top`,
+    from (k_{a-1}, k_{b-1}) to (k_a, k_b), for steps (k_a, k_{a-1}·p) and (k_b, k_{b-1}·p).
     """
     xp = namespace_of(noise)
     phi, theta = split_slot(left, noise.shape[0]), split_slot(right, noise.shape[0])
@@ -344,3 +329,37 @@ def open_window(chain: SymmetricChain, k: int) -> Window:
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(near, k), room, int(values.shape[0]))
     return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
+
+
+def assemble_form(
+    chain: SymmetricChain, means: Sequence[Array], a: int, b: int, window: Window | None = None
+) -> Array:
+    r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
+
+    From the means (k_{a-n}, k_{b-n}) of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a. For
+    a = b = n it is :math:`\sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})`, with :math:`Q_j` the
+    mean of :math:`c\, p_j p_j^\top`; a window over a chain of order n − 1 may then replace U_n.
+    """
+    coefficients = mixed_coefficients(a, b)
+    total = coefficients[a] * means[a]
+    for j in range(1, a + 1):  # Horner's scheme in the lift
+        if j == a and window is not None:
+            lifted = window.lift(total)
+        else:
+            lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
+        total = lifted + coefficients[a - j] * means[a - j]
+    return total
+
+
+def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
+    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
+
+    For a symmetric tensor T of order a + b with this form,
+    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
+    """
+    forms = [form]
+    for n in range(min(a, b)):
+        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
+        forms.append(drop(forms[-1], left, right, chain.noise))
+    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
+    return [coefficient * matrix for coefficient, matrix in pairs]

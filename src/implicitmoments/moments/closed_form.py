@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -24,9 +24,8 @@ from implicitmoments.circuits import Circuit
 from implicitmoments.moments.chain import (
     SymmetricChain,
     Window,
-    drop,
-    lift,
-    mixed_coefficients,
+    assemble_form,
+    contracted_forms,
     open_window,
 )
 from implicitmoments.moments.framed_rows import (
@@ -134,56 +133,10 @@ class BalancedMoments:
         return projection
 
 
-def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
-    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
-
-    For a symmetric tensor T of order a + b with this form,
-    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
-    """
-    forms = [form]
-    for n in range(min(a, b)):
-        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
-        forms.append(drop(forms[-1], left, right, chain.noise))
-    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
-    return [coefficient * matrix for coefficient, matrix in pairs]
-
-
-def assemble_form(
-    chain: SymmetricChain, means: Sequence[Array], a: int, b: int, window: Window | None = None
-) -> Array:
-    r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
-
-    For a = b = n it is :math:`\sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})`, with
-    :math:`Q_j` the mean of :math:`c\, p_j p_j^\top`.
-
-    Parameters
-    ----------
-    means : sequence of arrays (k_{a-n}, k_{b-n})
-        The means of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a.
-    window : Window, optional
-        Takes the place of U_a = U_b; the chain then has order a − 1.
-    """
-    coefficients = mixed_coefficients(a, b)
-    total = coefficients[a] * means[a]
-    for j in range(1, a + 1):  # Horner's scheme in the lift
-        if j == a and window is not None:
-            lifted = window.lift(total)
-        else:
-            lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
-        total = lifted + coefficients[a - j] * means[a - j]
-    return total
-
-
 def mean_moments(
     view: FramedRows, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], SplitMean]:
-    """Average the moments of the given splits along a chain, in one pass.
-
-    Parameters
-    ----------
-    splits : sequence of (int, int)
-        Pairs (a, b) with a ≤ b, for M_{a+b} on U_a × U_b.
-    """
+    """Average M_{a+b} on U_a × U_b for pairs (a, b) with a ≤ b, in one pass."""
     orders = sorted({a + b for a, b in splits})
 
     def measure(points: Array, weights: Weights) -> Sums:
@@ -254,27 +207,22 @@ class Fold:
     errors: dict[tuple[int, int], float]  # standard error of each form, relative to its size
 
 
-def estimate_closed_form(
-    how: ClosedForm, view_of: Callable[[int], FramedRows], view_of_forms: FramedRows
-) -> Fold:
+def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
     """Estimate the subspaces U_1, …, U_{m/2} and the moments of orders 0, …, m on them.
 
-    Parameters
-    ----------
-    view_of : callable
-        ``view_of(n)`` returns the rows, in an identity frame, from which U_n is estimated.
-    view_of_forms : FramedRows
-        The rows from which the moments on the subspaces are averaged.
+    The views are rows in an identity frame. U_n is estimated from the n-th view, or the last but
+    one if there are fewer; the moments on the subspaces are averaged over the last.
     """
-    frame, problem = view_of_forms.frame, view_of_forms.problem
+    frame, problem = views[-1].frame, views[-1].problem
     chain = SymmetricChain((), frame.noise)
     known = BalancedMoments(frame, chain, {})  # on the rows that estimate the subspaces
     reducing = how.reduce_weights and problem.reduces
-    lower = _mean_and_slope(view_of(1)) if reducing else None
+    lower = _mean_and_slope(views[0]) if reducing else None
     reports, ranks = [], [1]
     for n in range(1, how.levels + 1):
         clock = perf_counter()
-        view = view_of(n).in_frame(frame).with_lower(lower)
+        rows = views[min(n, len(views) - 1) - 1]
+        view = rows.in_frame(frame).with_lower(lower)
         # M_2n on the window over U_{n−1}, and its noise from split halves.
         window = open_window(chain, OVERSAMPLING * how.k)
         moment = even_mean(view, chain, window)
@@ -301,7 +249,7 @@ def estimate_closed_form(
             StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken)
         )
     # The moments themselves, on separate rows if sampling requires it.
-    seen = view_of_forms.in_frame(frame).with_lower(lower)
+    seen = views[-1].in_frame(frame).with_lower(lower)
     forms, errors = _forms(mean_moments(seen, chain, how.splits(problem)), ranks)
     return Fold(BalancedMoments(frame, chain, forms), tuple(reports), errors)
 

@@ -183,21 +183,14 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     k-th eigenvalue is near the noise floor and order 3 is affordable; of the two results the one
     that resolves more components is returned. Non-uniform weights are too noisy for that at
     order 9. r = 1 if order 2 is too large. A single component of a problem with uniform weights
-    is the mean.
-
-    Parameters
-    ----------
-    view : FramedRows
-        The rows, in an identity frame.
-    r : int, optional
-        Use this order only.
+    is the mean. The rows are given in an identity frame; with r, only that order is used.
     """
     problem, d = view.problem, view.problem.n_features
     if not problem.has_order(2):
         return unresolved(k, d, [Note("orders_missing", {"orders": [2]})])
     known = [n for n in ORDERS if problem.has_order(2 * n) and problem.has_order(3 * n)]
     if known and problem.reduces:  # the part of the weights due to lower orders is noise
-        fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), lambda _: view, view)
+        fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), [view])
         view = view.with_lower(fold.moments.evaluator())
     standard = choose_frame(view, k)
     if k == 1 and standard.mean is not None:

@@ -186,21 +186,9 @@ class Decoded:
 def decode(
     view: FramedRows, k: int, r: int, standard: DecodingFrame, seed: int = 0
 ) -> Decoded | None:
-    """Decode k components of order r; None if the moment has no positive eigenvalue.
+    """Decode k components of order r from rows in an identity frame.
 
-    Parameters
-    ----------
-    view : FramedRows
-        The rows, in an identity frame.
-    standard : DecodingFrame
-        The frame used for decoding.
-    seed : int
-        Seed of the random starts of the decomposition.
-
-    Raises
-    ------
-    ValueError
-        If order r has fewer than k dimensions.
+    None if the moment has no positive eigenvalue. The seed is that of the random starts.
     """
     pair = moment_pair(view.in_frame(standard.frame), r, k)
     if pair.window.dim < k:
@@ -277,18 +265,13 @@ def _half_components(
 def _recover(
     pair: MomentPair, frame: Frame, components: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
-    r"""Return vectors in the frame (k, p), and the distance of each component from a power.
+    r"""Return vectors (k, p) of components (dim, k), and the distance of each from a power.
 
     The direction is the right singular vector of a component as a matrix of its last slot
     against the others. With a height, its first coordinate determines length and sign. Otherwise
     :math:`M_2` gives :math:`w_i \|v_i\|^2` and :math:`M_{2r}` gives :math:`w_i \|v_i\|^{2r}`
-    along known directions; both are far less noisy than :math:`M_{3r}`.
-
-    Parameters
-    ----------
-    components : array of shape (dim, k)
-    low, high : array of shape (p, p) and (dim, dim)
-        M_2 and M_2r.
+    along known directions, ``low`` (p, p) and ``high`` (dim, dim); both are far less noisy than
+    :math:`M_{3r}`.
     """
     k, r = components.shape[1], pair.chain.order + 1
     rows = move_like(np.ascontiguousarray(components.T), frame.basis)

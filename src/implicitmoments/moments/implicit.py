@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, descending_eigh, namespace_of, to_numpy
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    descending_eigh,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.notes import InputError, InputTypeError
@@ -42,8 +49,8 @@ def estimate(
     Returns
     -------
     Run
-        Phi_m, A, and measurements of each step. Step 7 and the inner product are left to
-        :meth:`PaperMoments.inner`, for any number of queries.
+        Phi_m, A, and measurements of each step. Steps 7 and 8 are left to :meth:`Run.inner`, for
+        any number of queries.
     """
     d = average.problem.n_features
     identity = RecursiveProjection.identity(d, 1)
@@ -271,3 +278,8 @@ class Run:
     coordinates: Array  # (projection.dim,), the paper's A: the image of M_m
     steps: tuple[StepReport, ...]
     etas: Floats | None  # (m,), distance of the truth from each U_r, if it is known
+
+    def inner(self, circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
+        """Take steps 7 and 8 of the box: ⟨T(inputs), M_m⟩ for a circuit of order m, by row."""
+        B: Array = evaluate(circuit, inputs, self.projection)
+        return B @ move_like(self.coordinates, B)
