@@ -113,8 +113,7 @@ def evaluate_split(
             **{"order": left.order, "other_order": right.order},
         )
     batch = read_inputs(circuit.inputs, inputs, left.n_features, first_row)
-    listed = wires(circuit)
-    cut = left.order
+    listed, cut = wires(circuit), left.order
     carried = _carry([w for w in listed if w.order <= cut], batch, left)
     crossing = {
         id(w.tensor): w.tensor for w in listed if isinstance(w, Append) and w.order == cut + 1
@@ -122,7 +121,12 @@ def evaluate_split(
     above = [w for w in listed if w.order > cut]
     pairs = []
     for wire in crossing.values():
-        started = _start_at(wire, above, carried, batch, right)
+        # 1 from this wire, 0 from every other; a wire that it does not reach is absent
+        started = {id(wire): batch.ones()}
+        for node in above:
+            value = _operate(node, started, carried, cut, right)
+            if value is not None:
+                started[id(node)] = value
         right_value = _enter(started[id(circuit)], right.order, right)
         pairs.append((_enter(carried[id(wire)], cut, left), right_value))
     return pairs
@@ -151,26 +155,6 @@ def _carry(
         if value is not None:  # operands come first, so that every wire is reached
             carried[id(node)] = value
     return carried
-
-
-def _start_at(
-    wire: Circuit,
-    above: list[Circuit],
-    carried: Mapping[int, Array],
-    batch: Batch,
-    right: RecursiveProjection,
-) -> dict[int, Array]:
-    """Propagate 1 from ``wire`` and 0 from every other wire of its order.
-
-    A wire that is not reached is absent from the result rather than a block of zeros.
-    """
-    cut = wire.order
-    started: dict[int, Array] = {id(wire): batch.ones()}
-    for node in above:
-        value = _operate(node, started, carried, cut, right)
-        if value is not None:
-            started[id(node)] = value
-    return started
 
 
 def _operate(
