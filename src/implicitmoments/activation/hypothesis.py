@@ -36,8 +36,9 @@ from implicitmoments.moments.closed_form import (
     Fold,
     estimate_closed_form,
 )
+from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
-from implicitmoments.moments.implicit import CircuitMeans, spectrum_stats
+from implicitmoments.moments.implicit import CircuitMeans
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 

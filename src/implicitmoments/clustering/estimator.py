@@ -38,7 +38,7 @@ from implicitmoments.clustering.pairwise_test import (
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.implicit import second_moment_floor, spectrum_stats
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.answers import answer

@@ -21,7 +21,7 @@ from implicitmoments.density.regression_frame import (
 )
 from implicitmoments.density.summary import RegressionDensitySummary
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.moments.implicit import spectrum_stats
+from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.answers import answer

@@ -15,7 +15,7 @@ from implicitmoments.density.hermite_expansion import expand
 from implicitmoments.density.summary import SphericalDensitySummary
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.implicit import second_moment_floor, spectrum_stats
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.validation import check_variance

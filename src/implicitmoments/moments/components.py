@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
+from math import comb, sqrt
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
 from implicitmoments.moments.decode import Decoded, DecodingFrame, choose_frame, decode
 from implicitmoments.moments.framed_rows import FramedRows
-from implicitmoments.moments.implicit import spectrum_stats
 from implicitmoments.notes import Note, Notes
 
 LARGEST_RATIO = 0.15  # of second to first singular value; more is no power of one vector
@@ -92,6 +91,24 @@ class Components:
         how = "" if self.r is None else f" at order {self.r}"
         head = f"<{int(self.resolved.sum())} of {k} components resolved{how}>"
         return "\n".join((head, *map(str, self.notes)))
+
+
+def spectrum_stats(*moments: tuple[Floats, float, int, int]) -> dict[str, Any]:
+    """Return what fits report of moments given as (spectrum, noise floor, rank, order)."""
+    return {
+        "spectra": [to_numpy(spectrum) for spectrum, _, _, _ in moments],
+        "noise_floor": [float(floor) for _, floor, _, _ in moments],
+        "ranks": [int(rank) for _, _, rank, _ in moments],
+        "moment_orders": [int(order) for _, _, _, order in moments],
+    }
+
+
+def second_moment_floor(n_features: int, n_rows: float) -> float:
+    r"""Return the largest eigenvalue of :math:`E[x x^T] - I` due to noise of variance 1.
+
+    The edge of the Marchenko–Pastur law, :math:`(1 + \sqrt{d/n})^2 - 1`.
+    """
+    return (1 + sqrt(n_features / max(n_rows, 1.0))) ** 2 - 1
 
 
 def component_stats(components: Components | None) -> dict[str, Any]:

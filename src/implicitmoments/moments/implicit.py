@@ -236,24 +236,6 @@ class StepReport:
         return last / self.floor if self.floor > 0 else float("inf")
 
 
-def spectrum_stats(*moments: tuple[Floats, float, int, int]) -> dict[str, Any]:
-    """Return what fits report of moments given as (spectrum, noise floor, rank, order)."""
-    return {
-        "spectra": [to_numpy(spectrum) for spectrum, _, _, _ in moments],
-        "noise_floor": [float(floor) for _, floor, _, _ in moments],
-        "ranks": [int(rank) for _, _, rank, _ in moments],
-        "moment_orders": [int(order) for _, _, _, order in moments],
-    }
-
-
-def second_moment_floor(n_features: int, n_rows: float) -> float:
-    r"""Return the largest eigenvalue of :math:`E[x x^T] - I` due to noise of variance 1.
-
-    The edge of the Marchenko–Pastur law, :math:`(1 + \sqrt{d/n})^2 - 1`.
-    """
-    return (1 + math.sqrt(n_features / max(n_rows, 1.0))) ** 2 - 1
-
-
 @dataclass(frozen=True)
 class Run:
     """One run of the paper's algorithm.
