@@ -86,11 +86,17 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         Auxiliary draws of ``method="paper"`` at each point.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
+        Seed of samples of rows, of auxiliary draws and of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
-    slope_ : array of shape (n_features,)
+    coef_ : array of shape (n_features,)
         Of the least-squares line, at which G is centred: the mean of the regressors.
     intercept_ : float
     noise_ : float
@@ -149,7 +155,9 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     method: str = "closed_form"
     n_draws: int = 100
     max_proposals: int = 20_000_000
+    drop_outliers: bool = True
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -224,7 +232,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         expansion: Any = density.expansion
         self.hypothesis_ = RegressionDensity(density, expansion)
         slope = frame.whitener @ frame.slope
-        self.slope_ = move_like(slope, probe)
+        self.coef_ = move_like(slope, probe)
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
         stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
@@ -265,7 +273,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
 
     def _drawn(self, n_samples: int, random_state: RandomState) -> tuple[Any, Any]:
         points = self._draw(self.hypothesis_.density, n_samples, random_state)
-        drawn = move_like(points, self.slope_)
+        drawn = move_like(points, self.coef_)
         return drawn[:, :-1], drawn[:, -1]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Any:

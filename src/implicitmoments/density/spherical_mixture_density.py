@@ -65,7 +65,13 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         Auxiliary draws of ``method="paper"`` at each point.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
+        Seed of samples of rows, of auxiliary draws and of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
@@ -118,7 +124,9 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     method: str = "closed_form"
     n_draws: int = 100
     max_proposals: int = 20_000_000
+    drop_outliers: bool = True
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
