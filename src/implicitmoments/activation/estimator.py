@@ -84,7 +84,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         function of an array, whose Hermite coefficients are computed by quadrature. A function is
         called with arrays of the library of the rows.
     n_components : int or "auto", default "auto"
-        The number k of directions, or an upper bound of it. ``"auto"`` counts the directions
+        The number k of components. An upper bound is enough. ``"auto"`` counts the directions
         above the noise floor of the moments, at most 30 and twice the number of features; with
         ``refine`` directions are then added one by one while the Bayesian information criterion
         of the network decreases.
@@ -99,7 +99,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         model itself. Predictions are then those of the network, unless the polynomial is expected
         to have a smaller error on new rows.
     method : {"closed_form", "paper"}, default "closed_form"
-        How moments are estimated; ``"paper"`` is the paper's algorithm, with fresh rows and
+        How moments are estimated. ``"paper"`` is the paper's algorithm, with fresh rows and
         auxiliary noise in every step.
     whiten : bool or "auto", default "auto"
         Estimate mean and covariance of the inputs and learn
@@ -115,7 +115,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         Labels without noise are fitted to rounding nevertheless, since every step then removes
         most of the error.
     random_state : int, generator or None, default None
-        Seed of starts, of samples of rows and of auxiliary draws.
+        Seed of all random numbers.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default. Rows
         that fit in memory are then held there.
@@ -132,11 +132,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     network_ : Network
         Weights and directions in standardised coordinates.
     n_iter_ : int
-        Steps of the refinement on all rows.
+        Iterations over all rows.
     converged_ : bool
-        Whether the refinement stopped by ``tol``.
+        Whether iterations stopped by ``tol``.
     n_components_ : int
-        The number k of directions.
+        The number k of components.
     degree_ : int
         Of the polynomial.
     polynomial_ : FittedPolynomial
@@ -145,7 +145,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     conditions_ : Conditions
         The numbers of Theorem 4.7 for this activation and degree.
     notes_ : Notes
-        Findings about the inputs, the activation and what is not identified.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``hypothesis``, what ``predict`` uses, ``"network"`` or ``"polynomial"``, with
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new

@@ -81,23 +81,23 @@ class SphericalMixtureClusterer(
     n_components : int, default 2
         The number k of components.
     variance : float, optional
-        The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
-        the covariance, which requires ``n_components <= n_features``.
+        The common variance :math:`\sigma^2`, where it is known; by default the mean of the
+        smallest eigenvalues of the covariance, which requires ``n_components <= n_features``.
     order : int or "auto", default "auto"
-        The even order t of the moment that the test uses. ``"auto"`` takes the order among 2, 4
-        and 6 with the smallest estimated error rates, of those that are affordable.
+        The even order of the moment that is used. ``"auto"`` takes the order among 2, 4 and 6 with
+        the smallest estimated error rates of the test, of those that are affordable.
     n_landmarks : int or "auto", default "auto"
         Number of rows tested pair by pair; by default 40 per component, and at least 400.
     method : {"closed_form", "paper"}, default "closed_form"
-        ``"paper"`` estimates the moment by algorithm Implicit-Moment-Estimation and evaluates it
-        with auxiliary draws: for comparison, it is slower and needs far more rows.
+        How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
+        evaluated with auxiliary draws; for comparison, it is slower and needs far more rows.
     n_draws : int, default 100
-        Auxiliary draws per pair of ``method="paper"``.
+        Auxiliary draws of ``method="paper"`` per evaluation.
     drop_outliers : bool, default True
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
-        Seed of the pairs, of the landmarks and of auxiliary draws.
+        Seed of all random numbers.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
 
@@ -110,13 +110,13 @@ class SphericalMixtureClusterer(
     means_ : array of shape (k, n_features)
     variance_ : float
     n_components_ : int
-        The number k of clusters found, at most ``n_components``.
+        The number k of components. Fewer than ``n_components`` where fewer were found.
     order_ : int or None
         The order of the test; None for one component.
     threshold_ : float or None
         Pairs with a smaller statistic are taken to be of the same component.
     notes_ : Notes
-        Findings that may make the clusters wrong.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``split_rate`` and ``merge_rate``, the estimated error rates of the test on pairs of the
         same and of two components; ``same_rate``, the proportion of pairs of the same component;

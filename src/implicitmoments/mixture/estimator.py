@@ -58,15 +58,17 @@ class SphericalMixture(SphericalAnswers):
     Parameters
     ----------
     n_components : int or "auto", default 2
-        ``"auto"`` starts from the number of eigenvalues of the moment of order 4 above its
-        noise, and splits and merges components while the Bayesian information criterion falls.
+        The number k of components. ``"auto"`` starts from the number of eigenvalues of the moment
+        of order 4 above its noise, and splits and merges components while the Bayesian
+        information criterion falls.
     variance : float, optional
-        The variance of every component where it is known; estimated by default.
+        The common variance :math:`\sigma^2`, where it is known; estimated by default.
     covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
         One variance for all components, or one each. The moments assume one for all.
     order : {2, 4, 6} or "auto", default "auto"
-        The even order of the moment that components are decoded from, beside the moment of one
-        and a half times that order. ``"auto"`` chooses by the number of components and features.
+        The even order of the moment that is used. Components are decoded from it and from the
+        moment of one and a half times that order. ``"auto"`` chooses by the number of components
+        and features.
     n_moves : int, default 20
         The most moves that are tried on a sample; 0 for EM alone.
     max_iter : int, default 500
@@ -79,7 +81,7 @@ class SphericalMixture(SphericalAnswers):
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
-        Seed of samples of rows, of scattered starts and of :meth:`sample`.
+        Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
 
@@ -93,8 +95,9 @@ class SphericalMixture(SphericalAnswers):
     n_components_ : int
         The number k of components.
     converged_ : bool
+        Whether iterations stopped by ``tol``.
     n_iter_ : int
-        EM iterations over all rows.
+        Iterations over all rows.
     lower_bound_ : float
         Mean log-likelihood per row.
     decoded_components_ : Components or None
@@ -102,7 +105,7 @@ class SphericalMixture(SphericalAnswers):
         what the moments leave open; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     notes_ : Notes
-        Findings about the fit that the user can act on; see :class:`implicitmoments.notes.Notes`.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
         moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that

@@ -59,12 +59,12 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     Parameters
     ----------
     n_components : int or "auto", default 2
-        The number k of lines; k lines may not have more coefficients than there are rows.
+        The number k of components. k lines may not have more coefficients than there are rows.
         ``"auto"`` grows and prunes lines while BIC falls.
     noise_type : {"shared", "separate"}, default "shared"
         One standard deviation for all lines, or one for each.
     fit_intercept : bool, default True
-        Whether lines have intercepts.
+        Whether components have intercepts of their own. If not, lines go through the origin.
     max_components : int, default 50
         The largest number of components that ``"auto"`` tries.
     max_iter : int, default 500
@@ -72,7 +72,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
     random_state : int, generator or None, default None
-        Seed of samples of rows, of the search and of :meth:`sample`.
+        Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
 
@@ -87,14 +87,15 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     coef_errors_, intercept_errors_ : arrays of the shapes of ``coef_`` and ``intercept_``
         Standard errors, from the observed information; NaN where it is singular.
     n_components_ : int
-        The number k of lines.
+        The number k of components.
     lower_bound_ : float
-        Mean log-likelihood per row, of y given x.
+        Mean log-likelihood per row. That of y given x.
     n_iter_ : int
-        EM iterations over all rows.
+        Iterations over all rows.
     converged_ : bool
+        Whether iterations stopped by ``tol``.
     notes_ : Notes
-        Findings about the rows and the fit; prints as sentences.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``n_rows``; ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
