@@ -136,7 +136,7 @@ class CircuitMeans:
                 self.progress(f"order {order}", done - rows.start, len(rows))
 
         size = self.rows_per_block or DEFAULT_BUDGET.rows_per_block(width, ON_HOST)
-        sums = self.problem.fold(order, measure, rows, size, seed=self.seed, after=after)
+        sums = self.problem._fold(order, measure, rows, size, self.seed, after)
         mean: Array = sums["sum"] / len(rows)
         return mean
 

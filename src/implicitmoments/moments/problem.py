@@ -103,38 +103,16 @@ class MomentProblem(ABC):
             Inputs by name, one entry per row.
         """
 
-    def fold(
+    def _fold(
         self,
         order: int,
         measure: Measure,
         rows: range,
         rows_per_block: int,
-        *,
-        seed: int = 0,
-        after: After | None = None,
+        seed: int,
+        after: After,
     ) -> Sums:
-        """Sum ``measure`` of the inputs of ``circuit(order)`` over rows.
-
-        Parameters
-        ----------
-        order : int
-            The order t.
-        measure : callable
-            ``measure(inputs, rows)`` returns named sums over a block.
-        rows : range
-            Row numbers.
-        rows_per_block : int
-            Block size.
-        seed : int, default 0
-            Seed of the draws.
-        after : callable, optional
-            Called as ``after(sums, rows_done)`` after each block.
-
-        Returns
-        -------
-        dict of str to array
-            The sums.
-        """
+        """Sum ``measure(inputs, rows)`` of the inputs of ``circuit(order)`` over rows."""
 
         def read(piece: range) -> Block:
             inputs = self.draw(order, piece, RowDraws(seed, piece, (DrawPurpose.AUXILIARY, order)))
@@ -339,15 +317,14 @@ class HermiteProblem(MomentProblem):
         block = self.rows.read(rows, rng.fork(DrawPurpose.ROWS))
         return self._inputs(order, block, rows, rng, self._mean_count)
 
-    def fold(
+    def _fold(
         self,
         order: int,
         measure: Measure,
         rows: range,
         rows_per_block: int,
-        *,
-        seed: int = 0,
-        after: After | None = None,
+        seed: int,
+        after: After,
     ) -> Sums:
         """Pass over the rows where they are."""
         self.prepare([order])
