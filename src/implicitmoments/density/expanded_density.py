@@ -95,6 +95,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     method: str
     n_draws: int
     max_proposals: int
+    drop_outliers: bool
     random_state: RandomState
     hypothesis_: Any
 
@@ -118,7 +119,8 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
         notes = self._look_at_rows(every)
         # Outliers would dominate high-order moments.
-        near = leave_out_outliers(every, self.n_components, labelled=self.labelled, seed=seed)
+        how: dict[str, Any] = {"labelled": self.labelled, "drop": self.drop_outliers}
+        near = leave_out_outliers(every, self.n_components, seed=seed, **how)
         rows = near.rows
         least = self._least_rows(rows.n_features)
         check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
@@ -130,7 +132,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         expansion = model.expand(degree)
         # 4. Clip it, multiply it by G, and normalise.
         clip = None if isinstance(self.clip, str) else self.clip
-        how: dict[str, Any] = {"floor": self.floor, "loss": CLIP_LOSS * self.epsilon}
+        how = {"floor": self.floor, "loss": CLIP_LOSS * self.epsilon}
         fitted = clip_expansion(expansion, model.reference, rows, clip=clip, seed=seed, **how)
         density = fitted.density
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
@@ -172,6 +174,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
 
     def _check_expansion(self, methods: tuple[str, ...], highest_degree: int) -> None:
         """Check the parameters of the expansion."""
+        super()._check_parameters()
         check_whole("n_components", self.n_components, 1)
         check_whole_or("degree", self.degree, ("auto", "cv"), 1, highest_degree)
         check_number("epsilon", self.epsilon, 1e-6, 1.0)
