@@ -11,11 +11,16 @@ import numpy as np
 
 from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.console import MissingError, bad_input, name_full_device, print_line
-from implicitmoments.cli.input_table import CarriedColumns
+from implicitmoments.cli.input_table import CarriedColumns, Columns
 from implicitmoments.cli.model_columns import ModelColumns, load_model, open_for_model
-from implicitmoments.cli.options import PAGE_KINDS, TABLE_KINDS, Columns, check_output
-from implicitmoments.cli.output_table import Piece, write_table
-from implicitmoments.cli.summary import print_document
+from implicitmoments.cli.output import (
+    PAGE_KINDS,
+    TABLE_KINDS,
+    Piece,
+    check_output,
+    print_document,
+    write_table,
+)
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
 

@@ -14,18 +14,24 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.cli.console import (
+    OPTIONS,
     UnwritableError,
     bad_input,
-    kind_missing,
+    joined,
+    option_of,
     print_note,
     print_tables,
     show_progress,
 )
-from implicitmoments.cli.input_table import open_table
+from implicitmoments.cli.input_table import Columns, open_table
 from implicitmoments.cli.model_columns import ModelColumns, ModelRows, column_scales
-from implicitmoments.cli.options import Columns, check_output
-from implicitmoments.cli.summary import model_document, model_tables, print_document, short_list
-from implicitmoments.cli.vocabulary import OPTIONS, joined, option_of
+from implicitmoments.cli.output import (
+    check_output,
+    model_document,
+    model_tables,
+    print_document,
+    short_list,
+)
 from implicitmoments.registry import class_names, estimator_class
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
@@ -190,7 +196,7 @@ def _find_class(word: str) -> Any:
     if word in kinds or word in kinds.values():
         return estimator_class(word)
     if Path(word).suffix or Path(word).exists():
-        raise kind_missing(word)
+        raise bad_input("kind_missing", word=word, kinds=", ".join(kinds))
     raise bad_input(
         "unknown_model",
         word=word,

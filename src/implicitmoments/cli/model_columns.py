@@ -14,8 +14,13 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, to_numpy
 from implicitmoments.cli.console import bad_input, print_note
-from implicitmoments.cli.input_table import CarriedColumns, is_array, is_number, open_table
-from implicitmoments.cli.options import Columns
+from implicitmoments.cli.input_table import (
+    CarriedColumns,
+    Columns,
+    is_array,
+    is_number,
+    open_table,
+)
 from implicitmoments.estimator import fit_columns
 from implicitmoments.rows import Block, Progress, RowDraws, Rows, Source, mean_and_covariance
 from implicitmoments.rows.files import FileSource
