@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -108,14 +108,9 @@ def _name(name: str) -> str:
             return words[name]
     if name.endswith("_"):
         return ATTRIBUTES.get(name, name.strip("_").replace("_", " "))
-    return option_of(name) if name in _parameters() else name
-
-
-@cache
-def _parameters() -> frozenset[str]:
-    """Return the names of the parameters of all estimators."""
-    models = [estimator_class(kind)() for kind in class_names()]
-    return frozenset(name for model in models for name in model.get_params(deep=False))
+    estimators = map(estimator_class, class_names())
+    known = any(name in each._get_param_names() for each in estimators)
+    return option_of(name) if known else name
 
 
 def _value(node: ast.expr) -> str:

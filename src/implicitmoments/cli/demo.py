@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import warnings
@@ -48,12 +46,6 @@ from implicitmoments.saving.files import write_whole
 N_QUERIES = 400  # points at which moments are compared: their error is then known to 5 %
 FITS = "problem", "measure", "error", "s", "standard tool", "error", "s"
 MOMENTS = "problem", "d", "k", "m", "rows", "size of M_m", "closed form", "paper", "seconds"
-DECODED = (
-    "{resolved} of {n_components} means in {n_features} features resolved from {rows:,} rows in "
-    "{seconds:.1f} s; largest error {largest_error:.2f} (largest reported error "
-    "{largest_reported_error:.2f})"
-)
-
 Row = dict[str, Any]
 
 
@@ -67,29 +59,21 @@ def run_demo(folder: Path, seed: int, *, as_json: bool, quiet: bool) -> None:
     if shown:
         print_tables(_fit_table(fits))
     with nullcontext() if quiet else Console(stderr=True).status("estimating moments …"):
-        moments, decoded = _estimate_moments(seed), _decode_means(seed)
+        moments = _estimate_moments(seed)
     if shown:
-        print_tables(_moment_table(moments), DECODED.format(**decoded))
-    documents: dict[str, Any] = {
-        "table.json": [{k: v for k, v in row.items() if k != "spectra"} for row in moments],
-        "components.json": decoded,
-        "learned.json": fits,
-    }
+        print_tables(_moment_table(moments))
+    documents = {"table.json": moments, "learned.json": fits}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, document in documents.items():
             write_whole(folder / name, json.dumps(document, indent=2).encode())
-        write_whole(folder / "spectra.csv", _spectra(moments).encode())
         save(mixture, folder / "mixture.im")
         write_report(mixture, X, path=folder / "report.html")
     except OSError as reason:
         raise RuntimeError(f"cannot write to {folder}: {reason.strerror}") from reason
-    paths = [
-        str(folder / name) for name in (*documents, "spectra.csv", "mixture.im", "report.html")
-    ]
+    paths = [str(folder / name) for name in (*documents, "mixture.im", "report.html")]
     if as_json:
-        found = {"learned": fits, "moments": moments, "components": decoded}
-        print_document({**found, "output": paths})
+        print_document({"learned": fits, "moments": moments, "output": paths})
     elif not quiet:
         print_tables(f"wrote {', '.join(paths)}")
 
@@ -281,25 +265,6 @@ def _as_row(name: str, estimated: Any, error: float | None, paper: float, second
     }
 
 
-def _decode_means(seed: int) -> Row:
-    """Decode thirty means in twenty features, without initialisation or search."""
-    n, k, d = 60_000, 30, 20
-    X, truth = datasets.make_spherical_mixture(
-        n, k, d, radius=4.0, separation=4.0, random_state=seed
-    )
-    clock = perf_counter()
-    found = implicit_moments(SphericalMixtureProblem(X), n_components=k, order=1).components()
-    return {
-        "n_components": k,
-        "n_features": d,
-        "rows": n,
-        "resolved": int(found.resolved.sum()),
-        "largest_error": _largest_distance(truth.vectors, found.guesses),
-        "largest_reported_error": float(found.errors.max()),
-        "seconds": perf_counter() - clock,
-    }
-
-
 def _table(title: str, heads: Iterable[str], rows: Iterable[Iterable[Any]], words: int) -> Table:
     """Return a printed table whose first ``words`` columns, and standard tools, are text."""
     table = Table(box=SIMPLE_HEAD, title=title)
@@ -327,14 +292,3 @@ def _moment_table(rows: list[Row]) -> Table:
     table = _table(title, MOMENTS, cells, 1)
     table.caption = "0 is exact; always answering 0 scores 1"
     return table
-
-
-def _spectra(rows: list[Row]) -> str:
-    """Return the eigenvalues of every moment as CSV."""
-    text = io.StringIO(newline="")
-    out = csv.writer(text)
-    out.writerow(["problem", "moment_order", "place", "eigenvalue"])
-    for row in rows:
-        for r, spectrum in enumerate(row["spectra"], start=1):
-            out.writerows([row["problem"], 2 * r, i, v] for i, v in enumerate(spectrum, start=1))
-    return text.getvalue()

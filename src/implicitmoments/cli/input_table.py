@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -60,14 +60,6 @@ class Columns:
         features = None if columns is None else _names(columns, "--columns")
         beside = () if carried is None else _names(carried, "--keep")
         return cls(features, target, weight, drop_missing, beside)
-
-    def with_features(self, features: tuple[str, ...]) -> Columns:
-        """Take the features that a model was fitted to."""
-        return replace(self, features=features, from_model=self.from_model | {"columns"})
-
-    def with_target(self, target: str) -> Columns:
-        """Take the labels that a model was fitted to."""
-        return replace(self, target=target, from_model=self.from_model | {"y"})
 
 
 def _names(text: str, option: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.console import (
     as_typed,
     bad_input,
@@ -164,7 +164,9 @@ def _component_table(model: Any, columns: ModelColumns) -> list[Table]:
     for head in [*found.columns[:shown], *["…"] * cut]:
         table.add_column(head, justify="right")
     for row in found.rows[:MOST_COMPONENTS]:
-        table.add_row(*(_cell(value) for value in row[:shown]), *["…"] * cut)
+        table.add_row(
+            *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row[:shown]), *["…"] * cut
+        )
     if len(found.rows) > MOST_COMPONENTS:
         table.caption = f"{len(found.rows) - MOST_COMPONENTS} more; --json has all of them"
     return [table]
@@ -176,12 +178,11 @@ def _scaled_rows(model: Any, columns: ModelColumns) -> list[tuple[str, str]]:
     named = {"columns were divided by": columns.scale}
     if deviations is not None and deviations.ndim == 1:
         named["standard deviation within components"] = deviations
-    return [(name, _by_column(columns, n)) for name, n in named.items() if n is not None]
-
-
-def _by_column(columns: ModelColumns, numbers: Floats) -> str:
-    pairs = zip(columns.labels, numbers, strict=True)
-    return short_list([f"{name} {value:.4g}" for name, value in pairs])
+    return [
+        (what, short_list([f"{n} {v:.4g}" for n, v in zip(columns.labels, numbers, strict=True)]))
+        for what, numbers in named.items()
+        if numbers is not None
+    ]
 
 
 def _notes(model: Any, columns: ModelColumns) -> Notes:
@@ -190,10 +191,6 @@ def _notes(model: Any, columns: ModelColumns) -> Notes:
     if not set(notes.codes).isdisjoint(UNLIKE_COLUMNS):
         notes.append(Note("scale_columns" if columns.scale is None else "columns_were_scaled"))
     return notes
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def check_output(
