@@ -104,15 +104,9 @@ class MomentProblem(ABC):
         """
 
     def _fold(
-        self,
-        order: int,
-        measure: Measure,
-        rows: range,
-        rows_per_block: int,
-        seed: int,
-        after: After,
+        self, order: int, measure: Measure, rows: range, size: int, seed: int, after: After
     ) -> Sums:
-        """Sum ``measure(inputs, rows)`` of the inputs of ``circuit(order)`` over rows."""
+        """Sum ``measure(inputs, rows)`` of the inputs of ``circuit(order)`` in blocks of rows."""
 
         def read(piece: range) -> Block:
             inputs = self.draw(order, piece, RowDraws(seed, piece, (DrawPurpose.AUXILIARY, order)))
@@ -128,7 +122,7 @@ class MomentProblem(ABC):
                     )
             return inputs
 
-        return fold_blocks(read, measure, blocks(rows, rows_per_block), None, after)
+        return fold_blocks(read, measure, blocks(rows, size), None, after)
 
 
 class HermiteProblem(MomentProblem):
@@ -318,13 +312,7 @@ class HermiteProblem(MomentProblem):
         return self._inputs(order, block, rows, rng, self._mean_count)
 
     def _fold(
-        self,
-        order: int,
-        measure: Measure,
-        rows: range,
-        rows_per_block: int,
-        seed: int,
-        after: After,
+        self, order: int, measure: Measure, rows: range, size: int, seed: int, after: After
     ) -> Sums:
         """Pass over the rows where they are."""
         self.prepare([order])
@@ -334,7 +322,7 @@ class HermiteProblem(MomentProblem):
             rng = RowDraws(seed, rows, (DrawPurpose.AUXILIARY, order))
             return measure(self._inputs(order, block, rows, rng, mean_count), rows)
 
-        sized = replace(self.rows, rows_per_block=rows_per_block)
+        sized = replace(self.rows, rows_per_block=size)
         return sized.fold_numbered(dressed, rows, what=f"order {order}", seed=seed, after=after)
 
     @property
