@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression import DesignRows, LineFamily, Lines, Model
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     LOCAL,
@@ -23,7 +23,7 @@ FAMILY = LineFamily(Model())
 
 
 def rows_of(X, y):
-    return DesignRows.of(Rows.of(X, y=y))
+    return design_rows(Rows.of(X, y=y))
 
 
 def one_line(y, q):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from implicitmoments.regression import DesignRows, LineFamily, Lines, Model, responsibilities
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows, responsibilities
 from implicitmoments.rows import Rows
 
 FAMILY = LineFamily(Model())
@@ -12,7 +12,7 @@ FAMILY = LineFamily(Model())
 
 def rows_of(X, y, counts=None):
     columns = {} if counts is None else {"counts": counts}
-    return DesignRows.of(Rows.of(X, y=y, **columns))
+    return design_rows(Rows.of(X, y=y, **columns))
 
 
 def some_lines(rng, k, q):
