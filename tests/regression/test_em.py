@@ -14,7 +14,7 @@ def rows_of(X, y, counts=None):
 
 
 def climb(rows, lines, model, *, max_iter, tol):
-    return run_em(LineFamily(model), rows, lines, Budget(rows.n_rows, max_iter, tol))
+    return run_em(LineFamily(model), rows, lines, Budget(rows.n, max_iter, tol))
 
 
 def start(truth, variance=1.0):

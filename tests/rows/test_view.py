@@ -296,23 +296,20 @@ def test_equal_rows_are_counted_once(rng, single):
     merged = Rows.of(X, counts=counts).merged()
     assert merged.n == 64
     assert merged.total == counts.sum()
-    kept = X[counts > 0]
-    _, first = np.unique(kept, axis=0, return_index=True)
-    np.testing.assert_array_equal(merged.points, kept[np.sort(first)])
     for point, count in zip(merged.points, merged.counts, strict=True):
         assert count == counts[(point == X).all(axis=1)].sum()
-    repeated = Rows.of(np.repeat(X, counts.astype(int), axis=0)).merged()
+    repeated = Rows.of(np.repeat(X, counts.astype(int), axis=0)[::-1]).merged()
     np.testing.assert_array_equal(repeated.points, merged.points)
     np.testing.assert_array_equal(repeated.counts, merged.counts)
     signed = Rows.of(np.array([[0.0], [-0.0], [1.0]])).merged()
-    np.testing.assert_array_equal(signed.counts, [2.0, 1.0])
+    np.testing.assert_array_equal(signed.counts[signed.points[:, 0] == 0], [2.0])
 
 
 def test_rows_of_which_none_are_equal_stay_as_they_are(xp, X):
     rows = Rows.of(xp.asarray(X))
     np.testing.assert_array_equal(rows.merged().points, X)
     twice = Rows.of(xp.asarray(np.vstack([X, X[::-1]]))).merged()
-    np.testing.assert_array_equal(twice.points, X)
+    np.testing.assert_array_equal(np.unique(twice.points, axis=0), np.unique(X, axis=0))
     assert type(twice.block["x"]) is type(xp.ones(1))
     assert twice.total == 2_000
 

@@ -161,10 +161,11 @@ class Source(ABC):
 
 
 def _take(columns: Block, chosen: Integers) -> Block:
-    return {name: _taken(column, chosen) for name, column in columns.items()}
+    return {name: take_along(column, chosen) for name, column in columns.items()}
 
 
-def _taken(column: Array, chosen: Integers) -> Array:
+def take_along(column: Array, chosen: Integers) -> Array:
+    """Return some entries of a column, or some rows of points."""
     xp = namespace_of(column)
     places = xp.asarray(chosen, device=array_api_compat.device(column))
     if isinstance(column, np.ndarray) and column.ndim == 2 and column.flags.f_contiguous:

@@ -14,7 +14,6 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     as_double,
-    index_like,
     move_like,
     namespace_of,
     row_keys,
@@ -24,7 +23,13 @@ from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import RowDraws, draw_numbers
 from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
 from implicitmoments.rows.mapped_rows import Census, MappedRows, lift_points, weights_of
-from implicitmoments.rows.sources import ArraySource, ElsewhereSource, Integers, as_source
+from implicitmoments.rows.sources import (
+    ArraySource,
+    ElsewhereSource,
+    Integers,
+    as_source,
+    take_along,
+)
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
@@ -368,30 +373,28 @@ class Rows(MappedRows):
         return self._holding(block)
 
     def merged(self) -> Rows:
-        """Hold the rows in memory with equal ones counted once, in the order of their first.
+        """Hold the rows in memory, with equal ones counted once.
 
-        Weights and repeated rows then give the same fit.
+        Weights and repeated rows then give the same fit: rows that have weights, or that are
+        repeated, are put in an order that depends on them alone.
 
         Returns
         -------
         Rows
             In memory, as mapped; with the progress callback of these.
         """
-        held = replace(self.hold(), progress=self.progress)
+        held = self.hold()
         x = held.block["x"]
         keys = to_numpy(row_keys(as_double(x)))
         order = np.argsort(keys, kind="stable")
-        if not np.any(keys[order[1:]] == keys[order[:-1]]):
-            return held
-        # rows of one key may differ, and are then compared as neighbours in this order
-        xp, places = namespace_of(x), index_like(order, x)
-        x = xp.take(x, places, axis=0)
-        new = np.append(True, to_numpy(xp.any(x[1:, :] != x[:-1, :], axis=1)))
-        (begin,) = np.nonzero(new)
-        added = np.add.reduceat(held.counts[order], begin)
-        first = np.minimum.reduceat(order, begin)
-        by_place = np.argsort(first)
-        return replace(held.take(first[by_place], added[by_place]), progress=self.progress)
+        if held.weighted_rows or np.any(keys[order[1:]] == keys[order[:-1]]):
+            # rows of one key may differ: they are compared as neighbours in this order
+            xp, x = namespace_of(x), take_along(x, order)
+            differ = to_numpy(xp.any(x[1:, :] != x[:-1, :], axis=1))
+            first = np.append(0, 1 + np.flatnonzero(differ))
+            counts = np.add.reduceat(held.counts[order], first)
+            held = held.take(order[first], None if np.all(counts == 1) else counts)
+        return replace(held, progress=self.progress)
 
     def _holding(self, block: Block, single: bool = False) -> Rows:
         columns = dict(block)
