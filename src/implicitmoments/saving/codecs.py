@@ -16,7 +16,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows import Block, RowDraws
+from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
 from implicitmoments.saving.errors import ModelFileError, invalid
 
 
@@ -125,6 +125,20 @@ def _below(end: int, value: int) -> int:
     return int(value)
 
 
+def _take_rows(rows: Rows) -> dict[str, Any]:
+    held = rows.source.block(range(rows.n))
+    columns = {"X": held["x"], "sample_weight": held.get("counts")}
+    return {**columns, "rows_per_block": rows.rows_per_block}
+
+
+def _build_rows(X: Array, sample_weight: Array | None, rows_per_block: int | None) -> Rows:
+    try:
+        counts = {} if sample_weight is None else {"counts": sample_weight}
+        return Rows(ArraySource(X, **counts), rows_per_block=rows_per_block)
+    except (TypeError, ValueError) as reason:
+        raise invalid("invalid_rows", getattr(reason, "code", "")) from reason
+
+
 class ProblemWithoutRows(MomentProblem):
     """Placeholder for a moment problem in a loaded model: the file does not contain its rows."""
 
@@ -156,6 +170,7 @@ CODECS: dict[type[Any], Codec] = {
         _codec(Activation, _build_activation, take=_take_activation),
         _codec(np.random.Generator, _build_generator, take=_take_generator),
         _codec(np.random.RandomState, _build_random_state, take=_take_random_state),
+        _codec(Rows, _build_rows, take=_take_rows),
         _codec(RecursiveProjection, RecursiveProjection._from_steps),
         _codec(MomentProblem, ProblemWithoutRows, {"n_features": int, "n_rows": int | None}),
     )
