@@ -171,8 +171,8 @@ class Rows(MappedRows):
         *,
         width: int = 1,
         what: str = "",
-        seed: int = 0,
         keyed: bool = False,
+        seed: int = 0,
         after: After | None = None,
     ) -> Sums:
         """Sum ``measure(block, rows)`` over blocks of all rows, with their row numbers.
