@@ -19,8 +19,7 @@ from implicitmoments.mixture.common_variance import (
 )
 from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.likelihood import Mixture, MixtureSums, e_step
-from implicitmoments.moments.decode.hidden_vectors import decompose
-from implicitmoments.moments.decode.moment_pairs import cube_sum, fill_cube, symmetrise
+from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
 from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
 from implicitmoments.rows.sources import Integers
 from implicitmoments.search import SEARCH, run_em, search_moves
