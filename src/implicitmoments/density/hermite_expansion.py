@@ -31,11 +31,10 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, open_window, split_slot
+from implicitmoments.moments.chain import SymmetricChain, contracted_forms, open_window, split_slot
 from implicitmoments.moments.closed_form import (
     OVERSAMPLING,
     BalancedMoments,
-    contracted_forms,
     even_mean,
     mean_moments,
     split_order,

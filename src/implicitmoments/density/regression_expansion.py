@@ -46,8 +46,8 @@ from implicitmoments.density.hermite_expansion import (
     graded_width,
     kind_of,
 )
-from implicitmoments.moments.chain import SymmetricChain, open_window
-from implicitmoments.moments.closed_form import OVERSAMPLING, assemble_form, split_order
+from implicitmoments.moments.chain import SymmetricChain, assemble_form, open_window
+from implicitmoments.moments.closed_form import OVERSAMPLING, split_order
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 HEIGHT = 1.0  # of the constant: coefficients of all orders are then about equally noisy

@@ -40,7 +40,7 @@ from implicitmoments.density.regression_expansion import (
 )
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.moments.subspace import span_stats
+from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
@@ -248,7 +248,7 @@ class RegressionMixtureDensity(ExpandedDensity):
                 # moment itself has no negative one.
                 edge = 2 * math.sqrt(len(spectrum) / (2 * rows.total))
                 floor = max(edge, -float(spectrum[-1]))
-                model.stats.update(span_stats(spectrum, len(frame.basis), floor))
+                model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
         return model
 
     def _expand(

@@ -24,7 +24,7 @@ from implicitmoments.mixture.sample import (
     standardise_rows,
 )
 from implicitmoments.mixture.sample import without_outliers as leave_out
-from implicitmoments.moments.subspace import component_stats
+from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows

@@ -15,7 +15,7 @@ from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import SphericalMixtureProblem

@@ -12,7 +12,7 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.evaluation import Predictions
 from implicitmoments.mixture.incremental import Stream
-from implicitmoments.moments.decode import Components
+from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
