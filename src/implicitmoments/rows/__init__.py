@@ -1,13 +1,5 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
-from implicitmoments.rows.block_map import (
-    Census,
-    LabelMap,
-    Rule,
-    join_labels,
-    shares_of,
-    weights_of,
-)
 from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
 from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
 from implicitmoments.rows.draws import DrawPurpose, RandomState, RowDraws, as_seed, draw_numbers
@@ -25,6 +17,14 @@ from implicitmoments.rows.fold import (
     blocks,
     fold_blocks,
     threads_for_folds,
+)
+from implicitmoments.rows.mapped_rows import (
+    Census,
+    LabelMap,
+    Rule,
+    join_labels,
+    shares_of,
+    weights_of,
 )
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance

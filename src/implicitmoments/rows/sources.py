@@ -161,12 +161,15 @@ class Source(ABC):
 
 
 def _take(columns: Block, chosen: Integers) -> Block:
-    return {name: _taken(column, chosen) for name, column in columns.items()}
+    return {name: take_along(column, chosen) for name, column in columns.items()}
 
 
-def _taken(column: Array, chosen: Integers) -> Array:
+def take_along(column: Array, chosen: Integers) -> Array:
+    """Return some entries of a column, or some rows of points."""
     xp = namespace_of(column)
     places = xp.asarray(chosen, device=array_api_compat.device(column))
+    if isinstance(column, np.ndarray) and column.ndim == 2 and column.flags.f_contiguous:
+        return xp.take(column.T, places, axis=1).T  # which stays in column-major order
     return xp.take(column, places, axis=0)
 
 
@@ -217,11 +220,10 @@ class ArraySource(Source):
             name: column[rows.start : rows.stop, ...] for name, column in self._columns.items()
         }
 
-    def pick(self, rows: Integers, *, what: str = "") -> Block:
+    def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return some rows; the arrays themselves if these are all rows."""
-        if len(rows) == self.n_rows:
-            return dict(self._columns)
-        return super().pick(rows, what=what)
+        every = len(rows) == self.n_rows and bool(np.all(np.diff(rows) == 1))
+        return dict(self._columns) if every else _take(self._columns, rows)
 
 
 class CallableSource(Source):
