@@ -15,7 +15,7 @@ from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows

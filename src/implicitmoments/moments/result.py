@@ -13,10 +13,9 @@ from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import FramedRows
-from implicitmoments.moments.implicit import Run, StepReport
+from implicitmoments.moments.hermite_problem import FramedRows
+from implicitmoments.moments.implicit import Auxiliary, InnerProduct, Query, Run, StepReport
 from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.moments.queries import Auxiliary, InnerProduct, Query
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import read_inputs
 from implicitmoments.rows import RandomState, as_seed, blocks

@@ -9,7 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.regression.characteristic_function import (
     Peaks,

@@ -23,14 +23,14 @@ import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.moments import MomentProblem
-from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import InputError, Notes
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.registry import class_names, estimator_class
 from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
-from implicitmoments.saving.errors import ModelFileError, expect
+from implicitmoments.saving.errors import ModelFileError, expect, invalid
 
 Hint: TypeAlias = Any
 
