@@ -32,9 +32,9 @@ from threadpoolctl import threadpool_limits
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.arrays import to_numpy
-from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.datasets import Truth, make_regression_mixture
 from implicitmoments.regression import LineFamily, Lines, Model, standardise
-from implicitmoments.rows import Rows, Truth
+from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

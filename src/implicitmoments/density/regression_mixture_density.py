@@ -24,7 +24,6 @@ from implicitmoments.evaluation import RowFunction
 from implicitmoments.moments.subspace import span_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
-from implicitmoments.rows.answers import answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
@@ -293,7 +292,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             done += int(x.shape[0])
             return move_like(drawn, x)
 
-        return answer(self, X, draw)
+        return RowFunction(draw).evaluate(self, X)
 
     def __sklearn_tags__(self) -> Any:
         """Return tags with the requirement of labels."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
+from implicitmoments.datasets import Truth
 from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.framed_rows import FramedRows, all_rows
@@ -13,7 +14,7 @@ from implicitmoments.moments.implicit import estimate
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.rows import Progress, RandomState, Truth, as_seed
+from implicitmoments.rows import Progress, RandomState, as_seed
 from implicitmoments.validation import check_method, check_option, check_whole
 
 HIGHEST_ORDER = 80  # the factorial of twice that is still a finite double

@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from implicitmoments.arrays import Array, to_numpy
+from implicitmoments.datasets import Truth
 from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.subspace import (
     Run,
@@ -17,7 +18,6 @@ from implicitmoments.moments.subspace import (
     top_subspace,
 )
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows import Truth
 
 
 def estimate(

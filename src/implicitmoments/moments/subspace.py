@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, descending_eigh, namespace_of, to_numpy
+from implicitmoments.datasets import Truth
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows import Truth
 
 if TYPE_CHECKING:
     from implicitmoments.moments.decode import Components

@@ -18,10 +18,10 @@ from implicitmoments.rows.block_map import (
     WholeMeasure,
     count_rows,
 )
-from implicitmoments.rows.draws import RowDraws, draw_numbers
+from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
 from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
 from implicitmoments.rows.mapped_rows import MappedRows
-from implicitmoments.rows.sources import ArraySource, Integers, as_source
+from implicitmoments.rows.sources import ArraySource, as_source
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
+from implicitmoments.datasets import Truth
 from implicitmoments.moments.decode import choose_frame, decode, resolve_components
 from implicitmoments.problems import (
     ActivationSumProblem,
@@ -18,7 +19,6 @@ from implicitmoments.problems import (
     cosine,
     relu,
 )
-from implicitmoments.rows import Truth
 from implicitmoments.testing import match_rows, refuses
 
 

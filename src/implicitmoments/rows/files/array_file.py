@@ -12,10 +12,10 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.lib import format as npy_format
 
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, without_warnings
 from implicitmoments.rows.files.file_source import FileSource, Numbers, float_type
 from implicitmoments.rows.fold import Block
-from implicitmoments.rows.sources import Integers
 
 # An array of one or two axes with shape, dtype and slices of rows: RawArray, ZarrArray or NumPy's
 Sliceable: TypeAlias = Any
