@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import math
 import mmap
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from itertools import accumulate, chain, islice
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -227,131 +228,127 @@ class CsvFile:
     def __init__(self, path: Path) -> None:
         self._csv, self._pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
         self.path, self.has_names, self.names = path, True, list[str]()
-        self._bad_row: Any = None
-        with as_unreadable(path, "CSV"), self._pa.input_stream(str(path)) as stream:
-            front = stream.read(TEXT_BYTES)  # out of its compression
+        front = next(self._pieces(), b"")
         if front.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise refusal("not_utf8", file=str(path))
         self._delimiter, self._decimal_point = _separators(front, path)
         n_columns = _first_line(front).count(self._delimiter.encode()) + 1
         if n_columns > MOST_COLUMNS:
-            about = {"n_columns": n_columns, "most": MOST_COLUMNS}
-            raise refusal("too_many_columns", file=str(path), **about)
-        plain, described = dict[str, dict[str, Any]](), dict[str, dict[str, Any]]()
-        with self._errors():
-            names = self._open().schema.names
-            counted = [str(j) for j in range(len(names))]  # which pandas writes as names
-            self.has_names = names == counted or not all(map(_is_number_text, names))
-            self.names = names if self.has_names else counted
-            types = dict(zip(self.names, self._open().schema.types, strict=True))
-            for name, kind in types.items():
-                if not is_number(kind):
-                    plain[name] = {"found": f"entries of type {kind}"}
-            for line, name, cell in self._texts(list(plain), 1):  # each with its first text
-                found = f"text, such as {brief(cell)!r} in line {line}"
-                described.setdefault(name, {"found": found, "cell": brief(cell), "line": line})
+            sizes = {"n_columns": n_columns, "most": MOST_COLUMNS}
+            raise refusal("too_many_columns", file=str(path), **sizes)
+        names = self._parse(front, 1).schema.names
+        counted = [str(j) for j in range(len(names))]  # which pandas writes as names
+        self.has_names = names == counted or not all(map(_is_number_text, names))
+        self.names = names if self.has_names else counted
+        types = dict(zip(self.names, self._parse(front, 1).schema.types, strict=True))
         self._booleans = {name for name in types if self._pa.types.is_boolean(types[name])}
-        self.not_numbers = {**plain, **described}
+        kinds = {name: kind for name, kind in types.items() if not is_number(kind)}
+        self.not_numbers = {n: {"found": f"entries of type {kind}"} for n, kind in kinds.items()}
+        for code, about in self._faults(front, 1, kinds):  # each column with its first text
+            if not kinds:
+                break
+            if code == "cell_not_a_number" and kinds.pop(about["column"], None) is not None:
+                line, cell = about["line"], brief(about["cell"])
+                found = f"text, such as {cell!r} in line {line}"
+                self.not_numbers[about["column"]] = {"found": found, "cell": cell, "line": line}
 
     def blocks(self, columns: ColumnNames, dtype: np.dtype[Any]) -> Iterator[dict[str, Numbers]]:
         """Yield blocks of the chosen columns."""
         number, flag = self._pa.float64(), self._pa.bool_()
         names = chain(*columns.values())
         types = {name: flag if name in self._booleans else number for name in names}
-        numbers = [name for name in types if name not in self._booleans]
-        for batch in self._batches(types, numbers):
-            block = _empty_block(columns, batch.num_rows, dtype)
-            _fill_block(block, 0, batch, columns)
+        for table in self._tables(self._pieces(), types):
+            block = _empty_block(columns, table.num_rows, dtype)
+            _fill_block(block, 0, table, columns)
             yield block
 
     def texts(self, names: Sequence[str]) -> Iterator[Any]:
-        """Yield record batches of some columns as text, from a file that is open at once."""
-        return self._batches(dict.fromkeys(names, self._pa.string()))
+        """Yield tables of some columns as text, from a file that is open at once."""
+        return self._tables(self._pieces(), dict.fromkeys(names, self._pa.string()))
 
-    def _open(self, types: dict[str, Any] | None = None) -> Any:
-        """Return a reader of all columns, or of those whose types are given."""
-        return self._csv.open_csv(
-            self._pa.input_stream(str(self.path)),
-            read_options=self._csv.ReadOptions(
-                use_threads=False,
-                block_size=TEXT_BYTES,
-                column_names=None if self.has_names else self.names,
-            ),
-            parse_options=self._csv.ParseOptions(
-                delimiter=self._delimiter, invalid_row_handler=self._note_bad_row
-            ),
-            convert_options=self._csv.ConvertOptions(
-                decimal_point=self._decimal_point,
-                column_types=types,
-                include_columns=None if types is None else list(types),
-            ),
-        )
+    def _tables(self, pieces: Iterator[bytes], types: dict[str, Any]) -> Iterator[Any]:
+        line = 1
+        for text in pieces:
+            table = self._parse(text, line, types)
+            yield table
+            line += table.num_rows + (self.has_names and line == 1)
 
-    def _batches(self, types: dict[str, Any], numbers: Sequence[str] = ()) -> Iterator[Any]:
-        with self._errors(numbers):
-            reader = self._open(types)
+    def _pieces(self) -> Iterator[bytes]:
+        """Open the file, and return its text in pieces that end with a line."""
+        with as_unreadable(self.path, "CSV"):
+            stream = self._pa.input_stream(str(self.path))  # out of its compression
+        return self._cut(stream)
 
-        def batches() -> Iterator[Any]:
-            batch = None
-            with reader:
-                while True:
-                    with self._errors(numbers):
-                        batch = next(reader, None)
-                    if batch is None:
-                        return
-                    yield batch
+    def _cut(self, stream: Any) -> Iterator[bytes]:
+        with stream:
+            left, got = b"", b"-"
+            while got:
+                with as_unreadable(self.path, "CSV"):
+                    got = stream.read(TEXT_BYTES)
+                text = left + got
+                end = (text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1) if got else len(text)
+                piece, left = text[:end], text[end:]
+                if piece.strip(b"\r\n"):
+                    yield piece
+                if len(left) > TEXT_BYTES:
+                    raise refusal("line_too_long", file=str(self.path), most=TEXT_BYTES)
 
-        return batches()
+    def _parse(self, text: bytes, line: int, types: dict[str, Any] | None = None) -> Any:
+        """Return a table of all columns, or of those whose types are given.
 
-    def _note_bad_row(self, row: Any) -> str:
-        self._bad_row = row
-        return "error"
-
-    @contextmanager
-    def _errors(self, numbers: Sequence[str] = ()) -> Iterator[None]:
-        """Raise one error that names the line, or at least the file."""
+        Arrow's reader of streams would read 32 pieces ahead.
+        """
+        read, convert = self._csv.ReadOptions, self._csv.ConvertOptions
+        named = self.has_names and line == 1
         try:
-            yield
+            table = self._csv.read_csv(
+                self._pa.BufferReader(text),
+                read_options=read(
+                    use_threads=False,
+                    block_size=len(text) + 1,
+                    column_names=None if named else self.names,
+                ),
+                parse_options=self._csv.ParseOptions(delimiter=self._delimiter),
+                convert_options=convert(
+                    decimal_point=self._decimal_point,
+                    column_types=types,
+                    include_columns=None if types is None else list(types),
+                ),
+            )
+            _ = table.schema.names  # decodes them
         except UnicodeDecodeError:
             raise refusal("not_utf8", file=str(self.path)) from None
         except Exception as reason:
-            file, row = str(self.path), self._bad_row
-            if row is not None:
-                sizes = {"expected": row.expected_columns, "found": row.actual_columns}
-                raise refusal(
-                    "wrong_number_of_cells", file=file, line=row.number, **sizes
-                ) from reason
-            with suppress(self._pa.ArrowException, OSError):
-                if self._has_long_line():
-                    raise refusal("line_too_long", file=file, most=TEXT_BYTES) from reason
-                for line, name, cell in self._texts(numbers):
-                    found = {"line": line, "column": brief(name), "cell": brief(cell)}
-                    raise refusal("cell_not_a_number", file=file, **found) from reason
+            numbers = [n for n, kind in (types or {}).items() if kind == self._pa.float64()]
+            for code, about in self._faults(text, line, numbers):
+                texts = {name: brief(about[name]) for name in about if name in ("column", "cell")}
+                raise refusal(code, file=str(self.path), **{**about, **texts}) from reason
             with as_unreadable(self.path, "CSV"):
                 raise
+        return table
 
-    def _has_long_line(self) -> bool:
-        with self._pa.input_stream(str(self.path)) as stream:
-            pieces = iter(lambda: stream.read(TEXT_BYTES), b"")
-            return any(len(p) == TEXT_BYTES and not re.search(rb"[\r\n]", p) for p in pieces)
+    def _faults(
+        self, text: bytes, line: int, numbers: Collection[str]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield lines of other lengths, and cells that are not numbers, as codes and values.
 
-    def _texts(
-        self, names: Sequence[str], most: int | None = None
-    ) -> Iterator[tuple[int, str, str]]:
-        """Yield lines, columns and texts of cells that are not numbers: slow, for messages."""
-        if not names:
-            return
-        line = 1 + self.has_names
-        missing = {*self._csv.ConvertOptions().null_values, ""}
-        for batch in islice(self._open(dict.fromkeys(names, self._pa.binary())), most):
-            columns = [batch.column(name).to_pylist() for name in batch.schema.names]
-            for at, cells in enumerate(zip(*columns, strict=True), line):
-                for name, cell in zip(batch.schema.names, cells, strict=True):
-                    text = cell.decode("utf-8", "replace")
-                    number = text.replace(self._decimal_point, ".")
-                    if text not in missing and not _is_number_text(number):
-                        yield at, name, text
-            line += batch.num_rows
+        By Python's parser: slow, and only for messages.
+        """
+        width, missing = len(self.names), {*self._csv.ConvertOptions().null_values, ""}
+        rows = (row.decode("utf-8", "replace") for row in re.split(rb"[\r\n]+", text) if row)
+        with suppress(csv.Error):
+            for at, row in enumerate(rows, line):
+                cells = next(csv.reader([row], delimiter=self._delimiter))
+                width = width or len(cells)
+                if len(cells) != width:
+                    sizes = {"expected": width, "found": len(cells)}
+                    yield "wrong_number_of_cells", {"line": at, **sizes}
+                if self.has_names and at == 1:
+                    continue
+                for name, cell in zip(self.names, cells, strict=False):
+                    number = cell.replace(self._decimal_point, ".")
+                    if name in numbers and cell not in missing and not _is_number_text(number):
+                        yield "cell_not_a_number", {"line": at, "column": name, "cell": cell}
 
 
 def _separators(front: bytes, path: Path) -> tuple[str, str]:
