@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ class RowFunction:
     function: Callable[..., Array]  # of x, or of x and y where it is labelled
     labelled: bool = False
     width: int = 1  # numbers computed per row
-    rows_per_block: int | None = None  # by the width, by default
 
     def evaluate(self, model: Any, X: Any, y: Any = None) -> Any:
         """Return the results of all rows, block by block, in their library and on their device.
@@ -32,8 +31,7 @@ class RowFunction:
         """
         if is_dask(X):
             return self._evaluate_lazily(model, X, y)
-        with open_rows(model, X, y, labelled=self.labelled, reset=False) as (given, _):
-            rows = replace(given, rows_per_block=self.rows_per_block)
+        with open_rows(model, X, y, labelled=self.labelled, reset=False) as (rows, _):
             parts = [self._apply(block) for block in rows.blocks(self.width, whole=True)]
         return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 

@@ -15,7 +15,7 @@ from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import SphericalMixtureProblem
@@ -255,7 +255,7 @@ def fit_mixture(
     if k is None:
         chosen = choose_k(family, sample, state, most, options.n_moves, rng)
         state, moves = chosen.searched.state, [chosen.searched]
-        found = {"spectral_components": first, "sample_bic": chosen.scores}
+        found = {"spectral_components": first, "bic_by_n_components": chosen.scores}
         if state.k != first:  # describe the moments of the number that was chosen
             again = decode_moments(rows, sample, state.k, family.model, options.order, rng)
             start = replace(start, decoded=again)

@@ -20,8 +20,7 @@ from implicitmoments.mixture.common_variance import (
 from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.likelihood import Mixture, MixtureSums, e_step
 from implicitmoments.mixture.sample import AnyRows, Integers, Sample
-from implicitmoments.moments.decode.hidden_vectors import decompose
-from implicitmoments.moments.decode.moment_pairs import cube_sum, fill_cube, symmetrise
+from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import SEARCH, run_em, search_moves
 

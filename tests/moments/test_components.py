@@ -9,7 +9,8 @@ import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.datasets import Truth
-from implicitmoments.moments.decode import choose_frame, decode, resolve_components
+from implicitmoments.moments.components import resolve_components
+from implicitmoments.moments.decode import choose_frame, decode
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
