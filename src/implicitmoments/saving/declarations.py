@@ -30,7 +30,7 @@ from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.registry import class_names, estimator_class
 from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
-from implicitmoments.saving.errors import ModelFileError, expect
+from implicitmoments.saving.errors import ModelFileError, expect, invalid
 
 Hint: TypeAlias = Any
 
