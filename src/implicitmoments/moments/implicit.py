@@ -19,10 +19,11 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.circuits import Circuit
+from implicitmoments.datasets import Truth
 from implicitmoments.moments.problem import CircuitMeans
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
-from implicitmoments.rows import DrawPurpose, RowDraws, Truth, blocks
+from implicitmoments.rows import DrawPurpose, RowDraws, blocks
 from implicitmoments.validation import check_whole
 
 Sampler: TypeAlias = Callable[[RowDraws], Array]
