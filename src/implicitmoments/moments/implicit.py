@@ -184,23 +184,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the paper's algorithm.
-
-    Examples
-    --------
-    With exact moments the answers are exact:
-
-    >>> import numpy as np
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import Truth
-    >>> from implicitmoments.problems import PopulationProblem
-    >>> truth = Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
-    >>> moments = implicit_moments(
-    ...     PopulationProblem(truth), n_components=2, order=3, n_samples=2
-    ... )
-    >>> moments.runs[0].coordinates.shape
-    (2,)
-    """
+    """One run of the paper's algorithm."""
 
     projection: RecursiveProjection  # the paper's Phi_m
     coordinates: Array  # (projection.dim,), the paper's A: the image of M_m

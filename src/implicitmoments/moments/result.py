@@ -196,8 +196,12 @@ class ImplicitMoments(ABC):
         if order not in self._orders:
             code, advice = "order_not_estimated", "call implicit_moments(..., `order={asked}`)"
             if isinstance(self, ClosedFormMoments) and order <= self.order:
-                code, advice = "order_without_data", "the data carry no information about it"
-            template = "order {asked} was requested, but {orders} were estimated; " + advice
+                code, advice = (
+                    "order_without_data",
+                    "the data carry no information about this order",
+                )
+            known = "orders {orders} were" if len(self._orders) > 1 else "order {orders} was"
+            template = f"order {{asked}} was requested, but {known} estimated; {advice}"
             raise InputError(code, template, orders=self._orders, asked=order)
 
 
