@@ -26,8 +26,7 @@ import safetensors.numpy
 
 from implicitmoments.notes import InputTypeError
 from implicitmoments.registry import class_names
-from implicitmoments.saving.declarations import declaration_of
-from implicitmoments.saving.errors import ModelFileError, expect, invalid
+from implicitmoments.saving.declarations import ModelFileError, declaration_of, expect, invalid
 from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
 from implicitmoments.saving.values import Arrays, Decoder, Encoder, Json
 
