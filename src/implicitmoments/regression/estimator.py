@@ -20,9 +20,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
-from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
-from implicitmoments.regression.likelihood import Lines, responsibilities
+from implicitmoments.regression.likelihood import Lines, columns_of, design, responsibilities
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.standardise import Standard, standardise
 from implicitmoments.regression.summary import RegressionMixtureSummary
@@ -141,7 +140,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         k, self._model = check_parameters(self)
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
-        most = most_lines(self, rows.n_rows, standard.n_features + model.intercept, k)
+        most = most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, model, k, names)
         fitted = fit_lines(
             rows,
@@ -191,7 +190,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             return move_like(lines.weights, x) + namespace_of(x).zeros_like(x[:, :1])
 
         def probabilities(x: Array, y: Array) -> Any:
-            shares, _ = responsibilities(lines, lay_out(x, y))
+            shares, _ = responsibilities(lines, _columns(x, y))
             return namespace_of(shares).matrix_transpose(shares)
 
         if y is None and not isinstance(X, Source):
@@ -214,7 +213,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         lines = self._lines()
 
         def largest(x: Array, y: Array) -> Any:
-            shares, _ = responsibilities(lines, lay_out(x, y))
+            shares, _ = responsibilities(lines, _columns(x, y))
             return namespace_of(shares).argmax(shares, axis=0)
 
         return RowFunction(largest, labelled=True).evaluate(self, X, y)
@@ -295,5 +294,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
 
 
+def _columns(x: Array, y: Array) -> Array:
+    return columns_of(design({"x": x, "y": y}))
+
+
 def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
-    return responsibilities(lines, lay_out(x, y))[1]
+    return responsibilities(lines, _columns(x, y))[1]

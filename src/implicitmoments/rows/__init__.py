@@ -1,13 +1,5 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
-from implicitmoments.rows.block_map import (
-    Census,
-    LabelMap,
-    Rule,
-    join_labels,
-    shares_of,
-    weights_of,
-)
 from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows
 from implicitmoments.rows.dask_source import DaskSource
@@ -28,6 +20,14 @@ from implicitmoments.rows.fold import (
     threads_for_folds,
 )
 from implicitmoments.rows.journal import Journal
+from implicitmoments.rows.mapped_rows import (
+    Census,
+    LabelMap,
+    Rule,
+    join_labels,
+    shares_of,
+    weights_of,
+)
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance
 from implicitmoments.rows.sources import (

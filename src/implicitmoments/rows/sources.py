@@ -129,9 +129,7 @@ class Source(ABC):
         cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
         for near in np.split(rows, cuts):
             block = self.block(range(int(near[0]), int(near[-1]) + 1))
-            places = index_like(near - near[0], block["x"])
-            xp = namespace_of(places)
-            taken.append({name: xp.take(c, places, axis=0) for name, c in block.items()})
+            taken.append(_take(block, near - near[0]))
         return join_blocks(taken)
 
     @property
@@ -165,6 +163,20 @@ class Source(ABC):
             One row; it has the library, precision and device of all rows.
         """
         return self.block(range(1))
+
+
+def _take(block: Block, places: Integers) -> Block:
+    """Return some rows of a block, by their places."""
+    return {name: take_along(column, places) for name, column in block.items()}
+
+
+def take_along(column: Array, chosen: Integers) -> Array:
+    """Return some entries of a column, or some rows of points."""
+    xp = namespace_of(column)
+    places = index_like(chosen, column)
+    if isinstance(column, np.ndarray) and column.ndim == 2 and column.flags.f_contiguous:
+        return xp.take(column.T, places, axis=1).T  # which stays in column-major order
+    return xp.take(column, places, axis=0)
 
 
 def join_blocks(parts: Sequence[Block]) -> Block:
@@ -220,11 +232,10 @@ class ArraySource(Source):
             name: column[rows.start : rows.stop, ...] for name, column in self._columns.items()
         }
 
-    def pick(self, rows: Integers, *, what: str = "") -> Block:
+    def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return some rows; the arrays themselves if these are all rows."""
-        if len(rows) == self.n_rows:
-            return dict(self._columns)
-        return super().pick(rows, what=what)
+        every = len(rows) == self.n_rows and bool(np.all(np.diff(rows) == 1))
+        return dict(self._columns) if every else _take(self._columns, rows)
 
 
 class CallableSource(Source):

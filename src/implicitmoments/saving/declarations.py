@@ -29,7 +29,7 @@ from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.registry import class_names, estimator_class
-from implicitmoments.rows import Block, RowDraws
+from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
 from implicitmoments.saving.errors import ModelFileError, invalid
 
 Hint: TypeAlias = Any
@@ -117,6 +117,20 @@ def _below(end: int, value: int) -> int:
     return int(value)
 
 
+def _take_rows(rows: Rows) -> dict[str, Any]:
+    held = rows.source.block(range(rows.n))
+    columns = {"X": held["x"], "sample_weight": held.get("counts")}
+    return {**columns, "rows_per_block": rows.rows_per_block}
+
+
+def _build_rows(X: Array, sample_weight: Array | None, rows_per_block: int | None) -> Rows:
+    counts = {} if sample_weight is None else {"counts": sample_weight}
+    try:
+        return Rows(ArraySource(X, **counts), rows_per_block=rows_per_block)
+    except (TypeError, ValueError) as reason:
+        raise invalid("invalid_rows", getattr(reason, "code", "")) from reason
+
+
 class ProblemWithoutRows(MomentProblem):
     """Placeholder for a moment problem in a loaded model: the file does not contain its rows."""
 
@@ -161,6 +175,7 @@ CODECS: dict[type[Any], Codec] = {
             _build_random_state,
             lambda state: _take_state(state.get_state(legacy=False), "MT19937"),
         ),
+        Codec(Rows, _hints(_build_rows), _build_rows, _take_rows),
         Codec(
             RecursiveProjection,
             _hints(RecursiveProjection._from_steps),
