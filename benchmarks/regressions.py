@@ -155,7 +155,7 @@ class Plain:
             np.column_stack([np.zeros(len(w)), coef]),
             np.full(len(w), (self.truth.noise / scale) ** 2),
         )
-        budget = Budget(self.rows.n_rows, 500, 1e-8)
+        budget = Budget(self.rows.n, 500, 1e-8)
         return self.error(run_em(self.family, self.rows, start, budget).state)
 
     def random(self, rng: np.random.Generator) -> tuple[float, Lines]:
