@@ -15,7 +15,7 @@ from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows.sources import Integers
+from implicitmoments.rows.draws import Integers
 
 __all__ = [
     "random_circuit",

@@ -108,6 +108,7 @@ def _renamed(held: dict[str, Json], table: Renames, own: str) -> dict[str, Json]
 
 
 # Schema 2 to 3: the same name for the same thing in all estimators.
+CLASSES_3 = {"Sample": "Rows"}
 FITTED_3: Renames = {
     "SphericalMixture": {"components_read_": "decoded_components_", "n_components_": None},
     "RegressionMixtureDensity": {"slope_": "coef_"},
@@ -140,6 +141,10 @@ def _from_2(document: Document) -> Document:
             fitted["converged_"] = statistics["converged"]
     return {
         **document,
+        "objects": [
+            {**held, "class": CLASSES_3.get(held["class"], held["class"])}
+            for held in document["objects"]
+        ],
         "parameters": parameters,
         "fitted": fitted,
         "statistics": {"map": _renamed(statistics, STATISTICS_3, own)},
