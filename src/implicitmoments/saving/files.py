@@ -53,12 +53,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
     It is written to the same folder, flushed to the disk, and renamed. A reader sees the old file
     or the new one; a failure or an interruption leaves the old file and nothing else. A symbolic
-    link is followed.
-
-    Raises
-    ------
-    OSError
-        If the folder is missing or cannot be written, or the disk is full.
+    link is followed. OSError if the folder is missing or cannot be written, or the disk is full.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
