@@ -151,7 +151,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
         rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
         ``turns`` of the polynomial; ``loss_history``, ``n_starts`` and ``decoded`` of the
-        network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
+        network; ``whitened``, ``method``, ``rows_used``; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
@@ -314,7 +314,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self._hypothesis: FittedPolynomial | Network = fitted
         self.stats_: dict[str, Any] = {
             "method": self.method,
-            "n_rows": problem.rows.n,
+            "rows_used": problem.rows.n,
             "whitened": self.whitening_ is not None,
             "hypothesis": "polynomial",
             **fitted.measurements(problem.rows.total),

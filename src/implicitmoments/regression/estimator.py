@@ -95,7 +95,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
-        ``n_rows``; ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
+        ``rows_used``; ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
         noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
@@ -154,7 +154,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         )
         errors = standard.errors(covariances(rows, fitted.lines, model))
         self._store(fitted, standard, errors, given.first["x"])
-        self.stats_ = {"n_rows": given.n, **fit_stats(fitted, standard)}
+        self.stats_ = {"rows_used": given.n, **fit_stats(fitted, standard)}
         notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))

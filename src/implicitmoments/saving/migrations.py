@@ -122,7 +122,8 @@ TO_3: dict[str, Renames] = {  # the same name for the same thing in all estimato
     },
     "statistics": {
         "": {"doubt": "misclassification_rate", "sample_bic": "bic_by_n_components"},
-        "ActivationSumRegressor": {"converged": None},
+        "ActivationSumRegressor": {"converged": None, "n_rows": "rows_used"},
+        "RegressionMixture": {"n_rows": "rows_used"},
     },
 }
 OUTLIERS = {"SphericalMixtureClusterer", "SphericalMixtureDensity", "RegressionMixtureDensity"}
