@@ -20,6 +20,7 @@ from implicitmoments.rows.files.errors import (
     without_warnings,
 )
 from implicitmoments.rows.files.file_source import Numbers
+from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 # Codecs of numbers. A description may name others, and Zarr would run them: one of numcodecs'
 # unpickles, and those of installed packages are imported.
@@ -31,7 +32,6 @@ CODECS = frozenset(
     )
 )
 BLOSC_HEADER = 16  # bytes; the last four give the length of the chunk with its header
-HELD_BYTES = 2**28  # of rows that are held because their chunks were decoded anyway
 MOST_FEATURES = 2**22  # a description may claim any size, for chunks need not exist
 MOST_ACROSS = 2**13  # chunks that one row lies in
 
@@ -60,7 +60,7 @@ class ZarrArray:
         _check_sizes(path, self.shape, chunks)
         row_bytes = self.dtype.itemsize * (self.shape[1] if ndim == 2 else 1)
         # larger chunks are not held, and decoded anew for every block
-        self._step = chunks[0] if chunks[0] * row_bytes <= HELD_BYTES else 0
+        self._step = chunks[0] if chunks[0] * row_bytes <= DEFAULT_BUDGET.held_bytes else 0
         self._held, self._first = np.empty(0), -1
 
     def __getitem__(self, rows: slice, /) -> Numbers:
