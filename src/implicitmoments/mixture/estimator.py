@@ -23,6 +23,7 @@ from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.validation import (
+    check_enough_rows,
     check_even_order,
     check_number,
     check_option,
@@ -341,10 +342,5 @@ class SphericalMixture(SphericalAnswers):
 
     def _check_enough(self, n: int) -> None:
         """Raise where there are fewer rows than components."""
-        if self.n_components != "auto" and n < int(self.n_components):
-            raise InputError(
-                "fewer_rows_than_components",
-                "`n_components={k}` is more than n_samples={n}; use fewer components or more rows",
-                k=self.n_components,
-                n=n,
-            )
+        if self.n_components != "auto":
+            check_enough_rows(n, int(self.n_components), int(self.n_components))

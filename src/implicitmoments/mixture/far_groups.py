@@ -23,8 +23,8 @@ from implicitmoments.mixture.fit import (
 from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.notes import Notes
 from implicitmoments.rows import Block, Rows
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.outliers import squared_distances, standardise_rows
-from implicitmoments.rows.sources import Integers
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
 LINKED = 2_000  # rows among which groups are looked for

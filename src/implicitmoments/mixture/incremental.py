@@ -21,7 +21,7 @@ from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.likelihood import Mixture, MixtureSums, e_step
 from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
 from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
-from implicitmoments.rows.sources import Integers
+from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, run_em, search_moves
 
 BLOCK = 2_048  # rows per block, of all products of two coordinates (starting value)

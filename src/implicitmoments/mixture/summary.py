@@ -97,8 +97,6 @@ class SphericalMixtureSummary(MeansSummary):
         "right, both have the same distribution.",
     }
 
-    max_components: int
-
     def _title(self) -> str:
         k = self._k()
         return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
@@ -119,7 +117,7 @@ class SphericalMixtureSummary(MeansSummary):
             facts.append(
                 Fact(True, Note("few_misclassified", {"rate": stats["misclassification_rate"]}))
             )
-        facts += self._bic_facts(stats.get("bic_by_n_components", {}), self.max_components)
+        facts += self._bic_facts()
         if stats.get("groups", 1) > 1:
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
         return facts

@@ -33,7 +33,6 @@ from implicitmoments.regression.validation import (
     most_lines,
 )
 from implicitmoments.rows import RandomState, Rows, Source, as_seed
-from implicitmoments.rows.answers import answer
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
@@ -195,8 +194,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             return namespace_of(shares).matrix_transpose(shares)
 
         if y is None and not isinstance(X, Source):
-            return answer(self, X, weights)
-        return answer(self, X, probabilities, y, labelled=True)
+            return RowFunction(weights).evaluate(self, X)
+        return RowFunction(probabilities, labelled=True).evaluate(self, X, y)
 
     def predict_component(self, X: Any, y: Any = None) -> Any:
         """Return the most probable line of each row.
@@ -217,7 +216,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             shares, _ = responsibilities(lines, _columns(x, y))
             return namespace_of(shares).argmax(shares, axis=0)
 
-        return answer(self, X, largest, y, labelled=True)
+        return RowFunction(largest, labelled=True).evaluate(self, X, y)
 
     def sample(
         self, n_samples: int = 1, random_state: RandomState = None, *, X: Any = None
@@ -249,7 +248,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             drawn = whitening.mean + rng.normal(size=(n, len(whitening.mean))) @ whitening.root
             X = move_like(drawn, self.coef_)
         else:
-            X = answer(self, X, lambda x: x)
+            X = RowFunction(lambda x: x).evaluate(self, X)
         lines, xp = self._lines(), namespace_of(X)
         labels = rng.choice(lines.k, size=X.shape[0], p=lines.weights)
         noise = np.sqrt(lines.variances)[labels] * rng.normal(size=X.shape[0])

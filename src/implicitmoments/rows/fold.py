@@ -232,11 +232,6 @@ class MemoryBudget:
     held: int = 2**25
     picked: int = 2**22  # rows that are looked up one by one for a sample
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the numbers that are held, of float64."""
-        return 8 * self.held
-
     # Rows that matrix products need to be near their best; that are enough for anything; and
     # that even the widest blocks have.
     GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256

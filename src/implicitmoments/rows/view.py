@@ -20,13 +20,12 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import RowDraws, draw_numbers
+from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
 from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
 from implicitmoments.rows.mapped_rows import Census, MappedRows, lift_points, weights_of
 from implicitmoments.rows.sources import (
     ArraySource,
     ElsewhereSource,
-    Integers,
     as_source,
     take_along,
 )

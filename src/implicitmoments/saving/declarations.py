@@ -30,7 +30,7 @@ from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.registry import class_names, estimator_class
 from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
-from implicitmoments.saving.errors import ModelFileError, invalid
+from implicitmoments.saving.errors import ModelFileError, expect, invalid
 
 Hint: TypeAlias = Any
 
@@ -67,8 +67,7 @@ def _take_activation(activation: Activation) -> dict[str, Any]:
 
 
 def _build_activation(name: str, parameters: tuple[float, ...]) -> Activation:
-    if name not in NAMED:
-        raise invalid("unknown_activation", name)
+    expect(name in NAMED, "unknown_activation", name)
     make = cast(Callable[..., Activation], NAMED[name])
     return make(*parameters) if parameters else _plain(make)
 
@@ -101,8 +100,7 @@ def _build_generator(state: int, inc: int, has_uint32: int, uinteger: int) -> An
 
 
 def _build_random_state(key: Array, pos: int, has_gauss: int, gauss: float) -> Any:
-    if key.shape != (624,) or key.dtype != np.uint32:
-        raise invalid("invalid_random_state", "key")
+    expect(key.shape == (624,) and key.dtype == np.uint32, "invalid_random_state", "key")
     built = np.random.RandomState(0)
     # NumPy does not check `pos`, and would read beyond the key
     words = {"key": key, "pos": _below(625, pos)}
@@ -112,8 +110,7 @@ def _build_random_state(key: Array, pos: int, has_gauss: int, gauss: float) -> A
 
 
 def _below(end: int, value: int) -> int:
-    if not 0 <= value < end:
-        raise invalid("invalid_random_state", value)
+    expect(0 <= value < end, "invalid_random_state", value)
     return int(value)
 
 

@@ -123,6 +123,11 @@ OUTLIERS = {"SphericalMixtureClusterer", "SphericalMixtureDensity", "RegressionM
 def _from_2(document: Document) -> Document:
     own, parameters = document["estimator"], {"rows_per_block": None, **document["parameters"]}
     fitted = _renamed(document["fitted"], FITTED_3, own)
+    notes = [
+        [code, {"map": _renamed(held["map"], STATISTICS_3, "")}]
+        for code, held in fitted["notes_"]["notes"]
+    ]
+    fitted["notes_"] = {"notes": notes}
     statistics = document["statistics"]["map"]
     if own in OUTLIERS:
         parameters["drop_outliers"] = True
