@@ -8,7 +8,6 @@ from implicitmoments.mixture import (
     Mixture,
     Sample,
     SphericalFamily,
-    VarianceModel,
     begin_stream,
     continue_stream,
 )
@@ -16,7 +15,7 @@ from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em
 
 K, D, N = 6, 5, 8_000
-FAMILY = SphericalFamily(VarianceModel())
+FAMILY = SphericalFamily()
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,8 @@ def nearest(found, means):
 
 def begun(X, means, n):
     start = Mixture(np.full(K, 1 / K), means, np.ones(K))
-    return begin_stream(Sample(X[:n]), run_em(FAMILY, piece(X[:n]), start, SEARCH).state)
+    mixture = run_em(FAMILY, piece(X[:n]), start, SEARCH).state
+    return begin_stream(Sample(X[:n]), mixture, FAMILY)
 
 
 def test_totals_are_rows(data):

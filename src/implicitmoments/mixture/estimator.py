@@ -10,12 +10,10 @@ import numpy as np
 
 from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.mixture.diagnostics import look_within, notes_on
-from implicitmoments.mixture.family import SphericalFamily, VarianceModel
+from implicitmoments.mixture.family import Mixture, SphericalFamily
 from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.fit import Options
-from implicitmoments.mixture.fitted import SphericalAnswers
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
-from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.mixture.sample import (
     center_of,
     hold_rows,
@@ -24,6 +22,7 @@ from implicitmoments.mixture.sample import (
     standardise_rows,
 )
 from implicitmoments.mixture.sample import without_outliers as leave_out
+from implicitmoments.mixture.summary import SphericalMixtureSummary
 from implicitmoments.moments.subspace import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
@@ -38,18 +37,17 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-FLOOR = 1e-6  # least variance, relative to the square of a typical distance from the centre
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixture(SphericalAnswers):
+class SphericalMixture(SphericalMixtureSummary):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     The means are decoded from implicit moments of orders 4 and 6 (the setting of Theorem 4.19,
-    by orthogonal decomposition), also when there are more components than features. A start from
-    scattered rows (k-means++) competes. Moves then split and merge components on a sample of the
-    rows as long as the likelihood rises. EM on all rows ends the fit.
+    by orthogonal decomposition), also when there are more components than features. A k-means++
+    start competes. Moves then split and merge components on a sample of the rows as long as the
+    likelihood rises. EM on all rows ends the fit.
 
     Rows may be in memory, on a device or in a source that is read block by block: the search
     holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library
@@ -79,7 +77,7 @@ class SphericalMixture(SphericalAnswers):
         Leave out rows far from the bulk that have too few neighbours to be a component, since
         each would take a component. ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
-        Seed of samples of rows, of scattered starts and of :meth:`sample`.
+        Seed of samples of rows, of k-means++ and of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
 
@@ -103,7 +101,7 @@ class SphericalMixture(SphericalAnswers):
     notes_ : Notes
         Findings about the fit that the user can act on; see :class:`implicitmoments.notes.Notes`.
     stats_ : dict
-        ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
+        ``start``, ``"moments"`` or ``"kmeans++"``; ``resolved``, components that the
         moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that
         raised the likelihood; ``outliers`` left out; ``doubt``,
         the expected misclassification rate; ``width_by_component``, the largest variance along a
@@ -150,9 +148,6 @@ class SphericalMixture(SphericalAnswers):
         rows = replace(rows, rows_per_block=self.rows_per_block)
         self._check_enough(rows.n)
         self._fit_rows(standardise_rows(merge_small(rows)), seed)
-
-    def _warns(self, note: Note) -> bool:
-        return note.code == "not_converged"
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the mixture and return the most probable component of every row.
@@ -239,7 +234,8 @@ class SphericalMixture(SphericalAnswers):
         if rows.n >= SEARCH.rows_for(mixture.k):
             self._placing = center_of(rows), scale_of(rows)
             kept, _ = self._without_outliers(rows)
-            self._stream = begin_stream(hold_rows(kept.hold(single=True)), mixture)
+            held_rows = hold_rows(kept.hold(single=True))
+            self._stream = begin_stream(held_rows, mixture, self._family(scale_of(rows)))
             self._held = None
 
     def _refine(self, rows: Rows) -> Mixture:
@@ -260,8 +256,7 @@ class SphericalMixture(SphericalAnswers):
         most, unit = min(self.max_components, rows.kept), scale_of(rows)
         options = Options(k, most, self.order, self.n_moves, self._final)
         found = fit_by_scale(rows, self._family(unit), options, rng)
-        decoded = found.start.decoded
-        self.components_read_ = decoded.components
+        self.components_read_ = found.components
         self.stats_: dict[str, Any] = {}
         self.notes_ = Notes()
         mixture = self._store_fitted(found.fitted, rows)
@@ -272,9 +267,9 @@ class SphericalMixture(SphericalAnswers):
             "spread_by_column": (within.spreads * unit).tolist(),
             "width_by_component": within.widths.tolist(),
             "doubt": within.doubt,
-            **component_stats(decoded.components),
+            **component_stats(found.components),
         }
-        notes = notes_on(self, within, found.start, unit, rows.total, n_out)
+        notes = notes_on(self, within, found, unit, rows.total)
         self.notes_ = Notes([*notes, *self.notes_])
         return mixture
 
@@ -322,7 +317,10 @@ class SphericalMixture(SphericalAnswers):
     def _family(self, scale: float) -> SphericalFamily:
         known = None if self.variance is None else self.variance / scale**2
         tied = self.covariance_type == "tied_spherical"
-        return SphericalFamily(VarianceModel(known, tied, FLOOR))
+        return SphericalFamily(known, tied)
+
+    def _n_parameters(self) -> int:
+        return self._family(1.0).n_parameters(self._mixture())
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

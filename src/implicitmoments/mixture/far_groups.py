@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of
-from implicitmoments.mixture.family import SphericalFamily
-from implicitmoments.mixture.fit import DecodedMixture, Fit, Options, Start, fit_mixture
-from implicitmoments.mixture.likelihood import Mixture
+from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
+from implicitmoments.mixture.family import Mixture, SphericalFamily
+from implicitmoments.mixture.fit import Fit, Options, fit_mixture
 from implicitmoments.mixture.sample import (
     Integers,
     center_of,
@@ -21,7 +20,6 @@ from implicitmoments.mixture.sample import (
     standardise_rows,
     without_outliers,
 )
-from implicitmoments.notes import Notes
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.outliers import squared_distances
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
@@ -46,28 +44,15 @@ class Groups:
         """Number of groups."""
         return int(self.labels.max()) + 1
 
-    def nearest(self, x: Array) -> Array:
-        """Return the point that is nearest to every row (n, d), by number."""
+    def holds(self, g: int, block: Block) -> Array:
+        """Return which rows of a block are in group g, (n,)."""
+        x = block["x"]
         xp = namespace_of(x)
         x = xp.astype(x, xp.float64, copy=False)
         x = (x - move_like(self.center, x)) / self.scale
-        return xp.argmin(squared_distances(x, move_like(self.points, x)), axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Keeps the rows of one group."""
-
-    groups: Groups
-    g: int
-
-    def __call__(self, block: Block) -> Array:
-        """Return which rows of a block are in the group."""
-        nearest = self.groups.nearest(block["x"])
-        inside = nearest < 0
-        for i in np.flatnonzero(self.groups.labels == self.g):
-            inside = inside | (nearest == int(i))
-        return inside
+        nearest = xp.argmin(squared_distances(x, move_like(self.points, x)), axis=1)
+        found: Array = xp.take(index_like(self.labels, x), nearest, axis=0) == g
+        return found
 
 
 def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
@@ -80,10 +65,9 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     x = rows.sample(LINKED, rng).points.astype(np.float64)
     links = linkage(x, method="single")
     heights = links[:, 2]
-    last = heights[-(k - 1) :] if k > 1 else heights[-1:]
+    last = heights[-(k - 1) :]
     inside = np.maximum(np.append(heights[-k : -(k - 1)], last[:-1])[-len(last) :], 0.0)
-    jumps = np.flatnonzero(last > JUMP * inside)
-    jumps = jumps[inside[jumps] > 0]
+    jumps = np.flatnonzero((last > JUMP * inside) & (inside > 0))
     if len(jumps) == 0:
         return None
     cut = 0.5 * (last[jumps[-1]] + inside[jumps[-1]])
@@ -123,42 +107,34 @@ class _Part:
     fit: Fit
     mixture: Mixture
 
-    def settle(self, family: SphericalFamily, options: Options) -> Fitted[Mixture]:
-        return run_em(family, self.rows, self.mixture, options.final)
-
 
 def fit_by_scale(
     rows: Rows, family: SphericalFamily, options: Options, rng: np.random.Generator
 ) -> Fit:
-    """Fit a mixture; far groups of rows, where there are any, separately."""
+    """Fit a mixture; far groups of rows, where there are any, separately.
+
+    Each group gets the number of components of least BIC. Then the split that gains most, or the
+    merge that loses least, follows until there are k in all.
+    """
     groups = far_groups(rows, options.k or options.most, rng)
     if groups is None:
         return fit_mixture(rows, family, options, rng)
     room = (options.k or options.most) - groups.n + 1
-    chosen = replace(options, k=None, most=room)
-    parts = [_fit_part(rows, groups, g, family, chosen, rng) for g in range(groups.n)]
-    if options.k is not None:
-        parts = _to_number(parts, options.k, rng)
-    return _join(rows, parts, options)
-
-
-def _fit_part(
-    rows: Rows,
-    groups: Groups,
-    g: int,
-    family: SphericalFamily,
-    options: Options,
-    rng: np.random.Generator,
-) -> _Part:
-    """Fit the rows of a group, which are held in memory where there are few."""
-    group = rows.as_given().kept_by(Group(groups, g))
-    group = standardise_rows(group.hold() if rows.small else group)
-    group, _ = without_outliers(group, 1, drop=False)
-    if (known := family.model.known) is not None:
-        known *= (scale_of(rows) / scale_of(group)) ** 2
-        family = SphericalFamily(replace(family.model, known=known))
-    fit = fit_by_scale(group, family, options, rng)
-    return _Part(group, family, fit, fit.fitted.state)
+    parts = []
+    for g in range(groups.n):
+        group = rows.as_given().kept_by(partial(groups.holds, g))
+        group = standardise_rows(group.hold() if rows.small else group)
+        group, _ = without_outliers(group, 1, drop=False)
+        own = family
+        if family.known is not None:
+            own = replace(family, known=family.known * (scale_of(rows) / scale_of(group)) ** 2)
+        fit = fit_by_scale(group, own, replace(options, k=None, most=room), rng)
+        parts.append(_Part(group, own, fit, fit.fitted.state))
+    chosen = sum(part.mixture.k for part in parts)
+    if options.k is None or options.k == chosen:
+        return _join(rows, parts, options)
+    joined = _join(rows, _to_number(parts, options.k, rng), options)
+    return replace(joined, fewer=chosen if chosen < options.k else None)
 
 
 def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Part]:
@@ -187,19 +163,18 @@ def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Pa
 
 def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
     """Run EM on every group, with one variance where it is shared, and join the mixtures."""
-    fitted = [part.settle(part.family, options) for part in parts]
-    scales = [scale_of(part.rows) for part in parts]
-    totals = np.array([part.rows.total for part in parts])
-    shares = totals / totals.sum()
-    model = parts[0].family.model
-    if model.estimated_once:
-        own = [found.state.pooled * s**2 for found, s in zip(fitted, scales, strict=True)]
-        families = [
-            SphericalFamily(replace(model, known=float(shares @ own) / s**2)) for s in scales
+    final, family = options.final, parts[0].family
+    fitted = [run_em(part.family, part.rows, part.mixture, final) for part in parts]
+    scales = np.array([scale_of(part.rows) for part in parts])
+    shares = np.array([part.rows.total for part in parts])
+    shares = shares / shares.sum()
+    if family.estimated_once:
+        variances = np.array([found.state.pooled for found in fitted]) * scales**2
+        known = float(shares @ variances) / scales**2
+        fitted = [
+            run_em(replace(family, known=float(v)), part.rows, found.state, final)
+            for v, part, found in zip(known, parts, fitted, strict=True)
         ]
-        parts = [replace(p, mixture=f.state) for p, f in zip(parts, fitted, strict=True)]
-        fitted = [p.settle(family, options) for p, family in zip(parts, families, strict=True)]
-    d, unit = rows.n_features, scale_of(rows)
     own_units = [
         found.state.moved(center_of(part.rows), s)
         for part, found, s in zip(parts, fitted, scales, strict=True)
@@ -209,31 +184,17 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
         np.vstack([m.means for m in own_units]),
         np.concatenate([m.variances for m in own_units]),
     )
+    d, unit = rows.n_features, scale_of(rows)
     mixture = together.moved(-center_of(rows) / unit, 1 / unit)
     levels = np.array([found.level for found in fitted]) - d * np.log(scales)
-    level = d * math.log(unit) + shares @ (levels + np.log(shares))
+    level = d * math.log(unit) + float(shares @ (levels + np.log(shares)))
     converged, n_iter = all(f.converged for f in fitted), max(f.n_iter for f in fitted)
-    whole = Fitted(mixture, float(level), (), converged, n_iter)
-    fits = [part.fit for part in parts]
-    return Fit(whole, _joint_start(fits), _joint_stats(fits))
-
-
-def _joint_start(fits: list[Fit]) -> Start:
-    """Return the start of all groups: the moments if every group started from them."""
-    notes = Notes(note for fit in fits for note in fit.start.decoded.notes)
-    kinds = [fit.start.kind for fit in fits]
-    kind = "moments" if all(kind == "moments" for kind in kinds) else "scattered"
-    return replace(fits[0].start, kind=kind, decoded=DecodedMixture(notes=notes))
-
-
-def _joint_stats(fits: list[Fit]) -> dict[str, Any]:
-    """Combine the measurements of the groups."""
-    counted = {
-        name: sum(fit.stats.get(name, 0) for fit in fits) for name in ("n_moves", "n_moves_tried")
+    each = [part.fit.stats for part in parts]
+    stats = {
+        "start": "moments" if all(s["start"] == "moments" for s in each) else "kmeans++",
+        "groups": len(parts),
+        "n_moves": sum(s["n_moves"] for s in each),
+        "n_moves_tried": sum(s["n_moves_tried"] for s in each),
+        "group_stats": each,
     }
-    return {
-        "start": _joint_start(fits).kind,
-        "groups": len(fits),
-        **counted,
-        "group_stats": [fit.stats for fit in fits],
-    }
+    return Fit(Fitted(mixture, level, (), converged, n_iter), None, stats)
