@@ -194,7 +194,8 @@ SENTENCES: dict[str, str] = {
     "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "
     "are {separation:.1f} noise standard deviations apart, the pairwise test errs on "
     "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
-    "and the expected misclassification rate is {doubt:.1%}; use `SphericalMixture`",
+    "and the expected misclassification rate is {misclassification_rate:.1%}; use "
+    "`SphericalMixture`",
     "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
     "along some direction: the cluster holds more than one component, some means are much "
     "farther apart than others, or the variance is larger than {variance:.3g}; use more "

@@ -59,9 +59,9 @@ def test_table_shows_components_and_notes(call, data, tmp_path):
 
 
 def test_settings_are_read_by_their_annotations():
-    texts = ["max_iter=7", "tol=1e-3", "variance=none", "drop_outliers=no", "order=2"]
+    texts = ["max_iter=7", "tol=1e-3", "variance=none", "drop_outliers=no", "order=4"]
     model = build_model("mixture", {"n_components": "auto"}, texts, 4)
-    given = {"max_iter": 7, "tol": 1e-3, "variance": None, "drop_outliers": False, "order": 2}
+    given = {"max_iter": 7, "tol": 1e-3, "variance": None, "drop_outliers": False, "order": 4}
     assert model.get_params() == im.SphericalMixture("auto", random_state=4, **given).get_params()
 
 

@@ -23,7 +23,7 @@ OPTIONS = {
     "checkpoint": "--checkpoint",
 }
 FLAGS = {"drop_missing": "--drop-missing"}
-ATTRIBUTES = {"lower_bound_": "the mean log-likelihood", "log_likelihood_": "the log-likelihood"}
+ATTRIBUTES = {"lower_bound_": "the mean log-likelihood"}
 # Python values as typed on the command line
 CONSTANTS = {None: "none", True: "true", False: "false", ...: "…"}
 

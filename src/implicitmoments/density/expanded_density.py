@@ -69,6 +69,7 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
     floor: float
     method: str
     n_draws: int
+    drop_outliers: bool
     random_state: RandomState
 
     @abstractmethod
@@ -91,7 +92,8 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
         notes = self._look_at_rows(every)
         # Outliers would dominate high-order moments.
-        near = leave_out_outliers(every, self.n_components, labelled=self.labelled, seed=seed)
+        how: dict[str, Any] = {"labelled": self.labelled, "drop": self.drop_outliers}
+        near = leave_out_outliers(every, self.n_components, **how, seed=seed)
         rows = near.rows
         least = self._least_rows(rows.n_features)
         check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
@@ -159,6 +161,7 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
 
     def _check_expansion(self, methods: tuple[str, ...], highest_degree: int) -> None:
         """Check the parameters of the expansion."""
+        super()._check_parameters()
         check_whole("n_components", self.n_components, 1)
         check_whole_or("degree", self.degree, ("auto", "cv"), 1, highest_degree)
         check_number("epsilon", self.epsilon, 1e-6, 1.0)

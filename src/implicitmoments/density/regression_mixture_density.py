@@ -48,13 +48,13 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     Parameters
     ----------
     n_components : int, default 2
-        The number k of components, or a bound on it.
+        The number k of components. A bound on it is enough.
     noise : float, optional
         The standard deviation of :math:`\nu`; estimated from the moments by default. It determines
         how many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
     fit_intercept : bool, default True
-        Whether components have different intercepts. If not, all lines meet at the mean of x, and
-        odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
+        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
+        and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
     whiten : bool, default True
         Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
     label_scale : float, default 1.0
@@ -62,7 +62,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         some lines are much steeper than others: the expansion converges only for components whose
         residual varies less than twice as much as that of G.
     degree : int, "cv" or "auto", default "cv"
-        Highest order of the expansion in (x, y). ``"auto"``: what the tail bound requires for
+        Of the polynomial. Its total degree in (x, y). ``"auto"``: what the tail bound requires for
         ``epsilon`` and the measured noise, whether or not there are enough rows. ``"cv"``: the
         even degree with the highest held-out likelihood in three folds, among those up to two
         above that, and higher ones while the likelihood increases by more than its standard error.
@@ -77,26 +77,33 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "contracted", "paper"}, default "closed_form"
-        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that they
-        share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by the
-        closed form, and contracts them to coefficients by the sum of the proof. ``"paper"`` does
-        so with algorithm Implicit-Moment-Estimation and auxiliary draws: for comparison. The last
-        two require ``fit_intercept=False``.
+        How moments are estimated. ``"closed_form"`` averages the coefficients of F/G over the
+        rows, on subspaces that they share. ``"contracted"`` estimates moments of the regressors
+        to order ``degree`` by the closed form, and contracts them to coefficients by the sum of
+        the proof. ``"paper"`` does so with algorithm Implicit-Moment-Estimation and auxiliary
+        draws: for comparison. The last two require ``fit_intercept=False``.
     n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` at each point.
+        Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
-    slope_ : array of shape (n_features,)
+    coef_ : array of shape (n_features,)
         Of the least-squares line, at which G is centred: the mean of the regressors.
     intercept_ : float
     noise_ : float
         The standard deviation of the noise, as given or estimated. An estimate includes the spread
         of the intercepts, and may be 0.
     degree_ : int
+        Of the polynomial.
     clip_ : float
     normalizer_ : float
         The integral of the clipped ratio times G.
@@ -104,7 +111,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : RegressionDensity
     notes_ : Notes
-        Findings that may make the density wrong.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
         ``truncation_error``, the tail bound at the degree used, and ``degree_for_epsilon``, the
@@ -149,7 +156,9 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     method: str = "closed_form"
     n_draws: int = 100
     max_proposals: int = 20_000_000
+    drop_outliers: bool = True
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -224,7 +233,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         expansion: Any = density.expansion
         self.hypothesis_ = RegressionDensity(density, expansion)
         slope = frame.whitener @ frame.slope
-        self.slope_ = move_like(slope, probe)
+        self.coef_ = move_like(slope, probe)
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
         stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
@@ -265,7 +274,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
 
     def _drawn(self, n_samples: int, random_state: RandomState) -> tuple[Any, Any]:
         points = self._draw(self.hypothesis_.density, n_samples, random_state)
-        drawn = move_like(points, self.slope_)
+        drawn = move_like(points, self.coef_)
         return drawn[:, :-1], drawn[:, -1]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Any:

@@ -38,13 +38,13 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     Parameters
     ----------
     n_components : int, default 2
-        The number k of components, or a bound on it.
+        The number k of components. A bound on it is enough.
     variance : float, optional
-        The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
-        the covariance, which requires ``n_components <= n_features``.
+        The common variance :math:`\sigma^2`, where it is known; by default the mean of the
+        smallest eigenvalues of the covariance, which requires ``n_components <= n_features``.
     degree : int, "cv" or "auto", default "cv"
-        Highest order of the expansion. ``"auto"``: what the tail bound of the theorem requires for
-        ``epsilon`` and the measured radius of the means, whether or not there are enough rows.
+        Of the polynomial. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``
+        and the measured radius of the means, whether or not there are enough rows.
         ``"cv"``: the even degree with the highest held-out likelihood in three folds, by the
         closed form, among those up to two above that, and higher ones while the likelihood
         increases by more than its standard error.
@@ -59,19 +59,26 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "paper"}, default "closed_form"
-        ``"paper"`` estimates every order by algorithm Implicit-Moment-Estimation and evaluates it
-        with auxiliary draws: for comparison, it needs far more rows.
+        How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
+        evaluated with auxiliary draws; for comparison, it needs far more rows.
     n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` at each point.
+        Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
     center_ : array of shape (n_features,)
     variance_ : float
     degree_ : int
+        Of the polynomial.
     clip_ : float
     normalizer_ : float
         The integral of the clipped ratio times G.
@@ -79,7 +86,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : ClippedDensity
     notes_ : Notes
-        Findings that may make the density wrong.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`;
         ``truncation_error``, the bound at the degree used; ``normalizer_error``, a standard error;
@@ -118,7 +125,9 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     method: str = "closed_form"
     n_draws: int = 100
     max_proposals: int = 20_000_000
+    drop_outliers: bool = True
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)

@@ -187,13 +187,13 @@ class RegressionDensitySummary(DensitySummary):
     kind = "regression-density"
     fewest_rows = 2
     labelled = True
-    results = ("intercept_", "noise_", "slope_", "degree_", "acceptance_rate_")
+    results = ("intercept_", "noise_", "coef_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": RegressionDensity}
     variants: ClassVar[Mapping[Any, Any]] = dict.fromkeys(
         (Expansion, LabelExpansion),
         ContractedExpansion | GradedExpansion | LabelConstant | PaperExpansion,
     )
-    slopes = ("slope_",)
+    slopes = ("coef_",)
     captions: ClassVar[Mapping[str, str]] = {
         **DensitySummary.captions,
         "spectra": "Variance of the slopes along each direction of the inputs. Filled: the "
@@ -202,7 +202,7 @@ class RegressionDensitySummary(DensitySummary):
         "no lines of its own.",
     }
 
-    slope_: Any
+    coef_: Any
     intercept_: float
     hypothesis_: RegressionDensity
 
@@ -215,7 +215,7 @@ class RegressionDensitySummary(DensitySummary):
         return {ASSUMED_NOISE if name == own else name: value for name, value in found.items()}
 
     def _parameter_tables(self) -> list[Table]:
-        values = [float(self.intercept_), *as_floats(self.slope_).tolist()]
+        values = [float(self.intercept_), *as_floats(self.coef_).tolist()]
         names = ["intercept", *column_names(self)]
         rows = [[*pair] for pair in zip(names, values, strict=True)]
         return [
@@ -228,7 +228,7 @@ class RegressionDensitySummary(DensitySummary):
         frame = self.hypothesis_.frame
         directions = np.asarray(frame.basis) @ np.asarray(frame.whitener).T
         logs = as_floats(model.score_samples(rows.given, rows.y))
-        residuals = rows.y - rows.x @ as_floats(self.slope_) - float(self.intercept_)
+        residuals = rows.y - rows.x @ as_floats(self.coef_) - float(self.intercept_)
         center = rows.x.mean(axis=0)
         what = "log density of x and {target}"
         return Densities(directions[:1], center, logs, what, residuals=residuals)

@@ -36,7 +36,7 @@ class Within:
     # pooled spread, over the largest that spherical noise has with as many rows; NaN for
     # components with few rows
     widths: Floats
-    doubt: float  # expected misclassification rate
+    misclassification_rate: float  # expected
 
 
 def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Within:
@@ -66,9 +66,9 @@ def measure_within(sample: Sample, mixture: Mixture) -> Within:
     for i, (apart, mass) in parts.items():
         if varying.any():
             widths[i] = _width(apart[:, varying] / pooled[varying], mass)
-    doubt = 1.0 - float(counts @ shares.max(axis=1) / counts.sum())
+    rate = 1.0 - float(counts @ shares.max(axis=1) / counts.sum())
     spreads = np.sqrt(least) if parts else np.full(sample.n_features, np.nan)
-    return Within(spreads, widths, doubt)
+    return Within(spreads, widths, rate)
 
 
 def _width(apart: Floats, mass: Floats) -> float:
@@ -106,7 +106,7 @@ def notes_on(model: Any, within: Within, fit: Fit, unit: float, n_rows: float) -
     if n_rows < ROWS_PER_COMPONENT * k:
         n = int(n_rows) if n_rows == int(n_rows) else n_rows
         notes.append(Note("few_rows_per_component", {"n": n, "k": k}))
-    overlapping = within.doubt > IN_DOUBT
+    overlapping = within.misclassification_rate > IN_DOUBT
     shape = _unlike_columns(within.spreads * unit, getattr(model, "feature_names_in_", None))
     widths = np.nan_to_num(within.widths)
     if not overlapping and widths.max() > WIDE:  # pieces of one group may have any shape
@@ -116,7 +116,7 @@ def notes_on(model: Any, within: Within, fit: Fit, unit: float, n_rows: float) -
     if auto and k >= model.max_components:
         notes.append(Note("stopped_at_max_components", {"most": model.max_components}))
     elif auto and overlapping:
-        notes.append(Note("components_overlap", {"rate": within.doubt}))
+        notes.append(Note("components_overlap", {"rate": within.misclassification_rate}))
     smallest = n_rows * float(to_numpy(model.weights_).min())
     unproved = overlapping or smallest < ROWS_PER_FEATURE * len(within.spreads)
     # one component needs no moments, and groups that were fitted apart have no common ones

@@ -71,7 +71,7 @@ def fit_mixture(
     if k is None:
         chosen = choose_k(family, sample, state, most, n_moves, rng)
         state, moves = chosen.searched.state, [chosen.searched]
-        stats = {"spectral_components": first, "sample_bic": chosen.scores}
+        stats = {"spectral_components": first, "bic_by_n_components": chosen.scores}
         if state.k != first:  # describe the moments of the number that was chosen
             decoded = decode_moments(rows, sample, state.k, family, options.order, rng)
     elif n_moves:
