@@ -202,15 +202,18 @@ class SphericalMixture(SphericalMixtureSummary):
             rows = in_one_unit(Rows.of(given), sample_weight)
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
+                self._warn()
             else:
                 center, scale = self._placing
                 rows, n_out = self._without_outliers(rows.mapped(center, 1 / scale))
-                rng = np.random.default_rng((seed, self._stream.n_seen))
-                family = self._family(scale)
-                self._stream = continue_stream(self._stream, rows, family, self.n_moves, rng)
+                rng, before = np.random.default_rng((seed, self._stream.n_seen)), self._stream
+                self._stream = continue_stream(
+                    before, rows, self._family(scale), self.n_moves, rng
+                )
+                if self._stream.corrections > before.corrections:
+                    self.notes_ = Notes()  # they were about another mixture
                 self.stats_["outliers"] += n_out
                 self._store_stream(self._stream, rows)
-        self._warn()
         return self
 
     def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
