@@ -10,7 +10,6 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
 from implicitmoments.mixture.family import Mixture, log_joint
-from implicitmoments.mixture.fit import Fit
 from implicitmoments.mixture.sample import Sample, hold_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
@@ -83,13 +82,15 @@ def _width(apart: Floats, mass: Floats) -> float:
     return float(np.linalg.eigvalsh(gram)[-1]) / (1 + math.sqrt(d / alike)) ** 2
 
 
-def notes_on(model: Any, within: Within, fit: Fit, unit: float, n_rows: float) -> Notes:
+def notes_on(model: Any, within: Within, fewer: int | None, unit: float, n_rows: float) -> Notes:
     """Return the notes on a fit.
 
     Parameters
     ----------
     model : SphericalMixture
         With its fitted parameters and ``stats_``.
+    fewer : int or None
+        A smaller number of components of lower BIC.
     unit : float
         Of the spreads, in the user's units.
     n_rows : float
@@ -121,8 +122,8 @@ def notes_on(model: Any, within: Within, fit: Fit, unit: float, n_rows: float) -
     unproved = overlapping or smallest < ROWS_PER_FEATURE * len(within.spreads)
     # one component needs no moments, and groups that were fitted apart have no common ones
     resolved = k if k == 1 or "groups" in stats else stats.get("resolved", 0)
-    if fit.fewer is not None:
-        notes.append(Note("bic_prefers_fewer", {"k": k, "fewer": fit.fewer}))
+    if fewer is not None:
+        notes.append(Note("bic_prefers_fewer", {"k": k, "fewer": fewer}))
     elif stats["start"] == "kmeans++" and (shape or unproved):
         notes.append(Note("local_optimum"))
     elif stats["start"] == "moments" and resolved < k and unproved:

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from implicitmoments.arrays import Array, move_like, namespace_of
-from implicitmoments.mixture.diagnostics import look_within, notes_on
+from implicitmoments.mixture.diagnostics import Within, look_within, measure_within, notes_on
 from implicitmoments.mixture.family import Mixture, SphericalFamily
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import Options
+from implicitmoments.mixture.fit import Options, one_less_suffices
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.sample import (
     center_of,
@@ -202,18 +202,9 @@ class SphericalMixture(SphericalMixtureSummary):
             rows = in_one_unit(Rows.of(given), sample_weight)
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
-                self._warn()
             else:
-                center, scale = self._placing
-                rows, n_out = self._without_outliers(rows.mapped(center, 1 / scale))
-                rng, before = np.random.default_rng((seed, self._stream.n_seen)), self._stream
-                self._stream = continue_stream(
-                    before, rows, self._family(scale), self.n_moves, rng
-                )
-                if self._stream.corrections > before.corrections:
-                    self.notes_ = Notes()  # they were about another mixture
-                self.stats_["outliers"] += n_out
-                self._store_stream(self._stream, rows)
+                self._continue(rows, self._stream, seed)
+        self._warn()
         return self
 
     def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
@@ -248,9 +239,25 @@ class SphericalMixture(SphericalMixtureSummary):
         unit = scale_of(rows)
         start = self._mixture().moved(-center_of(rows) / unit, 1 / unit)
         kept, _ = self._without_outliers(rows)
-        fitted = run_em(self._family(unit), kept, start, self._final)
-        self.notes_: Notes = self.notes_.without("not_converged")
-        return self._store_fitted(fitted, rows)
+        mixture = self._store_fitted(run_em(self._family(unit), kept, start, self._final), rows)
+        self._note(self.notes_.without("not_converged"))
+        return mixture
+
+    def _continue(self, rows: Rows, before: Stream, seed: int) -> None:
+        """Update a stream; where its mixture was compared with others, check it again."""
+        center, scale = self._placing
+        rows, n_out = self._without_outliers(rows.mapped(center, 1 / scale))
+        rng, family = np.random.default_rng((seed, before.n_seen)), self._family(scale)
+        self._stream = stream = continue_stream(before, rows, family, self.n_moves, rng)
+        mixture = self._store(stream.mixture, rows)
+        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(scale)
+        self.stats_["outliers"] += n_out
+        self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
+        self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
+        if stream.read_at > before.read_at:
+            one_less = one_less_suffices(family, mixture, stream.sample)
+            within = measure_within(stream.sample, mixture)
+            self._check(within, mixture.k - 1 if one_less else None, scale, stream.sums.total)
 
     def _fit_rows(self, rows: Rows, seed: int) -> Mixture:
         """Leave out outliers, fit, measure the fit, and store it in the user's units."""
@@ -263,31 +270,36 @@ class SphericalMixture(SphericalMixtureSummary):
         options = Options(k, most, order, self.n_moves, self._final)
         found = fit_by_scale(rows, self._family(unit), options, rng)
         self.decoded_components_ = found.components
-        self.stats_: dict[str, Any] = {}
-        self.notes_ = Notes()
-        mixture = self._store_fitted(found.fitted, rows)
-        within = look_within(rows, mixture, rng)
-        self.stats_ |= {
+        self.stats_: dict[str, Any] = {
             **found.stats,
             "outliers": n_out,
+            **component_stats(found.components),
+        }
+        mixture = self._store_fitted(found.fitted, rows)
+        self._check(look_within(rows, mixture, rng), found.fewer, unit, rows.total)
+        return mixture
+
+    def _check(self, within: Within, fewer: int | None, unit: float, n_rows: float) -> None:
+        """Store what was measured about the means, and the notes on it."""
+        self.stats_ |= {
             "spread_by_column": (within.spreads * unit).tolist(),
             "width_by_component": within.widths.tolist(),
             "misclassification_rate": within.misclassification_rate,
-            **component_stats(found.components),
         }
-        notes = notes_on(self, within, found, unit, rows.total)
-        self.notes_ = Notes([*notes, *self.notes_])
-        return mixture
+        self._note(notes_on(self, within, fewer, unit, n_rows))
+
+    def _note(self, notes: Notes) -> None:
+        if not self.converged_:
+            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
+        self.notes_ = notes
 
     def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows) -> Mixture:
-        """Store parameters and the course of EM; note where it did not converge."""
+        """Store parameters and the course of EM."""
         unit = rows.n_features * math.log(scale_of(rows))
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_ = float(fitted.level) - unit
         levels = tuple(float(level) - unit for level in fitted.history)
         self.stats_["mean_log_likelihood_history"] = levels
-        if not fitted.converged:
-            self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
         return self._store(fitted.state, rows)
 
     def _store(self, mixture: Mixture, rows: Rows) -> Mixture:
@@ -305,12 +317,6 @@ class SphericalMixture(SphericalMixtureSummary):
         tied = self.covariance_type == "tied_spherical"
         self.variance_ = float(own.variances[0]) if tied else variances
         return ordered
-
-    def _store_stream(self, stream: Stream, rows: Rows) -> None:
-        self._store(stream.mixture, rows)
-        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(scale_of(rows))
-        self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
-        self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)

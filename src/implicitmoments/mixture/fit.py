@@ -97,7 +97,9 @@ def fit_mixture(
         "n_moves_tried": sum(searched.tried for searched in moves),
         **{name: float(taken) for name, taken in seconds},
     }
-    one_less = k is not None and one_less_suffices(rows, sample, family, fitted)
+    # 4. Check: is BIC lower with one component less?
+    more = None if sample.total == rows.total else rows
+    one_less = k is not None and one_less_suffices(family, fitted.state, sample, more)
     return Fit(fitted, decoded.components, stats, fitted.state.k - 1 if one_less else None)
 
 
@@ -150,22 +152,22 @@ def kmeans_mixture(
 
 
 def one_less_suffices(
-    rows: Rows, sample: Sample, family: SphericalFamily, fitted: Fitted[Mixture]
+    family: SphericalFamily, state: Mixture, sample: Sample, rows: Rows | None = None
 ) -> bool:
     """Return whether BIC is lower after the cheapest merge of two components, followed by EM.
 
-    On the sample; and if it is lower there on all rows, which may show a component that a sample
-    does not.
+    On a sample; and if it is lower there on all rows, where they are given: they may show a
+    component that a sample does not.
     """
-    if fitted.state.k == 1:
+    if state.k == 1:
         return False
-    state = merge_cheapest(family, sample, fitted.state)
-    saved = family.n_parameters(fitted.state) - family.n_parameters(state)
-    level = family.e_step(sample, fitted.state).level
-    parts: list[tuple[AnyRows, float]] = [(sample, level), (rows, fitted.level)]
-    for part, level in parts[: 1 if sample.total == rows.total else 2]:
-        found = run_em(family, part, state, QUICK)
-        state, gain = found.state, part.total * (level - found.level)
+    less = merge_cheapest(family, sample, state)
+    saved = family.n_parameters(state) - family.n_parameters(less)
+    parts: list[AnyRows] = [sample] if rows is None else [sample, rows]
+    for part in parts:
+        found = run_em(family, part, less, QUICK)
+        gain = part.total * (family.e_step(part, state).level - found.level)
         if bic(gain, saved, part.total) < 0:
             return False
+        less = found.state
     return True
