@@ -24,8 +24,7 @@ import numpy as np
 from implicitmoments import datasets
 from implicitmoments.circuits import hermite, vector
 from implicitmoments.moments import HermiteProblem, implicit_moments
-from implicitmoments.moments.circuit_means import CircuitMeans
-from implicitmoments.moments.subspace import top_subspace
+from implicitmoments.moments.implicit import CircuitMeans, top_subspace
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,

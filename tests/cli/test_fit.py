@@ -6,8 +6,8 @@ import pyarrow.parquet
 import pytest
 
 import implicitmoments as im
+from implicitmoments.cli.console import as_typed
 from implicitmoments.cli.fit_file import build_model
-from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.registry import class_names
 
 
@@ -55,7 +55,7 @@ def test_table_shows_components_and_notes(call, data, tmp_path):
     assert model.score_name in result.stdout
     assert model.notes_
     for note in model.notes_:
-        assert f"note: {note.sentence(COMMAND_LINE)}\n" in result.stdout
+        assert f"note: {note.sentence(as_typed)}\n" in result.stdout
 
 
 def test_settings_are_read_by_their_annotations():

@@ -8,10 +8,10 @@ from implicitmoments.mixture import (
     Mixture,
     Sample,
     SphericalFamily,
+    far_groups,
     log_densities,
     without_outliers,
 )
-from implicitmoments.mixture.far_groups import far_groups
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.clipped_density import ClippedDensity, Reference
 from implicitmoments.density.degree import mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
-from implicitmoments.density.hermite_expansion import expand
-from implicitmoments.density.summary import SphericalDensitySummary
+from implicitmoments.density.hermite_expansion import (
+    Constant,
+    Expansion,
+    JointExpansion,
+    OrderByOrder,
+    expand,
+)
+from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.subspace import second_moment_floor, span_stats
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
+from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.validation import check_variance
 
-HIGHEST_DEGREE = 40  # limit of `degree` (starting value)
+# Limit of `degree`: half the order is the number of passes, and terms of the usual lengths of
+# means, which decrease as R^t/√t!, are noise long before.
+HIGHEST_DEGREE = 40
 METHODS = ("closed_form", "paper")
+LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
+class SphericalMixtureDensity(ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
@@ -114,6 +127,23 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     (100, 5)
     """
 
+    kind = "density"
+    results = ("variance_", "center_", "degree_", "acceptance_rate_")
+    saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": ClippedDensity}
+    variants: ClassVar[Mapping[Any, Any]] = {
+        Expansion: Constant | JointExpansion | OrderByOrder,
+        Reference: SphericalSpan,
+    }
+    points = ("center_",)
+    captions: ClassVar[Mapping[str, str]] = {
+        **ExpandedDensity.captions,
+        "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
+        "the directions along which the density is expanded.",
+        "components": "Rows on two directions, coloured by log density. A density has no "
+        "components.",
+        "components_one_column": "Log density of the rows along the column.",
+    }
+
     n_components: int = 2
     _: KW_ONLY
     variance: float | None = None
@@ -138,38 +168,50 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
 
     def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
-        k = self.n_components
+        k, method = self.n_components, self.method if final else "closed_form"
         span = find_span(rows, k, check_variance(self.variance))
-        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
-        expansion = partial(expand, rows, span, k, method=self.method if final else METHODS[0])
-        return RatioModel(
-            span, partial(mixture_tail, span.squared_radius), partial(expansion, **how)
-        )
+        how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
+        bound = partial(mixture_tail, span.squared_radius)
+        return RatioModel(span, bound, partial(expand, rows, span, k, **how))
 
-    def _store(
-        self, model: RatioModel, density: ClippedDensity[SphericalSpan], probe: Array
-    ) -> Notes:
-        span, stats = density.span, self.stats_
+    def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
+        span, stats = model.reference, self.stats_
         self.hypothesis_, self.variance_ = density, span.variance
-        self.center_ = move_like(span.center, probe)
+        self.center_ = move_like(span.center, like)
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
-        stats |= span_stats(span.spectrum - 1, span.p, floor)
+        stats |= spectrum_stats((span.spectrum - 1, floor, span.p, 2))
         notes = Notes()
         flat = smallest_variance(span, round(stats["rows_counted"]))
         if flat is not None:
             notes.append(Note("flat_direction", {"ratio": flat, "variance": span.variance}))
         if not self._differs():
             return Notes([*notes, *self._degree_notes()])
-        names = ("distance", "negative_rows", "degree", "radius")
-        usual = math.sqrt(math.log(max(self.n_components, 2)))
-        values = {name: stats[name] for name in names}
-        notes.append(Note("density_far_from_rows", {**values, "usual": usual}))
-        return notes
+        values = {name: stats[name] for name in ("distance", "negative_rows", "degree", "radius")}
+        values["usual"] = math.sqrt(math.log(max(self.n_components, 2)))
+        return Notes([*notes, Note("density_far_from_rows", values)])
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         return RowFunction(self.hypothesis_.log_density)
 
-    def _drawn(self, n_samples: int, random_state: RandomState) -> Any:
-        return move_like(self._draw(self.hypothesis_, n_samples, random_state), self.center_)
+    def _sampled(self) -> tuple[ClippedDensity, Array]:
+        return self.hypothesis_, self.center_
+
+    def _title(self) -> str:
+        return f"a density of degree {self.degree_} for a spherical mixture"
+
+    def _parameter_tables(self) -> list[Table]:
+        center = as_floats(self.center_).tolist()
+        rows = [[*pair] for pair in zip(column_names(self), center, strict=True)]
+        center_table = Table("Centre of the Gaussian", ["column", "value"], rows)
+        return [self._density_table("variance_"), center_table]
+
+    def _component_view(self, rows: RowSample) -> Densities:
+        basis = self.hypothesis_.span.basis
+        leading = np.arange(len(basis), 0, -1.0)[:, None] * basis
+        logs = as_floats(self.score_samples(rows.given))
+        return Densities(leading, as_floats(self.center_), logs, "log density")
+
+    def _noise_free(self, rows: RowSample) -> bool:
+        return bool(self.variance_ <= LEAST_VARIANCE * rows.x.var(axis=0).sum())

@@ -11,8 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.mixture.diagnostics import Within, look_within, measure_within, notes_on
 from implicitmoments.mixture.family import Mixture, SphericalFamily
-from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import Options, one_less_suffices
+from implicitmoments.mixture.fit import Options, fit_by_scale, one_less_suffices
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.sample import (
     center_of,
@@ -23,7 +22,7 @@ from implicitmoments.mixture.sample import (
 )
 from implicitmoments.mixture.sample import without_outliers as leave_out
 from implicitmoments.mixture.summary import SphericalMixtureSummary
-from implicitmoments.moments.subspace import component_stats
+from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows

@@ -10,17 +10,16 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.mixture.decode import (
+from implicitmoments.mixture.family import Mixture, MixtureSums, SphericalFamily
+from implicitmoments.mixture.initialisation import (
     coordinates,
     fourth_moment,
     matrices,
     raw_moments,
     squares,
 )
-from implicitmoments.mixture.family import Mixture, MixtureSums, SphericalFamily
 from implicitmoments.mixture.sample import AnyRows, Integers, Sample
-from implicitmoments.moments.decode.hidden_vectors import decompose
-from implicitmoments.moments.decode.moment_pairs import cube_sum, fill_cube, symmetrise
+from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import SEARCH, run_em, search_moves
 

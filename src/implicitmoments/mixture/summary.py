@@ -25,7 +25,7 @@ from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
 from implicitmoments.mixture.family import Mixture, log_densities, log_joint
 from implicitmoments.mixture.incremental import Stream
-from implicitmoments.moments.decode import Components
+from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState, as_seed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from implicitmoments.arrays import Floats, namespace_of
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.regression.characteristic_function import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.moments.subspace import component_stats
+from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note
 from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.likelihood import Model

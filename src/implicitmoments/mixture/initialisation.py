@@ -1,4 +1,4 @@
-r"""Initial mixture decoded from the moments: its variance, its components and their number.
+r"""Initialisation: a mixture decoded from the moments, and one by k-means++.
 
 The variance comes first. With no more than d components the means leave directions free, along
 which the covariance is the noise: its smallest eigenvalues. With more, the same holds one order
@@ -9,22 +9,23 @@ variance taken out of it is the right one, and the sum of the others crosses zer
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import kmeans_plusplus
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, pair_rows, to_numpy
 from implicitmoments.mixture.family import Mixture, SphericalFamily
 from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
 from implicitmoments.rows.outliers import far_limit
-from implicitmoments.search import SEARCH
+from implicitmoments.search import SEARCH, run_em
 
 SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it is worth
@@ -36,6 +37,8 @@ CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is 
 # wrong count costs time, not the answer.
 ABOVE = 1.25
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start: EM may shrink a component, but hardly recovers one
+QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
+CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,3 +284,51 @@ def spectral_rank(sample: Sample, most: int, family: SphericalFamily) -> int:
         return 1
     above = int(np.sum(to_numpy(report.spectrum)[:most] > ABOVE * report.floor))
     return min(max(above, 1), most)
+
+
+def choose_start(
+    sample: Sample,
+    k: int,
+    decoded: DecodedMixture,
+    family: SphericalFamily,
+    rng: np.random.Generator,
+) -> tuple[Mixture, str, dict[str, float]]:
+    """Run EM on a sample from the moments and from k-means++; choose the higher likelihood.
+
+    Returns
+    -------
+    mixture : Mixture
+    kind : {"moments", "kmeans++"}
+    levels : dict of str to float
+        Mean log-likelihood of each start that competed.
+    """
+    if k == 1:
+        one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
+        return family.m_step(family.e_step(sample, one), one), "moments", {}
+    starts = {"kmeans++": kmeans_mixture(sample, k, family, rng)}
+    if decoded.mixture is not None:
+        starts["moments"] = decoded.mixture
+    settled = {kind: run_em(family, sample, start, QUICK) for kind, start in starts.items()}
+    levels = {kind: found.level for kind, found in settled.items()}
+    ahead = (levels["kmeans++"] - levels.get("moments", -np.inf)) * sample.total
+    kind = "kmeans++" if ahead > CLEARLY else "moments"
+    return settled[kind].state, kind, levels
+
+
+def kmeans_mixture(
+    sample: Sample, k: int, family: SphericalFamily, rng: np.random.Generator
+) -> Mixture:
+    """Initialise the means by k-means++."""
+    points, counts = sample.points, sample.weights
+    n = min(k, len(points))
+    seed = int(rng.integers(2**31))
+    means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)
+    means = means.astype(np.float64)
+    apart = np.sum(means**2, axis=1) - 2 * points @ means.T
+    squared = np.maximum(apart.min(axis=1) + np.einsum("ij,ij->i", points, points), 0.0)
+    # A row and the mean next to it, which is a row too, both carry the noise.
+    variance = 0.5 * float(np.average(squared, weights=counts)) / sample.n_features
+    variance = family.known or max(variance, family.floor)
+    if n < k:  # one component per row, and the rest on top of them
+        means = np.vstack([means, means[rng.integers(n, size=k - n)]])
+    return Mixture(np.full(k, 1 / k), means, np.full(k, variance))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
-from implicitmoments.moments.decode import choose_frame, decode, resolve_components
+from implicitmoments.moments.components import resolve_components
+from implicitmoments.moments.decode import choose_frame, decode
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
