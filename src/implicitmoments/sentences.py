@@ -180,8 +180,8 @@ SENTENCES: dict[str, str] = {
     "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): "
     "groups that are not spherical are covered by several components each; look at the picture, "
     "or set `n_components`",
-    "bic_prefers_fewer": "BIC is lower with {fewer} components than with {k}, so there may be "
-    "fewer; use `n_components={fewer}` or `n_components='auto'`",
+    "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
+    "be fewer; use `n_components={fewer}` or `n_components='auto'`",
     "local_optimum": "the moments did not resolve the components, and the fit started from "
     "k-means++: it may be one of several local optima; compare `lower_bound_` for a few "
     "values of `random_state`",
