@@ -43,6 +43,17 @@ def test_columns_of_other_units_are_named(rows, rng):
     assert note.values["least"] == "column 3"
 
 
+@pytest.mark.filterwarnings("error")
+def test_notes_are_warnings_unless_they_are_on_the_number_of_components(rows):
+    with pytest.warns(im.AssumptionWarning) as caught:
+        model = im.SphericalMixture(5, random_state=0).fit(rows[0] * [1.0, 1.0, 1.0, 9.0])
+    assert model.notes_.codes == ["columns_differ_in_spread", "component_not_spherical"]
+    assert [str(each.message) for each in caught] == [str(model.notes_[0])]
+    assert caught[0].filename == __file__
+    for k, code in ((4, "component_not_spherical"), (6, "bic_prefers_fewer")):
+        assert notes(k, rows[0]).codes == [code]
+
+
 def test_a_number_that_stops_at_its_bound_is_said(rows):
     said = notes("auto", rows[0], max_components=3)
     assert "stopped_at_max_components" in said.codes
@@ -103,8 +114,7 @@ def test_components_that_few_rows_leave_open_are_said():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_extra_components_of_one_group_are_said(k, seed):
     X = np.random.default_rng(seed).normal(size=(2_000, 4))
-    with pytest.warns(im.AssumptionWarning):
-        model = im.SphericalMixture(k, random_state=0).fit(X)
+    model = im.SphericalMixture(k, random_state=0).fit(X)
     assert model.stats_["resolved"] < k
     (note,) = model.notes_
     assert (note.code, note.values) == ("bic_prefers_fewer", {"k": k, "fewer": k - 1})

@@ -230,7 +230,6 @@ def test_labels_have_their_name(fitted, name):
         assert name != "ActivationSumRegressor" or ax.get_ylabel() == shown
 
 
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 def test_one_of_each_is_said_in_the_singular(fitted):
     for name, word in [("SphericalMixture", "component"), ("RegressionMixture", "line")]:
         _, X, y = fitted[name]

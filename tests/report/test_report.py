@@ -202,7 +202,6 @@ def test_numbers_are_copied_with_all_digits(fitted, texts):
     assert targets == set(page.tables)
 
 
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 def test_large_tables_are_cut(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 150))

@@ -82,7 +82,6 @@ def test_captions_follow_the_model(fitted):
     assert len(converged) == 3
 
 
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 def test_one_column_and_one_component_have_captions_of_their_own(rng):
     wide, narrow = rng.normal(size=(200, 3)), rng.normal(size=(200, 1))
     model = im.SphericalMixture(2, random_state=0)

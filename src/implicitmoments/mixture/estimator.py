@@ -36,6 +36,8 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
+# A search over numbers of components fits too few and too many on purpose: no warnings of that.
+SILENT = ("bic_prefers_fewer", "component_not_spherical")
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
@@ -150,6 +152,9 @@ class SphericalMixture(SphericalMixtureSummary):
         self._fitted = 0
         self._check_enough(rows.n)
         self._fit_rows(standardise_rows(merge_small(rows)), seed)
+
+    def _warns(self, note: Note) -> bool:
+        return note.code not in SILENT
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the mixture and return the most probable component of every row.
