@@ -6,7 +6,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import Mixture, Sample, SphericalFamily, one_less_suffices
+from implicitmoments.mixture import Mixture, SphericalFamily, one_less_suffices
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em
 
@@ -59,7 +59,8 @@ def test_a_number_that_stops_at_its_bound_is_said(rows):
     assert "stopped_at_max_components" in said.codes
 
 
-def test_groups_that_are_not_round_are_said_where_their_number_is_chosen(rng):
+def test_groups_that_are_not_round_are_said_where_their_number_is_chosen():
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(2_500, 2))
     X[:2_000, 0] *= 8
     X[2_000:, 1] += 30
@@ -136,7 +137,7 @@ def test_a_component_that_only_all_rows_show_is_not_doubted():
     """Sixty rows of two groups pay for one component, 6,000 for two."""
     X, truth = make_spherical_mixture(6_000, 2, 3, radius=1.2, separation=1.8, random_state=0)
     start = Mixture(np.full(2, 0.5), truth.vectors, np.ones(2))
-    family, few = SphericalFamily(), Sample(X[:60])
+    family, few = SphericalFamily(), Rows.of(X[:60])
     fitted = run_em(family, Rows.of(X), start, SEARCH).state
     assert one_less_suffices(family, fitted, few)
     assert not one_less_suffices(family, fitted, few, Rows.of(X))

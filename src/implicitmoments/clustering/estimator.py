@@ -41,7 +41,6 @@ from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.answers import answer
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -236,7 +235,7 @@ class SphericalMixtureClusterer(
             In the library of the rows; ``set_output`` makes data frames of them.
         """
         check_is_fitted(self)
-        return answer(self, X, self._rule().distances)
+        return RowFunction(self._rule().distances).evaluate(self, X)
 
     @property
     def _n_features_out(self) -> int:

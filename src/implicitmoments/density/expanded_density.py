@@ -133,8 +133,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         # 4. Clip it, multiply it by G, and normalise.
         clip = None if isinstance(self.clip, str) else self.clip
         how = {"floor": self.floor, "loss": CLIP_LOSS * self.epsilon}
-        fitted = clip_expansion(expansion, model.reference, rows, clip=clip, seed=seed, **how)
-        density = fitted.density
+        density, measured = clip_expansion(
+            expansion, model.reference, rows, clip=clip, seed=seed, **how
+        )
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
         self.stats_ = {
@@ -144,7 +145,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             "scores": compared.scores,
             "still_rising": compared.rising,
             "last_rise": compared.rise,
-            **fitted.measurements(near.n_rows),
+            "degree": expansion.degree,
+            "rows_counted": near.n_rows * measured.pop("evenness"),
+            **measured,
             **model.stats,
         }
         if near.n_outliers:
@@ -162,11 +165,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
 
         def fit(kept: Rows) -> Callable[[int], ClippedDensity]:
             part = self._learn(kept, seed, final=False)
-            return lambda degree: (
-                clip_expansion(
-                    part.expand(degree), part.reference, kept, seed=seed, rough=True, **how
-                ).density
-            )
+            return lambda degree: clip_expansion(
+                part.expand(degree), part.reference, kept, seed=seed, rough=True, **how
+            )[0]
 
         fewest = self._least_rows(rows.n_features) + 1
         compared = compare_degrees(fit, rows, degrees, fewest=fewest, highest=self.max_degree)
@@ -223,10 +224,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         seed, n = self._seed(random_state), check_whole("n_samples", n_samples, 1)
         cap = check_whole("max_proposals", self.max_proposals, 1)
         density, like = self._sampled()
-        accepted = density.sample(n, seed=seed, max_proposals=cap)
-        self.stats_["proposals"] = accepted.n_proposals
-        self.stats_["acceptance_rate"] = accepted.acceptance_rate
-        drawn = move_like(accepted.points, like)
+        points, proposals = density.sample(n, seed=seed, max_proposals=cap)
+        self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
+        drawn = move_like(points, like)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
 
     @abstractmethod

@@ -134,16 +134,10 @@ class GradedExpansion(LabelExpansion):
 
 
 def expand_labels(rows: Rows, basis: Floats, k: int, degree: int, *, odd: bool) -> LabelExpansion:
-    """Estimate the expansion of F/G up to a degree, directly.
+    """Estimate the expansion of F/G from rows (x', z), directly.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows (x', z).
-    basis : array of shape (p, d)
-        Spans the regressors.
-    odd : bool
-        Keep odd orders, which are 0 if all components have the same intercept.
+    ``basis`` (p, d) spans the regressors. Odd orders are 0 if all components have the same
+    intercept, and are left out unless ``odd``.
     """
     p = len(basis)
     if p == 0 or degree < 2:

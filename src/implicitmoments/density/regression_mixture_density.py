@@ -44,7 +44,6 @@ from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
-from implicitmoments.rows.answers import answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
@@ -347,7 +346,7 @@ class RegressionMixtureDensity(ExpandedDensity):
             done += int(x.shape[0])
             return move_like(drawn, x)
 
-        return answer(self, X, draw)
+        return RowFunction(draw).evaluate(self, X)
 
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a mixture of regressions"

@@ -11,23 +11,22 @@ import numpy as np
 from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.mixture.diagnostics import Within, look_within, measure_within, notes_on
 from implicitmoments.mixture.family import Mixture, SphericalFamily
-from implicitmoments.mixture.fit import Options, fit_by_scale, one_less_suffices
-from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
-from implicitmoments.mixture.sample import (
-    center_of,
-    hold_rows,
-    merge_small,
-    scale_of,
-    standardise_rows,
+from implicitmoments.mixture.fit import (
+    Options,
+    fit_by_scale,
+    one_less_suffices,
+    without_outliers,
 )
-from implicitmoments.mixture.sample import without_outliers as leave_out
+from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.summary import SphericalMixtureSummary
 from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.validation import (
+    check_enough_rows,
     check_even_order,
     check_number,
     check_option,
@@ -151,7 +150,9 @@ class SphericalMixture(SphericalMixtureSummary):
         self._held: dict[str, Array] | None = None
         self._fitted = 0
         self._check_enough(rows.n)
-        self._fit_rows(standardise_rows(merge_small(rows)), seed)
+        if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
+            rows = rows.merged()
+        self._fit_rows(standardise_rows(rows), seed)
 
     def _warns(self, note: Note) -> bool:
         return note.code not in SILENT
@@ -232,16 +233,16 @@ class SphericalMixture(SphericalMixtureSummary):
         self._stream, self._held = None, columns
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(mixture.k):
-            self._placing = center_of(rows), scale_of(rows)
+            self._placing = rows.origin, rows.unit
             kept, _ = self._without_outliers(rows)
-            held_rows = hold_rows(kept.hold(single=True))
-            self._stream = begin_stream(held_rows, mixture, self._family(scale_of(rows)))
+            kept = kept.hold(single=True)
+            self._stream = begin_stream(kept, mixture, self._family(rows.unit))
             self._held = None
 
     def _refine(self, rows: Rows) -> Mixture:
         """Run EM on held rows of which a part was fitted before."""
-        unit = scale_of(rows)
-        start = self._mixture().moved(-center_of(rows) / unit, 1 / unit)
+        unit = rows.unit
+        start = self._mixture().moved(-rows.origin / unit, 1 / unit)
         kept, _ = self._without_outliers(rows)
         mixture = self._store_fitted(run_em(self._family(unit), kept, start, self._final), rows)
         self._note(self.notes_.without("not_converged"))
@@ -259,8 +260,9 @@ class SphericalMixture(SphericalMixtureSummary):
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
         self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
         if stream.read_at > before.read_at:
-            one_less = one_less_suffices(family, mixture, stream.sample)
-            within = measure_within(stream.sample, mixture)
+            sample = stream.sample.hold()
+            one_less = one_less_suffices(family, mixture, sample)
+            within = measure_within(sample, mixture)
             self._check(within, mixture.k - 1 if one_less else None, scale, stream.sums.total)
 
     def _fit_rows(self, rows: Rows, seed: int) -> Mixture:
@@ -269,7 +271,7 @@ class SphericalMixture(SphericalMixtureSummary):
         rows, n_out = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
         k = None if self.n_components == "auto" else int(self.n_components)
-        most, unit = min(self.max_components, rows.kept), scale_of(rows)
+        most, unit = min(self.max_components, rows.kept), rows.unit
         order = None if self.order == "auto" else int(self.order) // 2
         options = Options(k, most, order, self.n_moves, self._final)
         found = fit_by_scale(rows, self._family(unit), options, rng)
@@ -299,7 +301,7 @@ class SphericalMixture(SphericalMixtureSummary):
 
     def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows) -> Mixture:
         """Store parameters and the course of EM."""
-        unit = rows.n_features * math.log(scale_of(rows))
+        unit = rows.n_features * math.log(rows.unit)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_ = float(fitted.level) - unit
         levels = tuple(float(level) - unit for level in fitted.history)
@@ -312,7 +314,7 @@ class SphericalMixture(SphericalMixtureSummary):
         In the library of the rows and on their device; in NumPy always in double precision.
         """
         ordered = mixture.take(np.argsort(-mixture.weights, kind="stable"))
-        own, like = ordered.moved(center_of(rows), scale_of(rows)), rows.first["x"]
+        own, like = ordered.moved(rows.origin, rows.unit), rows.first["x"]
         weights, means, variances = (
             value if isinstance(like, np.ndarray) else move_like(value, like)
             for value in (own.weights, own.means, own.variances)
@@ -324,7 +326,7 @@ class SphericalMixture(SphericalMixtureSummary):
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)
-        return leave_out(rows, most, drop=self.drop_outliers)
+        return without_outliers(rows, most, drop=self.drop_outliers)
 
     @property
     def _final(self) -> Budget:
@@ -357,10 +359,5 @@ class SphericalMixture(SphericalMixtureSummary):
 
     def _check_enough(self, n: int) -> None:
         """Raise where there are fewer rows than components."""
-        if self.n_components != "auto" and n < int(self.n_components):
-            raise InputError(
-                "fewer_rows_than_components",
-                "`n_components={k}` is more than n_samples={n}; use fewer components or more rows",
-                k=self.n_components,
-                n=n,
-            )
+        if self.n_components != "auto":
+            check_enough_rows(n, int(self.n_components), int(self.n_components))

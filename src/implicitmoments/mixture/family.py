@@ -19,9 +19,9 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.sample import AnyRows, Integers, Sample, center_of, scale_of
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import Expectations, State
+from implicitmoments.search.family import Places
 
 TINY = np.finfo(float).tiny  # has a finite logarithm, and may be divided by
 FAR_CENTER = 1e3  # units: subtracting the centre afterwards loses 6 of 16 digits
@@ -108,12 +108,12 @@ class SphericalFamily:
         """Whether one variance is estimated from all components."""
         return self.known is None and self.shared
 
-    def e_step(self, rows: AnyRows, state: Mixture) -> MixtureSums:
+    def e_step(self, rows: Rows, state: Mixture) -> MixtureSums:
         """Return the sums of one pass over all rows."""
-        if isinstance(rows, Rows) and _plain(rows, state):
+        if _plain(rows, state):
             return _plain_e_step(rows, state)
         step = partial(_lifted_sums, move_like(state.slopes, rows.like))
-        found = rows.fold(step, width=state.k, what="EM", lifted=True)
+        found = rows.lifted.fold(step, width=state.k, what="EM")
         moments = to_numpy(found["moments"])
         level, total = float(found["log_likelihood"]), float(found["total"])
         return MixtureSums(level, total, moments[:, -1], moments[:, :-2], moments[:, -2])
@@ -165,22 +165,22 @@ class SphericalFamily:
         n_variances = 0 if self.known is not None else 1 if self.shared else state.k
         return state.k * (state.d + 1) - 1 + n_variances
 
-    def log_joint(self, rows: Sample, state: Mixture) -> Array:
+    def log_joint(self, rows: Rows, state: Mixture) -> Array:
         """Return log weight plus log density, (n, k)."""
-        return linear_rows(rows.lifted, move_like(state.slopes, rows.X))
+        lifted = rows.lifted.block["x"]
+        return linear_rows(lifted, move_like(state.slopes, lifted))
 
-    def counts(self, rows: Sample) -> Array:
+    def counts(self, rows: Rows) -> Array:
         """Return how often each row counts, (n,)."""
-        return rows.lifted[:, -1] if rows.sample_weight is None else rows.sample_weight
+        return rows.block.get("counts", rows.lifted.block["x"][:, -1])
 
-    def part(self, rows: Sample, places: Integers, counts: Floats) -> Sample:
+    def part(self, rows: Rows, places: Places, counts: Floats) -> Rows:
         """Return the rows at some places, each counting as often as given."""
-        some = rows.take(places)
-        return Sample(some.X, move_like(counts, some.X), rows.rows_per_block)
+        return rows.take(places, counts)
 
-    def expect(self, rows: Sample, shares: Array) -> MixtureSums:
+    def expect(self, rows: Rows, shares: Array) -> MixtureSums:
         """Return the sums for given responsibilities (n, m)."""
-        moments = to_numpy(cross_sums(shares, rows.lifted))
+        moments = to_numpy(cross_sums(shares, rows.lifted.block["x"]))
         return MixtureSums(0.0, rows.total, moments[:, -1], moments[:, :-2], moments[:, -2])
 
     def pool(self, sums: MixtureSums, state: Mixture) -> Floats:
@@ -213,7 +213,7 @@ class SphericalFamily:
         return np.asarray(-0.5 * n * trials.d * np.log(v) - 0.5 * squares / v)
 
     def split_starts(
-        self, part: Sample, state: Mixture, i: int, rng: np.random.Generator
+        self, part: Rows, state: Mixture, i: int, rng: np.random.Generator
     ) -> Mixture:
         """Return starts of a split: halves, unequal parts, and a light part in the tail.
 
@@ -221,7 +221,7 @@ class SphericalFamily:
         parts lie at the rows that the component explains worst, apart from one another. Where
         variances differ, a narrow part may lie inside a wide one.
         """
-        x, counts = part.points.astype(np.float64), part.weights
+        x, counts = part.points.astype(np.float64), part.counts
         mean, v = state.means[i], float(state.variances[i])
         steps = _axes(x - counts @ x / counts.sum(), counts, rng)
         starts = [((0.5, 0.5), (mean + HALVES * s, mean - HALVES * s)) for s in steps]
@@ -241,7 +241,7 @@ class SphericalFamily:
         return Mixture(weights, means, v * factors)
 
     def candidates(
-        self, rows: Sample, state: Mixture, log_density: Array, rng: np.random.Generator
+        self, rows: Rows, state: Mixture, log_density: Array, rng: np.random.Generator
     ) -> Mixture:
         """Return components that others may hide.
 
@@ -262,9 +262,9 @@ def _plain(rows: Rows, mixture: Mixture) -> bool:
     v, squares = mixture.variances, rows.census.squares
     if rows.keep or rows.weights is not None or rows.wide or squares is None:
         return False
-    x, far = rows.first["x"], float(np.abs(center_of(rows)).max())
+    x, far = rows.first["x"], float(np.abs(rows.origin).max())
     double = isinstance(x, np.ndarray) and x.dtype == np.float64
-    near = far <= FAR_CENTER * scale_of(rows)
+    near = far <= FAR_CENTER * rows.unit
     short = bool(squares <= MOST_DEVIATIONS * v[0] * max(rows.total, 1.0))
     return double and near and short and bool(np.all(v == v[0]))
 
@@ -277,10 +277,10 @@ def _plain_e_step(rows: Rows, mixture: Mixture) -> MixtureSums:
     make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2`
     components get what gives each the same variance: a shared one asks for no more.
     """
-    center, s, v = center_of(rows), scale_of(rows), float(mixture.variances[0])
+    center, s, v = rows.origin, rows.unit, float(mixture.variances[0])
     slopes = mixture.slopes[:-2] / s
     step = partial(_plain_sums, slopes, mixture.slopes[-1] - center @ slopes)
-    found = rows.fold_source(step, width=mixture.k, what="EM")
+    found = rows.as_given().fold(step, width=mixture.k, what="EM")
     counts, total = to_numpy(found["counts"]), float(found["total"])
     points = (to_numpy(found["points"]) - counts[:, None] * center) / s
     squares = float(rows.census.squares or 0.0)
@@ -306,7 +306,7 @@ def _lifted_sums(slopes: Array, block: Block) -> Sums:
     }
 
 
-def _plain_sums(slopes: Floats, offsets: Floats, block: Block, rows: range) -> Sums:  # noqa: ARG001
+def _plain_sums(slopes: Floats, offsets: Floats, block: Block) -> Sums:
     """Return the sums of a block of rows that are neither centred nor scaled."""
     x, times = block["x"], block.get("counts")
     joint = linear_rows(x, slopes)
@@ -374,7 +374,7 @@ def _midpoints(state: Mixture) -> Floats:
     return np.vstack([(state.weights @ m)[None, :], (m[i] + m[j]) / 2])
 
 
-def _sparse_places(rows: Sample, log_density: Array, rng: np.random.Generator) -> Floats:
+def _sparse_places(rows: Rows, log_density: Array, rng: np.random.Generator) -> Floats:
     """Return means of neighbours among the rows of lowest density."""
     low = np.argsort(to_numpy(log_density), kind="stable")[: max(1, int(SPARSE * rows.n))]
     points = rows.points[low].astype(np.float64)

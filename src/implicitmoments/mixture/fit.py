@@ -11,27 +11,30 @@ from typing import Any
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    check_squares,
+    index_like,
+    move_like,
+    namespace_of,
+)
 from implicitmoments.mixture.family import Mixture, SphericalFamily
 from implicitmoments.mixture.initialisation import (
     QUICK,
     choose_start,
     decode_moments,
-    spectral_rank,
-)
-from implicitmoments.mixture.sample import (
-    AnyRows,
-    Integers,
-    Sample,
-    center_of,
     draw_sample,
-    scale_of,
-    standardise_rows,
-    without_outliers,
+    spectral_rank,
 )
 from implicitmoments.moments.components import Components
 from implicitmoments.rows import Block, Rows
-from implicitmoments.rows.outliers import squared_distances
+from implicitmoments.rows.draws import Integers
+from implicitmoments.rows.outliers import (
+    leave_out_outliers,
+    squared_distances,
+    standardise_rows,
+)
 from implicitmoments.search import (
     SEARCH,
     Budget,
@@ -51,6 +54,17 @@ CLEARLY = 0.25  # squared distance from a row to its own points over that to oth
 # A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
 # distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
+FAR_OUT = 100.0  # units: a square is then 1e4, which float32 resolves to 1e-3
+
+
+def without_outliers(rows: Rows, k: int, *, drop: bool) -> tuple[Rows, int]:
+    """Leave out outliers, if asked for, and count rows; return how many were left out.
+
+    Rows that lie too far out for single precision are read in double precision.
+    """
+    rows, n_out = leave_out_outliers(rows, k, drop=drop)
+    check_squares("X", rows.census.squares or 0.0)
+    return replace(rows, wide=(rows.census.longest or 0.0) > FAR_OUT**2), n_out
 
 
 @dataclass(frozen=True)
@@ -125,7 +139,7 @@ def fit_mixture(
 
 
 def one_less_suffices(
-    family: SphericalFamily, state: Mixture, sample: Sample, rows: Rows | None = None
+    family: SphericalFamily, state: Mixture, sample: Rows, rows: Rows | None = None
 ) -> bool:
     """Return whether BIC is lower after the cheapest merge of two components, followed by EM.
 
@@ -136,8 +150,7 @@ def one_less_suffices(
         return False
     less = merge_cheapest(family, sample, state)
     saved = family.n_parameters(state) - family.n_parameters(less)
-    parts: list[AnyRows] = [sample] if rows is None else [sample, rows]
-    for part in parts:
+    for part in [sample] if rows is None else [sample, rows]:
         found = run_em(family, part, less, QUICK)
         gain = part.total * (family.e_step(part, state).level - found.level)
         if bic(gain, saved, part.total) < 0:
@@ -192,7 +205,7 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
         return None
     chosen = _representatives(x, labels)
-    return Groups(center_of(rows), scale_of(rows), x[chosen], labels[chosen])
+    return Groups(rows.origin, rows.unit, x[chosen], labels[chosen])
 
 
 def _representatives(x: Floats, labels: Integers) -> Integers:
@@ -243,7 +256,7 @@ def fit_by_scale(
         group, _ = without_outliers(group, 1, drop=False)
         own = family
         if family.known is not None:
-            own = replace(family, known=family.known * (scale_of(rows) / scale_of(group)) ** 2)
+            own = replace(family, known=family.known * (rows.unit / group.unit) ** 2)
         fit = fit_by_scale(group, own, replace(options, k=None, most=room), rng)
         parts.append(_Part(group, own, fit, fit.fitted.state))
     chosen = sum(part.mixture.k for part in parts)
@@ -281,7 +294,7 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
     """Run EM on every group, with one variance where it is shared, and join the mixtures."""
     final, family = options.final, parts[0].family
     fitted = [run_em(part.family, part.rows, part.mixture, final) for part in parts]
-    scales = np.array([scale_of(part.rows) for part in parts])
+    scales = np.array([part.rows.unit for part in parts])
     shares = np.array([part.rows.total for part in parts])
     shares = shares / shares.sum()
     if family.estimated_once:
@@ -292,7 +305,7 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
             for v, part, found in zip(known, parts, fitted, strict=True)
         ]
     own_units = [
-        found.state.moved(center_of(part.rows), s)
+        found.state.moved(part.rows.origin, s)
         for part, found, s in zip(parts, fitted, scales, strict=True)
     ]
     together = Mixture(
@@ -300,8 +313,8 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
         np.vstack([m.means for m in own_units]),
         np.concatenate([m.variances for m in own_units]),
     )
-    d, unit = rows.n_features, scale_of(rows)
-    mixture = together.moved(-center_of(rows) / unit, 1 / unit)
+    d, unit = rows.n_features, rows.unit
+    mixture = together.moved(-rows.origin / unit, 1 / unit)
     levels = np.array([found.level for found in fitted]) - d * np.log(scales)
     level = d * math.log(unit) + float(shares @ (levels + np.log(shares)))
     converged, n_iter = all(f.converged for f in fitted), max(f.n_iter for f in fitted)

@@ -17,7 +17,6 @@ from sklearn.cluster import kmeans_plusplus
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, pair_rows, to_numpy
 from implicitmoments.mixture.family import Mixture, SphericalFamily
-from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import all_rows
@@ -135,16 +134,16 @@ def _product(P: Floats, R: Floats) -> Floats:
     return np.asarray((whole + whole.T) / 2)
 
 
-def guess_variance(rows: Sample, k: int) -> tuple[float, str]:
+def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
     """Return the variance of the noise in rows of a mixture of k components, and how.
 
     Returns
     -------
     how : {"covariance", "fourth moments", "smallest eigenvalue"}
     """
-    d, xp = rows.n_features, namespace_of(rows.X)
-    times = move_like(rows.weights / rows.total, rows.X)  # sum to 1
-    x = rows.X - (times[None, :] @ rows.X)
+    x, d = rows.block["x"], rows.n_features
+    times = move_like(rows.counts / rows.total, x)  # sum to 1
+    xp, x = namespace_of(x), x - (times[None, :] @ x)
     covariance = xp.matrix_transpose(x * times[:, None]) @ x
     values = np.linalg.eigvalsh(to_numpy(covariance).astype(np.float64))
     if k <= d:
@@ -198,7 +197,7 @@ class DecodedMixture:
 
 def decode_moments(
     rows: Rows,
-    sample: Sample,
+    sample: Rows,
     k: int,
     family: SphericalFamily,
     order: int | None,
@@ -208,7 +207,7 @@ def decode_moments(
 
     Parameters
     ----------
-    sample : Sample
+    sample : Rows
         Some of the rows.
     order : int or None
         Moments of orders 2r and 3r are decoded for r = ``order``.
@@ -222,8 +221,17 @@ def decode_moments(
     return _decode(many, k, family, order, int(rng.integers(2**31)))
 
 
+def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) -> Rows:
+    """Hold about n rows, drawn at random; equal rows are counted once.
+
+    Single precision is enough for a search. Where ``width`` numbers will be made of each row, n
+    is at most what memory should hold.
+    """
+    return rows.sample(n, rng, width=width, single=True).merged()
+
+
 def _decode(
-    sample: Sample, k: int, family: SphericalFamily, order: int | None, seed: int
+    sample: Rows, k: int, family: SphericalFamily, order: int | None, seed: int
 ) -> DecodedMixture:
     """Decode k components from the rows that are not so far out as to dominate sixth moments."""
     kept = _trim(sample)
@@ -233,12 +241,11 @@ def _decode(
     variance, how = (family.known, "known") if family.known else guess_variance(kept, k)
     variance = max(variance, family.floor)
     numbers |= {"first_variance": variance, "first_variance_from": how}
-    problem = SphericalMixtureProblem(kept.X, variance=variance, sample_weight=kept.sample_weight)
+    problem = SphericalMixtureProblem(kept, variance=variance)
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
-            view = all_rows(problem, rows_per_block=kept.rows_per_block)
-            found = find_components(view, k, order, seed)
+            found = find_components(all_rows(problem), k, order, seed)
     except (ValueError, np.linalg.LinAlgError):  # then k-means++ is the only start
         return DecodedMixture(numbers=numbers)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
@@ -253,20 +260,20 @@ def _decode(
     return DecodedMixture(mixture, found, numbers)
 
 
-def _trim(sample: Sample) -> Sample:
+def _trim(sample: Rows) -> Rows:
     """Leave out rows so far out that they would dominate sixth moments."""
     radius = _radii(sample)
     near = radius <= far_limit(radius, sample.n)
     return sample if near.all() else sample.take(np.flatnonzero(near))
 
 
-def _radii(sample: Sample) -> Floats:
+def _radii(sample: Rows) -> Floats:
     """Return the distance of every row from the centre."""
-    squares: Floats = to_numpy(sample.lifted[:, -2]).astype(np.float64)
+    squares: Floats = to_numpy(sample.lifted.block["x"][:, -2]).astype(np.float64)
     return np.sqrt(squares)
 
 
-def spectral_rank(sample: Sample, most: int, family: SphericalFamily) -> int:
+def spectral_rank(sample: Rows, most: int, family: SphericalFamily) -> int:
     """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
     kept = _trim(sample)
     room = kept.n_features * (kept.n_features + 1) // 2
@@ -274,10 +281,8 @@ def spectral_rank(sample: Sample, most: int, family: SphericalFamily) -> int:
     if most < 2:
         return 1
     variance = max(family.known or guess_variance(kept, most)[0], family.floor)
-    center = np.average(kept.points, axis=0, weights=kept.weights)
-    problem = SphericalMixtureProblem(
-        kept.X, variance=variance, center=center, sample_weight=kept.sample_weight
-    )
+    center = np.average(kept.points, axis=0, weights=kept.counts)
+    problem = SphericalMixtureProblem(kept, variance=variance, center=center)
     try:
         report = implicit_moments(problem, n_components=most, order=4).steps[-1]
     except (ValueError, np.linalg.LinAlgError):
@@ -287,7 +292,7 @@ def spectral_rank(sample: Sample, most: int, family: SphericalFamily) -> int:
 
 
 def choose_start(
-    sample: Sample,
+    sample: Rows,
     k: int,
     decoded: DecodedMixture,
     family: SphericalFamily,
@@ -316,10 +321,10 @@ def choose_start(
 
 
 def kmeans_mixture(
-    sample: Sample, k: int, family: SphericalFamily, rng: np.random.Generator
+    sample: Rows, k: int, family: SphericalFamily, rng: np.random.Generator
 ) -> Mixture:
     """Initialise the means by k-means++."""
-    points, counts = sample.points, sample.weights
+    points, counts = sample.points, sample.counts
     n = min(k, len(points))
     seed = int(rng.integers(2**31))
     means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)

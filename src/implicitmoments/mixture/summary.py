@@ -117,7 +117,6 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
         "right, both have the same distribution.",
     }
 
-    max_components: int
     random_state: RandomState
 
     def predict_proba(self, X: Any) -> Any:
@@ -197,7 +196,7 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
         rate = stats.get("misclassification_rate", 1.0)
         if k > 1 and rate <= IN_DOUBT:
             facts.append(Fact(True, Note("few_misclassified", {"rate": rate})))
-        facts += self._bic_facts(stats.get("bic_by_n_components", {}), self.max_components)
+        facts += self._bic_facts()
         if stats.get("groups", 1) > 1:
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
         return facts

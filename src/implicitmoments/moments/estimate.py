@@ -6,13 +6,14 @@ from itertools import count
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
+from implicitmoments.datasets import Truth
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
 from implicitmoments.moments.framed_rows import FramedRows, all_rows
 from implicitmoments.moments.implicit import CircuitMeans, estimate
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.rows import Progress, RandomState, Truth, as_seed
+from implicitmoments.rows import Progress, RandomState, as_seed
 from implicitmoments.validation import check_enough_rows, check_method, check_option, check_whole
 
 HIGHEST_ORDER = 80  # the factorial of twice that is still a finite double

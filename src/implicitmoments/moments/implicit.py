@@ -19,10 +19,11 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.circuits import Circuit
+from implicitmoments.datasets import Truth
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.rows import DEFAULT_BUDGET, Block, Progress, Sums, Truth
+from implicitmoments.rows import DEFAULT_BUDGET, Block, Progress, Sums
 
 ON_HOST = np.zeros((0, 0))  # draws of a problem are generated on the host
 
