@@ -28,7 +28,7 @@ from implicitmoments.mixture.incremental import Stream
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
-from implicitmoments.rows import RandomState, as_seed
+from implicitmoments.rows import RandomState
 from implicitmoments.validation import check_whole
 
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
@@ -117,8 +117,6 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
         "right, both have the same distribution.",
     }
 
-    random_state: RandomState
-
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component given each row.
 
@@ -148,10 +146,8 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
         labels : array of int of shape (n_samples,)
             The component of each row, in increasing order as in scikit-learn.
         """
-        check_is_fitted(self)
+        rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
-        chosen = self.random_state if random_state is None else random_state
-        rng = np.random.default_rng(as_seed(chosen))
         mixture = self._mixture()
         labels = np.repeat(np.arange(mixture.k), rng.multinomial(n_samples, mixture.weights))
         deviations = np.sqrt(mixture.variances)[labels][:, None]
