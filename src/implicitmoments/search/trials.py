@@ -104,26 +104,36 @@ def split_gain(
     places = np.flatnonzero(share > HELD)
     if len(places) < 2:
         return -np.inf, state.keep(np.array([i, i]))
-    factor = 1.0
+    held = share * to_numpy(found.counts).astype(np.float64)
+    whole = part = family.part(rows, places, held[places])
     if len(places) > budget.rows:
-        factor = len(places) / budget.rows
-        places = np.sort(rng.choice(places, budget.rows, replace=False))
-    held = share[places] * to_numpy(found.counts).astype(np.float64)[places]
-    part = family.part(rows, places, factor * held)
+        some = np.sort(rng.choice(places, budget.rows, replace=False))
+        part = family.part(rows, some, len(places) / budget.rows * held[some])
     rest = pool.sum(axis=0) - pool[i]
-    alone = state.keep(np.array([i]))
-    base = _dot(family.counts(part), family.log_joint(part, alone)[:, 0])
-    base += float(family.rest_bound(rest, alone, 1)[0])
-    trials = family.split_starts(part, state, i, rng)
-    for step in range(budget.steps):
-        shares, levels = _pair_shares(family, part, trials)
-        if step == budget.steps // 2:  # successive halving: the rest of the steps on the best
-            kept = _best_pairs(levels + family.rest_bound(rest, trials, 2))
-            trials, shares = trials.take(kept), _columns(shares, kept)
-        trials = family.fit_trials(family.expect(part, shares), trials, 2, rest)
+    trials, half = family.split_starts(part, state, i, rng), budget.steps // 2
+    trials = _fit_pairs(family, part, trials, rest, half)
+    # Successive halving: a quarter of the trials goes on, and the best one on all rows, since
+    # parameters that fit some of the rows by chance do not fit the others.
     levels = _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
-    best = int(np.argmax(np.nan_to_num(levels, nan=-np.inf)))
-    return float(levels[best] - base), trials.keep(np.array([2 * best, 2 * best + 1]))
+    trials = trials.take(_best_pairs(levels, max(FEWEST_TRIALS, len(levels) // 4)))
+    trials = _fit_pairs(family, part, trials, rest, half)
+    if part is not whole:
+        levels = _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
+        trials = _fit_pairs(family, whole, trials.take(_best_pairs(levels, 1)), rest, half // 2)
+    levels = _pair_shares(family, whole, trials)[1] + family.rest_bound(rest, trials, 2)
+    best = _best_pairs(levels, 1)
+    alone = state.keep(np.array([i]))
+    base = _dot(family.counts(whole), family.log_joint(whole, alone)[:, 0])
+    base += float(family.rest_bound(rest, alone, 1)[0])
+    return float(levels[best[0] // 2] - base), trials.keep(best)
+
+
+def _fit_pairs(family: Family[R, S, E], part: R, trials: S, rest: Floats, steps: int) -> S:
+    """Run EM of pairs."""
+    for _ in range(steps):
+        shares, _ = _pair_shares(family, part, trials)
+        trials = family.fit_trials(family.expect(part, shares), trials, 2, rest)
+    return trials
 
 
 def _pair_shares(family: Family[R, S, E], part: R, trials: S) -> tuple[Array, Floats]:
@@ -141,9 +151,8 @@ def _pair_shares(family: Family[R, S, E], part: R, trials: S) -> tuple[Array, Fl
     return joint, to_numpy(levels).astype(np.float64)
 
 
-def _best_pairs(levels: Floats) -> Places:
-    """Return the components of the best quarter of the trials."""
-    n = max(FEWEST_TRIALS, len(levels) // 4)
+def _best_pairs(levels: Floats, n: int) -> Places:
+    """Return the components of the n best trials."""
     best = np.argsort(-np.nan_to_num(levels, nan=-np.inf), kind="stable")[:n]
     return np.column_stack([2 * best, 2 * best + 1]).ravel()
 
