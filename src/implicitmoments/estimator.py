@@ -18,6 +18,7 @@ from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import Progress, Rows
 from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.validation import check_flag, check_whole
 
 LEVEL = "mean log-likelihood per row"
 # fitted attributes and statistics that have one name in all estimators
@@ -123,6 +124,7 @@ class FittedEstimator:
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1
 
+    rows_per_block: int | None
     stats_: dict[str, Any]
     notes_: Notes
     n_features_in_: int
@@ -168,6 +170,9 @@ class FittedEstimator:
 
     def _check_parameters(self) -> None:
         """Raise for parameters that cannot be used."""
+        if self.rows_per_block is not None:
+            check_whole("rows_per_block", self.rows_per_block, 1)
+        check_flag("drop_outliers", getattr(self, "drop_outliers", True))
 
     def _fit(self, rows: Rows, seed: int) -> None:
         """Fit to rows, and set the fitted attributes."""

@@ -19,7 +19,6 @@ class RowFunction(NamedTuple):
     function: Callable[..., Array]  # of x, or of x and y where it is labelled
     labelled: bool = False
     width: int = 1  # numbers computed per row
-    rows_per_block: int | None = None  # by the width, by default
 
     def evaluate(self, model: Any, X: Any, y: Any = None) -> Any:
         """Return the results of all rows, in their library."""

@@ -93,6 +93,16 @@ def check_option(name: str, value: Any, options: tuple[str, ...], *, besides: st
     return value
 
 
+def check_even_order(order: Any, most: int) -> None:
+    """Raise unless the order of a moment is even and at most ``most``, or ``"auto"``."""
+    if check_whole_or("order", order, ("auto",), 2, most) != "auto" and int(order) % 2:
+        raise InputError(
+            "order_not_even",
+            "`order={order}` must be even: odd moments do not determine the components",
+            order=order,
+        )
+
+
 def check_method(method: Any, methods: tuple[str, ...] = ("closed_form", "paper")) -> str:
     """Return the name of a method."""
     return check_option("method", method, methods)

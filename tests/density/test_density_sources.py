@@ -63,7 +63,7 @@ def answers(model, columns):
     if isinstance(model, SphericalMixtureDensity):
         return [model.center_, model.score_samples(columns["x"]), model.sample(7)]
     x, y = columns["x"], columns["y"]
-    said = [model.slope_, model.score_samples(x, y), model.score_samples(x[:50, :])]
+    said = [model.coef_, model.score_samples(x, y), model.score_samples(x[:50, :])]
     return [*said, model.sample_y(x[:50, :], 3), *model.sample(7)]
 
 

@@ -110,7 +110,7 @@ def test_spherical_components_that_do_not_overlap(fitted):
     ],
 )
 def test_how_clearly_bic_chose(fitted, scores, most, code, supports):
-    model = changed(fitted, "SphericalMixture", sample_bic=scores)
+    model = changed(fitted, "SphericalMixture", bic_by_n_components=scores)
     model.max_components = most
     assert code in codes(model, supports=supports)
     assert values(model, code)["difference"] == sorted(scores.values())[1] - 100.0

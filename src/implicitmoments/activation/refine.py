@@ -197,7 +197,6 @@ class Refined:
         return {
             "network_error": float(self.expected_error),
             "loss_history": self.fitted.history,
-            "converged": self.fitted.converged,
             "n_starts": self.n_starts,
             "decoded": self.decoded,
         }

@@ -20,8 +20,11 @@ from implicitmoments.density.hermite_expansion import (
     JointExpansion,
     expand,
     expand_dense,
+    graded_answers,
+    graded_images,
 )
 from implicitmoments.density.regression_contraction import (
+    contract_dense,
     contract_moments,
     contract_run,
     expand_contracted,
@@ -29,7 +32,7 @@ from implicitmoments.density.regression_contraction import (
 )
 from implicitmoments.density.regression_expansion import (
     LabelConstant,
-    contract_dense,
+    average_graded,
     expand_labels,
     expand_labels_dense,
 )
@@ -44,6 +47,7 @@ __all__ = [
     "Ratios",
     "RegressionMixtureDensity",
     "SphericalMixtureDensity",
+    "average_graded",
     "choose_clip",
     "clip_expansion",
     "compare_degrees",
@@ -57,6 +61,8 @@ __all__ = [
     "expand_labels",
     "expand_labels_dense",
     "expand_paper",
+    "graded_answers",
+    "graded_images",
     "least_degree",
     "mixture_tail",
     "probe_gaussian",

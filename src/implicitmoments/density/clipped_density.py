@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,6 +19,11 @@ from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
 BATCH = (2_048, 65_536)  # proposals per batch: vectorised, and limited in memory
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
 ROUNDING = 1e-9  # relative: ratios may exceed the bound by rounding only
+# Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
+RATED = 2**18
+REPLICATES = 8  # independent scramblings, whose spread is the standard error
+PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate; powers of 2, for Sobol sequences
+COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +31,12 @@ class Accepted:
     """Draws, and the number of proposals they took."""
 
     points: Floats  # (n_samples, width)
-    n_proposals: int  # proposals up to the last accepted one
-    acceptance_rate: float
+    n_proposals: int  # up to the last accepted one
+
+    @property
+    def acceptance_rate(self) -> float:
+        """The proportion of the proposals that were accepted."""
+        return len(self.points) / max(self.n_proposals, 1)
 
 
 def rejection_sample(
@@ -70,14 +79,21 @@ def rejection_sample(
         size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
         rng = RowDraws(seed, range(made, made + size), PROPOSALS)
         points = propose(rng)
-        values = _checked(ratio(points), bound)
+        values = ratio(points)
+        if not np.all((values >= 0) & (values <= bound * (1 + ROUNDING))):
+            raise InputError(
+                "ratio_out_of_bounds",
+                "ratios must be between 0 and the bound {bound:.6g}, got values from {least:.6g} "
+                "to {most:.6g}",
+                **{"bound": bound, "least": float(min(values)), "most": float(max(values))},
+            )
         (chosen,) = np.nonzero(rng.uniform() * bound < values)
         chosen = chosen[: n_samples - accepted]
         kept.append(points[chosen])
         accepted += len(chosen)
         if accepted == n_samples:
             made += int(chosen[-1]) + 1 if len(chosen) else 0
-            return Accepted(np.concatenate(kept), made, accepted / max(made, 1))
+            return Accepted(np.concatenate(kept), made)
         made += size
         if made >= max_proposals:
             raise InputError(
@@ -85,31 +101,9 @@ def rejection_sample(
                 "{accepted} of {n} draws were accepted among `max_proposals={max_proposals}` (a "
                 "rate of {rate:.2g}); ask for fewer draws, increase `max_proposals`, or set a "
                 "smaller `clip` at the cost of a larger error",
-                accepted=accepted,
-                n=n_samples,
+                **{"accepted": accepted, "n": n_samples, "rate": accepted / made},
                 max_proposals=max_proposals,
-                rate=accepted / made,
             )
-
-
-def _checked(values: Floats, bound: float) -> Floats:
-    if not np.all((values >= 0) & (values <= bound * (1 + ROUNDING))):
-        raise InputError(
-            "ratio_out_of_bounds",
-            "ratios must be between 0 and the bound {bound:.6g}, got values from {least:.6g} to "
-            "{most:.6g}",
-            bound=bound,
-            least=float(np.min(values)),
-            most=float(np.max(values)),
-        )
-    return values
-
-
-# Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
-RATED = 2**18
-REPLICATES = 8  # independent scramblings, whose spread is the standard error
-PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate; powers of 2, for Sobol sequences
-COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 
 
 class Reference(Protocol):
@@ -139,29 +133,15 @@ class Reference(Protocol):
         """Return rows with these coordinates, drawn from G otherwise."""
 
 
-R = TypeVar("R", bound=Reference)
-
-
 @dataclass(frozen=True, eq=False)
-class ClippedDensity(Generic[R]):
-    r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped.
+class ClippedDensity:
+    r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped."""
 
-    Attributes
-    ----------
-    span : Reference
-        G, and the coordinates that R' depends on.
-    expansion : Expansion
-    floor, clip : float
-        Bounds of R'. The paper has a floor of 0.
-    mass : float
-        Z, the integral of R' G.
-    """
-
-    span: R
+    span: Reference  # G, and the coordinates that R' depends on
     expansion: Expansion
-    floor: float
+    floor: float  # bounds of R'; the paper has a floor of 0
     clip: float
-    mass: float
+    mass: float  # Z, the integral of R' G
 
     def ratio(self, coordinates: Array) -> Array:
         """Return R' at coordinates (n, p)."""
@@ -176,9 +156,8 @@ class ClippedDensity(Generic[R]):
 
     def sample(self, n_samples: int, *, seed: int, max_proposals: int) -> Accepted:
         """Draw coordinates by rejection, and the rest of the rows from G."""
-        span = self.span
         accepted = rejection_sample(
-            lambda rng: rng.normal(span.p),
+            lambda rng: rng.normal(self.span.p),
             lambda coordinates: to_numpy(self.ratio(coordinates)),
             self.clip,
             n_samples,
@@ -186,23 +165,15 @@ class ClippedDensity(Generic[R]):
             max_proposals=max_proposals,
         )
         rng = RowDraws(seed, range(n_samples), COMPLEMENT)
-        points = span.complete(accepted.points, rng)
-        return Accepted(points, accepted.n_proposals, accepted.acceptance_rate)
+        return replace(accepted, points=self.span.complete(accepted.points, rng))
 
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """An expansion at rows: at all of them, or at a sample.
+    """An expansion at rows: at all of them, or at a sample."""
 
-    Attributes
-    ----------
-    values : array of shape (n,)
-    counts : array of shape (n,)
-        Weights of the rows.
-    """
-
-    values: Floats
-    counts: Floats
+    values: Floats  # (n,)
+    counts: Floats  # (n,), weights of the rows
 
     @property
     def negative(self) -> float:
@@ -234,11 +205,6 @@ def choose_clip(ratios: Ratios, loss: float) -> float:
     The proof of Theorem 4.16 needs :math:`E_G[(F/G - A)_+]` to be small, and takes a polynomial
     in :math:`k/\varepsilon` for A. Over rows of F the same number is :math:`E_F[(1 - A G/F)_+]`,
     which is averaged here. Proposals are accepted with probability 1/A.
-
-    Parameters
-    ----------
-    ratios : Ratios
-        The expansion at the rows.
     """
     order = np.argsort(-ratios.values, kind="stable")
     high = np.maximum(ratios.values[order], np.finfo(np.float64).tiny)
@@ -295,8 +261,6 @@ def probe_gaussian(
     ----------
     variances : array of shape (p,)
         Of the rows along the coordinates; those below 1 count as 1.
-    n_points : int
-        Per replicate; a power of two.
     """
     p = len(variances)
     if p == 0:
@@ -314,10 +278,10 @@ def probe_gaussian(
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedFit(Generic[R]):
+class ClippedFit:
     """A clipped density, and the points at which it was normalised and checked."""
 
-    density: ClippedDensity[R]
+    density: ClippedDensity
     mass_error: float  # standard error of the normalising constant
     probe: Probe
     ratios: Ratios
@@ -336,7 +300,7 @@ class ClippedFit(Generic[R]):
 
 def clip_expansion(
     expansion: Expansion,
-    reference: R,
+    reference: Reference,
     rows: Rows,
     *,
     floor: float,
@@ -344,7 +308,7 @@ def clip_expansion(
     seed: int,
     clip: float | None = None,
     rough: bool = False,
-) -> ClippedFit[R]:
+) -> ClippedFit:
     """Clip an expansion at a bound that suits the rows, and normalise it.
 
     Parameters

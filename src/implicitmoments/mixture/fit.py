@@ -255,7 +255,7 @@ def fit_mixture(
     if k is None:
         chosen = choose_k(family, sample, state, most, options.n_moves, rng)
         state, moves = chosen.searched.state, [chosen.searched]
-        found = {"spectral_components": first, "sample_bic": chosen.scores}
+        found = {"spectral_components": first, "bic_by_n_components": chosen.scores}
         if state.k != first:  # describe the moments of the number that was chosen
             again = decode_moments(rows, sample, state.k, family.model, options.order, rng)
             start = replace(start, decoded=again)

@@ -135,7 +135,7 @@ def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
 
 
 def _finish(ax: Axes, model: Any, title: str, note: str) -> Axes:
-    done = getattr(model, "converged_", model.stats_.get("converged", True))
+    done = getattr(model, "converged_", True)
     canvas.key(ax)
     canvas.finish(ax, title, note if done else f"not converged; {note}")
     return ax

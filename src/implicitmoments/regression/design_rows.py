@@ -111,7 +111,8 @@ class DesignRows:
         """
         if self.block is None:
             return self.rows.fold(_LaidOut(measure), width=width + self.n_features, what=what)
-        held, size = self.block, rows_per_block(width, self.block.u)
+        held = self.block
+        size = self.rows.rows_per_block or rows_per_block(width, held.u)
 
         def read(rows: range) -> Block:
             part = held.view(rows)

@@ -47,7 +47,7 @@ class RegressionMixtureSummary(FittedEstimator):
     vectors = "coef_"
     results = (
         *("n_components_", "weights_", "coef_", "intercept_", "noise_", "coef_errors_"),
-        *("intercept_errors_", "lower_bound_", "log_likelihood_", "converged_", "n_iter_"),
+        *("intercept_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "coef_": Floats,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ def answer(
     y: Any = None,
     *,
     labelled: bool = False,
-    rows_per_block: int | None = None,
     width: int = 1,
 ) -> Array:
     """Apply a function to all rows, block by block, in their library and on their device.
@@ -39,9 +38,8 @@ def answer(
     if is_dask(X):
         return _answer_lazily(estimator, X, function, y if labelled else None)
     with open_rows(estimator, X, y, labelled=labelled, reset=False) as (given, _):
-        rows = replace(Rows.of(given), rows_per_block=rows_per_block)
         names = ("x", "y") if labelled else ("x",)
-        blocks = rows.blocks(width, whole=True)
+        blocks = Rows.of(given).blocks(width, whole=True)
         parts = [function(*(block[name] for name in names)) for block in blocks]
     return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 

@@ -117,6 +117,9 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
             rows = replace(rows, source=JournaledSource(rows.source, journal))
         if progress is not None:
             rows = replace(rows, progress=progress)
+        size = getattr(estimator, "rows_per_block", None)
+        if size is not None:
+            rows = replace(rows, rows_per_block=size)
         yield Given(_with_mean_weight(rows), seed)
 
 

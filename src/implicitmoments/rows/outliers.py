@@ -103,7 +103,13 @@ def squared_distances(x: Array, others: Array) -> Array:
 
 
 def leave_out_outliers(
-    rows: Rows, k: int, *, labelled: bool = False, reach: float = REACH, seed: int = 0
+    rows: Rows,
+    k: int,
+    *,
+    labelled: bool = False,
+    reach: float = REACH,
+    drop: bool = True,
+    seed: int = 0,
 ) -> Outliers:
     """Leave out rows that are far from the median and belong to no far group.
 
@@ -120,6 +126,8 @@ def leave_out_outliers(
         Look at labels too, with every column in units of its median absolute deviation.
     reach : float
         Multiplies the limit for Gaussian rows; more where columns are correlated.
+    drop : bool
+        Keep all rows if not.
     seed : int
         Of the sample.
 
@@ -128,6 +136,8 @@ def leave_out_outliers(
     Outliers
         Its rows know their census.
     """
+    if not drop:
+        return Outliers(rows, 0, np.zeros(rows.n_features + labelled))
     most = max(1, min(PROBED, PROBED_NUMBERS // rows.source.n_features))
     rule = _estimate(rows.as_given().sample(most, seed), rows.n, k, reach, labelled)
     found = rows.fold_source(_Count(rows.reader(lifted=True), rule), width=4, what="outliers")

@@ -14,15 +14,29 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
-from implicitmoments.saving.codecs import function_not_saved
-from implicitmoments.saving.declarations import Declaration
+from implicitmoments.saving.declarations import Declaration, function_not_saved
 from implicitmoments.saving.errors import ModelFileError, invalid
 
-MAX_AXES = 16  # each may add half to the memory, for gaps
+Json: TypeAlias = Any
+Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
+
+# Types of array entries and of NumPy's scalars.
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+# Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
+MAX_AXES = 16  # each may add half to the memory of an array, for gaps
+MAX_OBJECTS = 10_000
+MAX_KEYS = 1_000  # of a dict whose keys are not strings
+FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> list[int] | None:
-    """Return strides, in entries, with the same gaps; None for C order without gaps."""
+    """Return strides, in entries, with the same gaps; None for C order without gaps.
+
+    The last digits of a product depend on how its factors lie in memory.
+    """
     if array.flags.c_contiguous:
         return None
     return _narrow(array.shape, [stride // array.itemsize for stride in array.strides])
@@ -66,20 +80,6 @@ def _narrow(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
         fast = axis
     signs = (-1 if stride < 0 and n > 1 else 1 for stride, n in zip(strides, shape, strict=True))
     return [stride * sign for stride, sign in zip(narrow, signs, strict=True)]
-
-
-Json: TypeAlias = Any
-Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
-
-# Types of array entries and of NumPy's scalars.
-DTYPES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64"),
-)
-# Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
-MAX_OBJECTS = 10_000
-MAX_KEYS = 1_000  # of a dict whose keys are not strings
-FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
 
 
 class Encoder:
@@ -133,7 +133,7 @@ class Encoder:
                 return {"maker": name}
         try:
             name, codec = self._declaration.codec_of(value)
-            held = codec.take(value)
+            held = codec.fields(value)
         except KeyError:
             raise _not_saved(value).within("", attribute=path) from None
         except ModelFileError as error:
