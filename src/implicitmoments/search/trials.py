@@ -111,16 +111,11 @@ def split_gain(
         part = family.part(rows, some, len(places) / budget.rows * held[some])
     rest = pool.sum(axis=0) - pool[i]
     trials, half = family.split_starts(part, state, i, rng), budget.steps // 2
-    trials = _fit_pairs(family, part, trials, rest, half)
-    # Successive halving: a quarter of the trials goes on, and the best one on all rows, since
+    trials, levels = _fit_pairs(family, part, trials, rest, half)
+    # Successive halving: a quarter of the trials goes on, and on all rows of the component, since
     # parameters that fit some of the rows by chance do not fit the others.
-    levels = _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
     trials = trials.take(_best_pairs(levels, max(FEWEST_TRIALS, len(levels) // 4)))
-    trials = _fit_pairs(family, part, trials, rest, half)
-    if part is not whole:
-        levels = _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
-        trials = _fit_pairs(family, whole, trials.take(_best_pairs(levels, 1)), rest, half // 2)
-    levels = _pair_shares(family, whole, trials)[1] + family.rest_bound(rest, trials, 2)
+    trials, levels = _fit_pairs(family, whole, trials, rest, half)
     best = _best_pairs(levels, 1)
     alone = state.keep(np.array([i]))
     base = _dot(family.counts(whole), family.log_joint(whole, alone)[:, 0])
@@ -128,12 +123,14 @@ def split_gain(
     return float(levels[best[0] // 2] - base), trials.keep(best)
 
 
-def _fit_pairs(family: Family[R, S, E], part: R, trials: S, rest: Floats, steps: int) -> S:
-    """Run EM of pairs."""
+def _fit_pairs(
+    family: Family[R, S, E], part: R, trials: S, rest: Floats, steps: int
+) -> tuple[S, Floats]:
+    """Run EM of pairs; return them and their log-likelihoods, with the rest."""
     for _ in range(steps):
         shares, _ = _pair_shares(family, part, trials)
         trials = family.fit_trials(family.expect(part, shares), trials, 2, rest)
-    return trials
+    return trials, _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
 
 
 def _pair_shares(family: Family[R, S, E], part: R, trials: S) -> tuple[Array, Floats]:
