@@ -11,12 +11,22 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, cross_sums, namespace_of, to_numpy
 from implicitmoments.search import trials
-from implicitmoments.search.em import LOCAL, SEARCH, Budget, Fitted, run_em
-from implicitmoments.search.family import E, Family, Places, R, S
+from implicitmoments.search.em import (
+    LOCAL,
+    SEARCH,
+    Budget,
+    E,
+    Family,
+    Fitted,
+    Places,
+    R,
+    S,
+    run_em,
+)
 from implicitmoments.search.trials import Merges, Shares
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
-PATIENCE = 4  # consecutive failures that end the search (starting value)
+PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 # Nats per row that a merge costs where components overlap. The rows of a missing component are
 # then held by several others, and no split of one of them shows it: insertions are tried too.
@@ -178,11 +188,11 @@ def rank_moves(
     overlap = merges is not None and float(merges.losses[0]) < OVERLAP * sums.total / state.k
     if overlap:
         candidates = family.candidates(rows, state, found.log_density, rng)
-    inserted = trials.insertion_gains(family, rows, found, candidates, local)
-    gains = np.append([gain for gain, _ in splits], inserted.gains)
+    added, inserted = trials.insertion_gains(family, rows, found, candidates, local)
+    gains = np.append([gain for gain, _ in splits], added)
     parts = [part for _, part in splits]
-    parts += [inserted.state.take(np.array([c])) for c in range(inserted.state.k)]
-    origins = np.append(np.arange(state.k), np.full(inserted.state.k, -1))
+    parts += [inserted.take(np.array([c])) for c in range(inserted.k)]
+    origins = np.append(np.arange(state.k), np.full(inserted.k, -1))
     order = np.argsort(-gains, kind="stable")
     return Ranking(gains[order], origins[order], [parts[i] for i in order], merges, overlap, found)
 

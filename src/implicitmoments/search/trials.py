@@ -17,10 +17,9 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.search.em import LOCAL, Budget
-from implicitmoments.search.family import E, Family, Places, R, S
+from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S
 
-HELD = 1e-3  # responsibility above which a component holds a row (starting value)
+HELD = 1e-3  # responsibility above which a component holds a row: less of it is no evidence
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
 FEWEST_TRIALS = 3  # starts of a split that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
@@ -43,14 +42,6 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Insertions(Generic[S]):
-    """Components that may be added."""
-
-    state: S  # weights are shares of all rows
-    gains: Floats  # (m,), rise of the log-likelihood by each alone
-
-
-@dataclass(frozen=True, eq=False)
 class Merges(Generic[S]):
     """Merges and drops that remove one component, the cheapest first."""
 
@@ -61,12 +52,7 @@ class Merges(Generic[S]):
     def apply(self, before: S, which: int = 0) -> S:
         """Return the state after one of the merges."""
         i, j = (int(c) for c in self.pairs[which])
-        if i == j:
-            return before.without(j)
-        merged = self.state.keep(np.array([which]))
-        weight = float(before.weights[i] + before.weights[j])
-        others = np.setdiff1d(np.arange(before.k), [i, j])
-        return before.keep(others).add(merged, weight) if len(others) else merged
+        return before.drop(j) if i == j else before.merge(i, j, self.state.keep(np.array([which])))
 
 
 def responsibilities(family: Family[R, S, E], rows: R, state: S) -> Shares:
@@ -160,8 +146,8 @@ def insertion_gains(
     found: Shares,
     candidates: S,
     budget: Budget = LOCAL,
-) -> Insertions[S]:
-    r"""Run EM of each candidate by itself beside the fixed mixture; return what each adds.
+) -> tuple[Floats, S]:
+    r"""Run EM of each candidate beside the fixed mixture; return what each adds, and the best.
 
     Beside the density p of the mixture a candidate of weight w and density φ gains
     :math:`\sum \log((1 - w) + w φ / p)`. Its weight is free, so that light components are found.
@@ -177,24 +163,23 @@ def insertion_gains(
     """
     trials = candidates
     if trials.k == 0:
-        return Insertions(trials, np.zeros(0))
+        return np.zeros(0), trials
     xp, gains = namespace_of(found.shares), np.zeros(trials.k)
     for step in range(budget.steps + 1):
-        weights = move_like(trials.weights, found.shares)
         odds = family.log_joint(rows, trials) - found.log_density[:, None]
         odds = xp.exp(xp.clip(odds, max=LARGEST_LOG))
-        total = odds + (1 - weights)
-        if step == budget.steps:
+        total = odds + (1 - move_like(trials.weights, found.shares))
+        if step in (budget.steps // 3, budget.steps):
             gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
+        if step == budget.steps:
             break
         if step == budget.steps // 3:  # the rest of the steps on the best
-            gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
             kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
             trials, odds, total = trials.take(kept), _columns(odds, kept), _columns(total, kept)
         sums = family.expect(rows, odds / total * found.counts[:, None])
         trials = family.fit_trials(sums, trials, 1, None)
     order = np.argsort(-gains, kind="stable")
-    return Insertions(trials.take(order), gains[order])
+    return gains[order], trials.take(order)
 
 
 def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums: E) -> Merges[S]:
@@ -211,7 +196,8 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
     """
     k, xp, counts = state.k, namespace_of(found.shares), found.counts
     pairs, others = _overlapping_pairs(found, state.weights), _complements(found.shares)
-    merged = _merged(family, sums, state, pairs)
+    # one component for each pair, its weight a share of all rows
+    merged = family.fit_trials(sums.join(*pairs.T), state.take(pairs[:, 0]), 1, None)
     rest = xp.log(xp.clip(others, min=SMALLEST_REST))
     dropped = to_numpy(-counts @ rest) + float(xp.sum(counts)) * np.log1p(
         -np.minimum(state.weights, 1 - np.finfo(float).eps)
@@ -251,13 +237,6 @@ def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
     partners = np.argsort(-common, axis=1, kind="stable")[:, :n]
     pairs = np.column_stack([np.repeat(np.arange(k), n), partners.ravel()])
     return np.unique(np.sort(pairs, axis=1), axis=0)
-
-
-def _merged(family: Family[R, S, E], sums: E, state: S, pairs: Places) -> S:
-    """Return one component for each pair, weights as shares of all rows."""
-    i, j = pairs.T
-    joined = sums.join(i, j)
-    return family.fit_trials(joined, state.take(i), 1, None)
 
 
 def _columns(array: Array, chosen: Places) -> Array:
