@@ -37,11 +37,11 @@ from threadpoolctl import threadpool_limits
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.arrays import to_numpy
-from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.datasets import Truth, make_regression_mixture
 from implicitmoments.regression import LineFamily, Lines, Model, search_span, standardise
 from implicitmoments.regression.characteristic_function import WaveRows
 from implicitmoments.regression.fit import decode_moments, first_lines
-from implicitmoments.rows import Rows, Truth
+from implicitmoments.rows import Rows
 from implicitmoments.search import LOCAL, SEARCH, Budget, Fitted, grow, run_em, search_moves
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -168,7 +168,7 @@ class Plain:
 
     def em(self, start: Lines) -> Fitted[Lines]:
         """Run EM on all rows."""
-        return run_em(self.family, self.rows, start, Budget(self.rows.n_rows, 500, 1e-8))
+        return run_em(self.family, self.rows, start, Budget(self.rows.n, 500, 1e-8))
 
     def moments_only(self, seed: int) -> Fitted[Lines]:
         """Return EM from peaks of the characteristic function and decoded moments, no moves."""

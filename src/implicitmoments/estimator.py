@@ -12,11 +12,12 @@ from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
-from implicitmoments.rows import Progress, Rows
+from implicitmoments.rows import Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.validation import check_flag, check_whole
 
@@ -124,7 +125,9 @@ class FittedEstimator:
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1
 
+    random_state: RandomState
     rows_per_block: int | None
+    max_components: int  # of estimators that choose their number
     stats_: dict[str, Any]
     notes_: Notes
     n_features_in_: int
@@ -189,6 +192,11 @@ class FittedEstimator:
         """Warn of the notes that may make an answer wrong."""
         warn_of(filter(self._warns, self.notes_))
 
+    def _seed(self, random_state: RandomState) -> int:
+        """Return the seed of draws of a fitted model: by default that of the estimator."""
+        check_is_fitted(self)
+        return as_seed(self.random_state if random_state is None else random_state)
+
     def _title(self) -> str:
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""
         raise NotImplementedError
@@ -214,15 +222,15 @@ class FittedEstimator:
         """Return measurements of the fit for and against it, beyond its notes."""
         return []
 
-    def _bic_facts(self, scores: Mapping[int, float], most: int) -> list[Fact]:
-        """Return how clearly BIC chose the number of components, of at most ``most``."""
-        k = self._k()
+    def _bic_facts(self) -> list[Fact]:
+        """Return how clearly BIC chose the number of components."""
+        scores, k = self.stats_.get("bic_by_n_components", {}), self._k()
         others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
         if not others:
             return []
         other = min(others, key=others.__getitem__)
         values = {"k": k, "other": other, "difference": others[other]}
-        if k == max(scores) == most:
+        if k == max(scores) == self.max_components:
             if "stopped_at_max_components" in self._codes():
                 return []
             return [Fact(False, Note("bic_at_limit", values))]

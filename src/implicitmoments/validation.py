@@ -133,19 +133,17 @@ def check_enough_rows(n_rows: int, k: int, least: int | None = None) -> None:
         )
 
 
-def check_unknowns(k: int, each: int, n_rows: int, what: str, unknowns: str) -> None:
-    """Raise where there are fewer labels than unknowns."""
+def check_unknowns(k: int, each: int, n_rows: int) -> None:
+    """Raise where k lines have more coefficients than there are labels."""
     if k * each > n_rows:
         most = n_rows // each
         enough = "use at most `n_components={most}`, or more rows" if most else "use more rows"
         raise InputError(
             "too_few_rows_for_unknowns",
-            "`n_components={k}`: {k:,} {what} with {each} {unknowns} each are {total:,} "
+            "`n_components={k}`: {k:,} lines with {each} coefficients each are {total:,} "
             "unknowns, which {n:count row} do not determine; " + enough,
             k=k,
             each=each,
-            what=what,
-            unknowns=unknowns,
             total=k * each,
             n=n_rows,
             most=most,

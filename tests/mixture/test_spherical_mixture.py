@@ -289,11 +289,11 @@ def test_parameters_that_cannot_be(data, options, code):
 
 def test_rows_that_cannot_be(data):
     X, _ = data
-    with refuses("fewer_rows_than_components", k=K, n=3):
+    with refuses("too_few_rows", k=K, n=3):
         im.SphericalMixture(K).fit(X[:3])
     with pytest.raises(ValueError):  # noqa: PT011 (the code is that of every estimator)
         im.SphericalMixture(K).fit(X, sample_weight=np.zeros(len(X)))
-    with refuses("fewer_rows_than_components", k=K, n=1):
+    with refuses("too_few_rows", k=K, n=1):
         im.SphericalMixture(K).fit(X, sample_weight=np.eye(len(X))[0])
     with refuses("entries_too_large"):
         im.SphericalMixture(K).fit(X * 1e200)

@@ -43,7 +43,8 @@ def test_a_number_that_stops_at_its_bound_is_said(rows):
     assert "stopped_at_max_components" in said.codes
 
 
-def test_groups_that_are_not_round_are_said_where_their_number_is_chosen(rng):
+def test_groups_that_are_not_round_are_said_where_their_number_is_chosen():
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(2_500, 2))
     X[:2_000, 0] *= 8
     X[2_000:, 1] += 30

@@ -109,9 +109,9 @@ def test_samples_are_bounded(data):
     X, y, truth = data
     rows = Rows(Distant(X, y), budget=MemoryBudget(held=700 * 6))
     standard, mapped = standardise(rows, intercept=True)
-    assert mapped.block is None
+    assert not mapped.held
     for n in (100, 5_000, 10**9):
-        assert mapped.sample(n).n_rows <= 700
+        assert mapped.sample(n).n <= 700
     how = {"most": 3, "gaussian": True, "seed": 0, "max_iter": 100, "tol": 1e-7}
     fitted = fit_lines(mapped, 3, Model(), **how)
     assert fitted.em.converged

@@ -37,7 +37,7 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
 from implicitmoments.rows import ArraySource, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.normality import looks_standard, measure_gaussianity
+from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -280,7 +280,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         """Estimate mean and covariance, and note inputs that are not Gaussian."""
         whitening, notes = Whitening.of(rows, reduce=True), Notes()
         names = getattr(self, "feature_names_in_", None)
-        deviations = measure_gaussianity(rows, whitening).deviations(names)
+        deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))

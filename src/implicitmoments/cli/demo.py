@@ -26,6 +26,7 @@ from implicitmoments.arrays import Array, Floats
 from implicitmoments.circuits import power, vector
 from implicitmoments.cli.console import bad_input, print_tables
 from implicitmoments.cli.output import print_document
+from implicitmoments.datasets import Truth
 from implicitmoments.density import SphericalMixtureDensity
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments import HermiteProblem, implicit_moments
@@ -39,7 +40,6 @@ from implicitmoments.problems import (
 )
 from implicitmoments.regression import RegressionMixture
 from implicitmoments.report import write_report
-from implicitmoments.rows import Truth
 from implicitmoments.saving import save
 from implicitmoments.saving.files import write_whole
 

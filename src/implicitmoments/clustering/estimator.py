@@ -38,10 +38,9 @@ from implicitmoments.clustering.pairwise_test import (
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.subspace import second_moment_floor, span_stats
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.answers import answer
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -236,7 +235,7 @@ class SphericalMixtureClusterer(
             In the library of the rows; ``set_output`` makes data frames of them.
         """
         check_is_fitted(self)
-        return answer(self, X, self._rule().distances)
+        return RowFunction(self._rule().distances).evaluate(self, X)
 
     @property
     def _n_features_out(self) -> int:
@@ -311,7 +310,7 @@ class SphericalMixtureClusterer(
             names = ("order", "threshold", "split_rate", "merge_rate", "same_rate")
             stats |= {name: getattr(test, name) for name in names}
         floor = second_moment_floor(len(span.spectrum), n)
-        return stats | span_stats(span.spectrum - 1, span.p, floor)
+        return stats | spectrum_stats((span.spectrum - 1, floor, span.p, 2))
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:

@@ -29,19 +29,8 @@ def mixture_tail(squared_radius: float, degree: int) -> float:
 
     Proof of Theorem 4.16: :math:`\|T_t\|^2 \le R^{2t}/t!`, so in L2(G) the tail is at most
     :math:`(\sum_{t>n} R^{2t}/t!)^{1/2}`, a tail of the Poisson distribution; the total variation
-    distance is at most half of it.
-
-    Parameters
-    ----------
-    squared_radius : float
-        The mean squared length of the means, in units of the noise.
-    degree : int
-        The highest order kept.
-
-    Examples
-    --------
-    >>> round(mixture_tail(1.0, 4), 3)
-    0.05
+    distance is at most half of it. R² is the mean squared length of the means, in units of the
+    noise.
     """
     if squared_radius > LARGEST_EXPONENT:
         return math.inf
@@ -122,20 +111,12 @@ def compare_degrees(
 ) -> DegreeScores:
     """Compare degrees by held-out likelihood, and higher ones while it increases.
 
-    Folds depend on the content of rows, so equal rows are held out together.
-
-    Parameters
-    ----------
-    fit : callable
-        ``fit(kept)`` learns from the rows of a fold what all degrees share, and returns a function
-        of the degree that returns a density.
-    degrees : sequence of int
-        Compared in any case, in ascending order.
-    fewest : int
-        Folds with fewer rows to learn from are left out, as are those with degenerate rows.
-    highest : int
-        While the last degree scores more than the one before by more than a standard error, the
-        next even degree is tried, up to this.
+    ``fit(kept)`` learns from the rows of a fold what all degrees share, and returns a function of
+    the degree that returns a density. ``degrees``, in ascending order, are compared in any case;
+    while the last scores more than the one before by more than a standard error, the next even
+    degree is tried, up to ``highest``. Folds depend on the content of rows, so equal rows are held
+    out together; those with fewer than ``fewest`` rows to learn from, and those with degenerate
+    rows, are left out.
     """
     # the last density of each fold, with which that of the next degree is compared
     last: Last = {

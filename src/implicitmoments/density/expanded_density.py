@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import RATED, ClippedDensity, clip_expansion
@@ -25,7 +24,7 @@ from implicitmoments.evaluation import DensityScores
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
-from implicitmoments.rows import RandomState, Rows, as_seed
+from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -133,8 +132,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         # 4. Clip it, multiply it by G, and normalise.
         clip = None if isinstance(self.clip, str) else self.clip
         how = {"floor": self.floor, "loss": CLIP_LOSS * self.epsilon}
-        fitted = clip_expansion(expansion, model.reference, rows, clip=clip, seed=seed, **how)
-        density = fitted.density
+        density, measured = clip_expansion(
+            expansion, model.reference, rows, clip=clip, seed=seed, **how
+        )
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
         self.stats_ = {
@@ -144,7 +144,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             "scores": compared.scores,
             "still_rising": compared.rising,
             "last_rise": compared.rise,
-            **fitted.measurements(near.n_rows),
+            "degree": expansion.degree,
+            "rows_counted": near.n_rows * measured.pop("evenness"),
+            **measured,
             **model.stats,
         }
         if near.n_outliers:
@@ -162,11 +164,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
 
         def fit(kept: Rows) -> Callable[[int], ClippedDensity]:
             part = self._learn(kept, seed, final=False)
-            return lambda degree: (
-                clip_expansion(
-                    part.expand(degree), part.reference, kept, seed=seed, rough=True, **how
-                ).density
-            )
+            return lambda degree: clip_expansion(
+                part.expand(degree), part.reference, kept, seed=seed, rough=True, **how
+            )[0]
 
         fewest = self._least_rows(rows.n_features) + 1
         compared = compare_degrees(fit, rows, degrees, fewest=fewest, highest=self.max_degree)
@@ -223,20 +223,14 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         seed, n = self._seed(random_state), check_whole("n_samples", n_samples, 1)
         cap = check_whole("max_proposals", self.max_proposals, 1)
         density, like = self._sampled()
-        accepted = density.sample(n, seed=seed, max_proposals=cap)
-        self.stats_["proposals"] = accepted.n_proposals
-        self.stats_["acceptance_rate"] = accepted.acceptance_rate
-        drawn = move_like(accepted.points, like)
+        points, proposals = density.sample(n, seed=seed, max_proposals=cap)
+        self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
+        drawn = move_like(points, like)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
 
     @abstractmethod
     def _sampled(self) -> tuple[ClippedDensity, Array]:
         """Return the density of rows, labels last, and an array of the library of the rows."""
-
-    def _seed(self, random_state: RandomState) -> int:
-        """Return a seed for draws: by default that of the estimator."""
-        check_is_fitted(self)
-        return as_seed(self.random_state if random_state is None else random_state)
 
     def _density_table(self, own: str) -> Table:
         names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", own)

@@ -31,11 +31,10 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, open_window, split_slot
+from implicitmoments.moments.chain import SymmetricChain, contracted_forms, open_window, split_slot
 from implicitmoments.moments.closed_form import (
     OVERSAMPLING,
     BalancedMoments,
-    contracted_forms,
     even_mean,
     mean_moments,
     split_order,
@@ -78,23 +77,12 @@ def graded_width(chain: SymmetricChain) -> int:
 
 
 def graded_images(chain: SymmetricChain, points: Array, height: float) -> list[Array]:
-    r"""Carry rows (h, x) along a chain, by grade.
+    r"""Carry rows (h, x) along a chain; return arrays (n + 1, n_rows, k_n), by order n and grade.
 
     The recursion :math:`p_n = \phi_n(p_{n-1} \otimes (h, x)) - (n-1)\, C_n p_{n-2}` of the
     closed form, where the constant leaves the grade as it is, a point raises it by one and a
-    contraction, which takes two slots of noise, by two.
-
-    Parameters
-    ----------
-    chain : SymmetricChain
-        Over :math:`R^{1+p}`, without noise in the constant; in the library of the points.
-    points : array of shape (n_rows, p)
-    height : float
-        The constant h.
-
-    Returns
-    -------
-    list of arrays (n + 1, n_rows, k_n), for n = 0, …, chain.order
+    contraction, which takes two slots of noise, by two. The chain is over :math:`R^{1+p}`, without
+    noise in the constant, and in the library of the points.
     """
     xp, rows, like = namespace_of(points), int(points.shape[0]), kind_of(points)
     carried = [xp.ones((1, rows, 1), **like)]
@@ -120,17 +108,8 @@ def graded_answers(
     r"""Return the terms of the expansion of a tensor of order m = a + b, by grade.
 
     For :math:`(h', \beta)^{\otimes m}` and images of (h, x), entry g of a row is
-    :math:`(h h')^{m-g} \langle \beta^{\otimes g}, He_g(x) \rangle / g!`.
-
-    Parameters
-    ----------
-    images : list of arrays
-        From :func:`graded_images`.
-    form : array of shape (k_a, k_b)
-
-    Returns
-    -------
-    array of shape (a + b + 1, n_rows)
+    :math:`(h h')^{m-g} \langle \beta^{\otimes g}, He_g(x) \rangle / g!`. The result has the shape
+    (m + 1, n_rows).
     """
     xp = namespace_of(images[0])
     answers = xp.zeros((a + b + 1, images[0].shape[1]), **kind_of(images[0]))
@@ -240,15 +219,7 @@ def expand(
     n_draws: int = 100,
     seed: int = 0,
 ) -> Expansion:
-    """Estimate the expansion of F/G up to a degree.
-
-    Parameters
-    ----------
-    method : {"closed_form", "paper"}
-        :class:`JointExpansion` or :class:`OrderByOrder`.
-    n_draws, seed : int
-        Auxiliary draws of ``"paper"``.
-    """
+    """Estimate the expansion of F/G up to a degree, jointly or by "paper" order by order."""
     if span.p == 0 or degree < 2:  # centred rows have no first order
         return Constant(degree)
     if method == "paper":

@@ -31,9 +31,9 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_nu
 from implicitmoments.density.hermite_expansion import DenseExpansion
 from implicitmoments.density.regression_expansion import LabelConstant, LabelExpansion
 from implicitmoments.moments import PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
-from implicitmoments.moments.closed_form import BalancedMoments, contracted_forms, split_order
-from implicitmoments.moments.subspace import Run
+from implicitmoments.moments.chain import SymmetricChain, contracted_forms, drop, split_slot
+from implicitmoments.moments.closed_form import BalancedMoments, split_order
+from implicitmoments.moments.implicit import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.rows import Rows
 
@@ -77,12 +77,8 @@ class ContractedExpansion(LabelExpansion):
 def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> ContractedExpansion:
     """Contract moments of orders 0, …, degree exactly, and sum them to T_0, …, T_degree.
 
-    Parameters
-    ----------
-    moments : BalancedMoments
-        Of the regressors, in a frame centred at the origin.
-    excess : float
-        The variance of the noise less 1.
+    The frame of the moments is centred at the origin; ``excess`` is the variance of the noise
+    less 1.
     """
     moments = moments.like(np.zeros(1))  # in main memory, in double precision
     chain, scale = moments.chain, moments.frame.scale
@@ -203,14 +199,8 @@ def _problem(rows: Rows, basis: Floats, weights: str) -> RegressionMixtureProble
 def contract_dense(moments: Sequence[Floats], noise: float, degree: int) -> DenseExpansion:
     r"""Return T_n by the double sum over (a, b, c) of the proof of Theorem 4.22.
 
-    With Errata 5 and 7. Not symmetrised: Hermite tensors are.
-
-    Parameters
-    ----------
-    moments : sequence of arrays
-        :math:`M_0, \ldots, M_{degree}` as tensors over R^p.
-    noise : float
-        The variance :math:`\sigma^2`.
+    With Errata 5 and 7. Not symmetrised: Hermite tensors are. ``moments`` are :math:`M_0, \ldots,
+    M_{degree}` as tensors over R^p, ``noise`` is the variance :math:`\sigma^2`.
     """
     p = len(moments[1])
     label = np.append(np.zeros(p), 1.0)

@@ -120,26 +120,10 @@ def find_frame(
 ) -> tuple[RegressionFrame, Floats]:
     r"""Standardise rows, and reduce to the span of the regressors, in three passes.
 
-    The span is that of the top eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`.
-
-    Parameters
-    ----------
-    rows : Rows
-        With labels.
-    k : int
-        Number of components.
-    whiten : bool
-        Estimate the mean and covariance of x; otherwise x is assumed to be from N(0, I).
-    centred : bool
-        Assume an intercept of 0: the setting of the paper.
-    label_scale : float
-        The unit of z over the standard deviation of the labels about their line.
-
-    Returns
-    -------
-    frame : RegressionFrame
-    spectrum : array of shape (d,)
-        Eigenvalues of :math:`M_2`, in decreasing order.
+    The span is that of the top k − 1 eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`,
+    whose eigenvalues are returned too, in decreasing order. Without ``whiten`` x is assumed to be
+    from N(0, I), and with ``centred`` the intercept to be 0: the setting of the paper.
+    ``label_scale`` is the unit of z over the standard deviation of the labels about their line.
     """
     d = rows.n_features
     moments = mean_and_covariance(rows, labelled=True)
@@ -196,14 +180,8 @@ def intercepts_differ(rows: Rows, mean_square: float) -> bool:
 
     Lines that meet at the mean of x make (x, z) a mixture of Gaussians about 0. Its odd moments
     are 0, and its kurtosis is at least that of one Gaussian: tested are
-    :math:`E[(z^2 - m) x] = 2 \sum_i w_i c_i \beta_i`, :math:`E[z^3]` and :math:`E[z^4] - 3 m^2`.
-
-    Parameters
-    ----------
-    rows : Rows
-        Rows (x', z).
-    mean_square : float
-        The mean m of z².
+    :math:`E[(z^2 - m) x] = 2 \sum_i w_i c_i \beta_i`, :math:`E[z^3]` and :math:`E[z^4] - 3 m^2`,
+    with m the mean of z².
     """
     d, n = rows.n_features, rows.total
     sums = rows.fold(partial(_sum_odd_moments, mean_square), width=3 * d + 6, what="intercepts")

@@ -46,8 +46,8 @@ from implicitmoments.density.hermite_expansion import (
     graded_width,
     kind_of,
 )
-from implicitmoments.moments.chain import SymmetricChain, open_window
-from implicitmoments.moments.closed_form import OVERSAMPLING, assemble_form, split_order
+from implicitmoments.moments.chain import SymmetricChain, assemble_form, open_window
+from implicitmoments.moments.closed_form import OVERSAMPLING, split_order
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 HEIGHT = 1.0  # of the constant: coefficients of all orders are then about equally noisy
@@ -134,16 +134,10 @@ class GradedExpansion(LabelExpansion):
 
 
 def expand_labels(rows: Rows, basis: Floats, k: int, degree: int, *, odd: bool) -> LabelExpansion:
-    """Estimate the expansion of F/G up to a degree, directly.
+    """Estimate the expansion of F/G from rows (x', z), directly.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows (x', z).
-    basis : array of shape (p, d)
-        Spans the regressors.
-    odd : bool
-        Keep odd orders, which are 0 if all components have the same intercept.
+    ``basis`` (p, d) spans the regressors. Odd orders are 0 if all components have the same
+    intercept, and are left out unless ``odd``.
     """
     p = len(basis)
     if p == 0 or degree < 2:

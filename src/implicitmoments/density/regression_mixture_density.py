@@ -40,12 +40,11 @@ from implicitmoments.density.regression_expansion import (
 )
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.moments.subspace import span_stats
+from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
-from implicitmoments.rows.answers import answer
-from implicitmoments.rows.normality import looks_standard, measure_gaussianity
+from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
 # Limit of `degree`: weights grow as y^n, so that a few rows dominate higher orders.
@@ -248,7 +247,7 @@ class RegressionMixtureDensity(ExpandedDensity):
                 # moment itself has no negative one.
                 edge = 2 * math.sqrt(len(spectrum) / (2 * rows.total))
                 floor = max(edge, -float(spectrum[-1]))
-                model.stats.update(span_stats(spectrum, len(frame.basis), floor))
+                model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
         return model
 
     def _expand(
@@ -266,12 +265,12 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
         whitening = Whitening.of(rows, reduce=True)
-        measured = measure_gaussianity(rows, whitening)
-        deviations = measured.deviations(getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        deviations = find_deviations(rows, whitening, names)
         notes = Notes()
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
-        if not (self.whiten or looks_standard(whitening, measured.n)):
+        if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
         return notes
 
@@ -347,7 +346,7 @@ class RegressionMixtureDensity(ExpandedDensity):
             done += int(x.shape[0])
             return move_like(drawn, x)
 
-        return answer(self, X, draw)
+        return RowFunction(draw).evaluate(self, X)
 
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a mixture of regressions"

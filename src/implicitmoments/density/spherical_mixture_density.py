@@ -24,7 +24,7 @@ from implicitmoments.density.hermite_expansion import (
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.subspace import second_moment_floor, span_stats
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows
@@ -181,7 +181,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
-        stats |= span_stats(span.spectrum - 1, span.p, floor)
+        stats |= spectrum_stats((span.spectrum - 1, floor, span.p, 2))
         notes = Notes()
         flat = smallest_variance(span, round(stats["rows_counted"]))
         if flat is not None:

@@ -12,24 +12,18 @@ from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.mixture.diagnostics import look_within, notes_on
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import Options
+from implicitmoments.mixture.fit import Options, without_outliers
 from implicitmoments.mixture.fitted import SphericalAnswers
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import (
-    center_of,
-    hold_rows,
-    merge_small,
-    scale_of,
-    standardise_rows,
-)
-from implicitmoments.mixture.sample import without_outliers as leave_out
-from implicitmoments.moments.subspace import component_stats
+from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.validation import (
+    check_enough_rows,
     check_even_order,
     check_number,
     check_option,
@@ -152,7 +146,9 @@ class SphericalMixture(SphericalAnswers):
         self._held: dict[str, Array] | None = None
         self._fitted = 0
         self._check_enough(rows.n)
-        self._fit_rows(standardise_rows(merge_small(rows)), seed)
+        if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
+            rows = rows.merged()
+        self._fit_rows(standardise_rows(rows), seed)
 
     def _warns(self, note: Note) -> bool:
         return note.code == "not_converged"
@@ -239,15 +235,15 @@ class SphericalMixture(SphericalAnswers):
         self._stream, self._held = None, columns
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(mixture.k):
-            self._placing = center_of(rows), scale_of(rows)
+            self._placing = rows.origin, rows.unit
             kept, _ = self._without_outliers(rows)
-            self._stream = begin_stream(hold_rows(kept.hold(single=True)), mixture)
+            self._stream = begin_stream(kept.hold(single=True), mixture)
             self._held = None
 
     def _refine(self, rows: Rows) -> Mixture:
         """Run EM on held rows of which a part was fitted before."""
-        unit = scale_of(rows)
-        start = self._mixture().moved(-center_of(rows) / unit, 1 / unit)
+        unit = rows.unit
+        start = self._mixture().moved(-rows.origin / unit, 1 / unit)
         kept, _ = self._without_outliers(rows)
         fitted = run_em(self._family(unit), kept, start, self._final)
         self.notes_: Notes = self.notes_.without("not_converged")
@@ -259,7 +255,7 @@ class SphericalMixture(SphericalAnswers):
         rows, n_out = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
         k = None if self.n_components == "auto" else int(self.n_components)
-        most, unit = min(self.max_components, rows.kept), scale_of(rows)
+        most, unit = min(self.max_components, rows.kept), rows.unit
         order = None if self.order == "auto" else int(self.order) // 2
         options = Options(k, most, order, self.n_moves, self._final)
         found = fit_by_scale(rows, self._family(unit), options, rng)
@@ -283,7 +279,7 @@ class SphericalMixture(SphericalAnswers):
 
     def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows) -> Mixture:
         """Store parameters and the course of EM; note where it did not converge."""
-        unit = rows.n_features * math.log(scale_of(rows))
+        unit = rows.n_features * math.log(rows.unit)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_ = float(fitted.level) - unit
         levels = tuple(float(level) - unit for level in fitted.history)
@@ -298,7 +294,7 @@ class SphericalMixture(SphericalAnswers):
         In the library of the rows and on their device; in NumPy always in double precision.
         """
         ordered = mixture.take(np.argsort(-mixture.weights, kind="stable"))
-        own, like = ordered.moved(center_of(rows), scale_of(rows)), rows.first["x"]
+        own, like = ordered.moved(rows.origin, rows.unit), rows.first["x"]
         weights, means, variances = (
             value if isinstance(like, np.ndarray) else move_like(value, like)
             for value in (own.weights, own.means, own.variances)
@@ -310,13 +306,13 @@ class SphericalMixture(SphericalAnswers):
 
     def _store_stream(self, stream: Stream, rows: Rows) -> None:
         self._store(stream.mixture, rows)
-        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(scale_of(rows))
+        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(rows.unit)
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
         self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)
-        return leave_out(rows, most, drop=self.drop_outliers)
+        return without_outliers(rows, most, drop=self.drop_outliers)
 
     @property
     def _final(self) -> Budget:
@@ -346,10 +342,5 @@ class SphericalMixture(SphericalAnswers):
 
     def _check_enough(self, n: int) -> None:
         """Raise where there are fewer rows than components."""
-        if self.n_components != "auto" and n < int(self.n_components):
-            raise InputError(
-                "fewer_rows_than_components",
-                "`n_components={k}` is more than n_samples={n}; use fewer components or more rows",
-                k=self.n_components,
-                n=n,
-            )
+        if self.n_components != "auto":
+            check_enough_rows(n, int(self.n_components), int(self.n_components))

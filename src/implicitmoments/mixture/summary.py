@@ -12,7 +12,7 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.evaluation import Predictions
 from implicitmoments.mixture.incremental import Stream
-from implicitmoments.moments.decode import Components
+from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
@@ -97,8 +97,6 @@ class SphericalMixtureSummary(MeansSummary):
         "right, both have the same distribution.",
     }
 
-    max_components: int
-
     def _title(self) -> str:
         k = self._k()
         return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
@@ -119,7 +117,7 @@ class SphericalMixtureSummary(MeansSummary):
             facts.append(
                 Fact(True, Note("few_misclassified", {"rate": stats["misclassification_rate"]}))
             )
-        facts += self._bic_facts(stats.get("bic_by_n_components", {}), self.max_components)
+        facts += self._bic_facts()
         if stats.get("groups", 1) > 1:
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
         return facts

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from implicitmoments.circuits import Circuit, power, scalar, vector
+from implicitmoments.datasets import Truth
 from implicitmoments.moments import MomentProblem
-from implicitmoments.rows import Block, RowDraws, Truth
+from implicitmoments.rows import Block, RowDraws
 
 
 class PopulationProblem(MomentProblem):

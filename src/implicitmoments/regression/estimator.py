@@ -20,9 +20,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
-from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
-from implicitmoments.regression.likelihood import Lines, responsibilities
+from implicitmoments.regression.likelihood import Lines, columns_of, design, responsibilities
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.standardise import Standard, standardise
 from implicitmoments.regression.summary import RegressionMixtureSummary
@@ -33,8 +32,7 @@ from implicitmoments.regression.validation import (
     fit_stats,
     most_lines,
 )
-from implicitmoments.rows import RandomState, Rows, Source, as_seed
-from implicitmoments.rows.answers import answer
+from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
@@ -142,7 +140,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         k, self._model = check_parameters(self)
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
-        most = most_lines(self, rows.n_rows, standard.n_features + model.intercept, k)
+        most = most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, model, k, names)
         fitted = fit_lines(
             rows,
@@ -192,12 +190,12 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             return move_like(lines.weights, x) + namespace_of(x).zeros_like(x[:, :1])
 
         def probabilities(x: Array, y: Array) -> Any:
-            shares, _ = responsibilities(lines, lay_out(x, y))
+            shares, _ = responsibilities(lines, _columns(x, y))
             return namespace_of(shares).matrix_transpose(shares)
 
         if y is None and not isinstance(X, Source):
-            return answer(self, X, weights)
-        return answer(self, X, probabilities, y, labelled=True)
+            return RowFunction(weights).evaluate(self, X)
+        return RowFunction(probabilities, labelled=True).evaluate(self, X, y)
 
     def predict_component(self, X: Any, y: Any = None) -> Any:
         """Return the most probable line of each row.
@@ -215,10 +213,10 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         lines = self._lines()
 
         def largest(x: Array, y: Array) -> Any:
-            shares, _ = responsibilities(lines, lay_out(x, y))
+            shares, _ = responsibilities(lines, _columns(x, y))
             return namespace_of(shares).argmax(shares, axis=0)
 
-        return answer(self, X, largest, y, labelled=True)
+        return RowFunction(largest, labelled=True).evaluate(self, X, y)
 
     def sample(
         self, n_samples: int = 1, random_state: RandomState = None, *, X: Any = None
@@ -241,16 +239,14 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         labels : array of int of shape (n_samples,)
             The line of each row.
         """
-        check_is_fitted(self)
-        chosen = self.random_state if random_state is None else random_state
-        rng = np.random.default_rng(as_seed(chosen))
+        rng = np.random.default_rng(self._seed(random_state))
         if X is None:
             n = check_whole("n_samples", n_samples, 1)
             whitening = self._standard.whitening
             drawn = whitening.mean + rng.normal(size=(n, len(whitening.mean))) @ whitening.root
             X = move_like(drawn, self.coef_)
         else:
-            X = answer(self, X, lambda x: x)
+            X = RowFunction(lambda x: x).evaluate(self, X)
         lines, xp = self._lines(), namespace_of(X)
         labels = rng.choice(lines.k, size=X.shape[0], p=lines.weights)
         noise = np.sqrt(lines.variances)[labels] * rng.normal(size=X.shape[0])
@@ -296,5 +292,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
 
 
+def _columns(x: Array, y: Array) -> Array:
+    return columns_of(design({"x": x, "y": y}))
+
+
 def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
-    return responsibilities(lines, lay_out(x, y))[1]
+    return responsibilities(lines, _columns(x, y))[1]

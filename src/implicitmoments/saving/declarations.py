@@ -1,4 +1,7 @@
-"""Allowed contents of the model file of an estimator, derived from type annotations."""
+"""Allowed contents of the model file of an estimator, and the error for all others.
+
+They are derived from type annotations.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,45 @@ import numpy as np
 from implicitmoments.arrays import Array
 from implicitmoments.moments import MomentProblem
 from implicitmoments.moments.framed_rows import FramedRows
-from implicitmoments.notes import InputError, Notes
+from implicitmoments.notes import CodedError, InputError, Notes
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.registry import class_names, estimator_class
-from implicitmoments.rows import Block, RowDraws
-from implicitmoments.saving.errors import ModelFileError, invalid
+from implicitmoments.registry import ESTIMATORS, estimator_class
+from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
 
 Hint: TypeAlias = Any
+
+
+class ModelFileError(CodedError, ValueError):
+    """A model cannot be written, or a file cannot be read; the message says what to try.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> try:
+    ...     im.load("nowhere.im")
+    ... except im.ModelFileError as error:
+    ...     print(error.code, error.values["file"])
+    cannot_open nowhere.im
+    """
+
+    def within(self, before: str, after: str = "", **values: Any) -> ModelFileError:
+        """Return the error with its reason in a sentence of the function that was called."""
+        template = f"{before}{self.template}{after}"
+        return ModelFileError(self.code, template, **{**self.values, **values})
+
+
+def expect(valid: bool, code: str, what: object = "") -> None:
+    """Raise an error unless content is as saved models have it; the code is the reason."""
+    if not valid:
+        raise invalid(code, what)
+
+
+def invalid(code: str, what: object = "") -> ModelFileError:
+    """Return an error for content that no saved model has; the code is the reason."""
+    template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")
+    return ModelFileError(code, template, reason=code.replace("_", " "), what=str(what)[:80])
 
 
 @dataclass(frozen=True)
@@ -67,8 +100,7 @@ def _take_activation(activation: Activation) -> dict[str, Any]:
 
 
 def _build_activation(name: str, parameters: tuple[float, ...]) -> Activation:
-    if name not in NAMED:
-        raise invalid("unknown_activation", name)
+    expect(name in NAMED, "unknown_activation", name)
     make = cast(Callable[..., Activation], NAMED[name])
     return make(*parameters) if parameters else _plain(make)
 
@@ -101,8 +133,7 @@ def _build_generator(state: int, inc: int, has_uint32: int, uinteger: int) -> An
 
 
 def _build_random_state(key: Array, pos: int, has_gauss: int, gauss: float) -> Any:
-    if key.shape != (624,) or key.dtype != np.uint32:
-        raise invalid("invalid_random_state", "key")
+    expect(key.shape == (624,) and key.dtype == np.uint32, "invalid_random_state", "key")
     built = np.random.RandomState(0)
     # NumPy does not check `pos`, and would read beyond the key
     words = {"key": key, "pos": _below(625, pos)}
@@ -112,9 +143,22 @@ def _build_random_state(key: Array, pos: int, has_gauss: int, gauss: float) -> A
 
 
 def _below(end: int, value: int) -> int:
-    if not 0 <= value < end:
-        raise invalid("invalid_random_state", value)
+    expect(0 <= value < end, "invalid_random_state", value)
     return int(value)
+
+
+def _take_rows(rows: Rows) -> dict[str, Any]:
+    held = rows.source.block(range(rows.n))
+    columns = {"X": held["x"], "sample_weight": held.get("counts")}
+    return {**columns, "rows_per_block": rows.rows_per_block}
+
+
+def _build_rows(X: Array, sample_weight: Array | None, rows_per_block: int | None) -> Rows:
+    counts = {} if sample_weight is None else {"counts": sample_weight}
+    try:
+        return Rows(ArraySource(X, **counts), rows_per_block=rows_per_block)
+    except (TypeError, ValueError) as reason:
+        raise invalid("invalid_rows", getattr(reason, "code", "")) from reason
 
 
 class ProblemWithoutRows(MomentProblem):
@@ -161,6 +205,7 @@ CODECS: dict[type[Any], Codec] = {
             _build_random_state,
             lambda state: _take_state(state.get_state(legacy=False), "MT19937"),
         ),
+        Codec(Rows, _hints(_build_rows), _build_rows, _take_rows),
         Codec(
             RecursiveProjection,
             _hints(RecursiveProjection._from_steps),
@@ -187,7 +232,7 @@ def declaration_of(name: str) -> Declaration | None:
 
     Annotations are resolved once, so that nothing is compiled while further files are read.
     """
-    return _declare(name) if name in class_names().values() else None
+    return _declare(name) if name in ESTIMATORS.values() else None
 
 
 @cache

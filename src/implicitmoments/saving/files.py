@@ -20,14 +20,13 @@ from importlib.metadata import version
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 import safetensors.numpy
 
 from implicitmoments.notes import InputTypeError
-from implicitmoments.registry import class_names
-from implicitmoments.saving.declarations import declaration_of
-from implicitmoments.saving.errors import ModelFileError, invalid
+from implicitmoments.registry import ESTIMATORS
+from implicitmoments.saving.declarations import ModelFileError, declaration_of, expect, invalid
 from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
 from implicitmoments.saving.values import Arrays, Decoder, Encoder, Json
 
@@ -182,18 +181,14 @@ def load(path: str | PathLike[str]) -> Any:
             return _read(file, os.fstat(file.fileno()).st_size)
     # whatever a file makes a constructor or a conversion raise, the file is the cause
     except Exception as error:
-        found = _as_model_file_error(error)
+        found = ModelFileError("invalid_content", "{reason}", reason=str(error)[:200])
+        if isinstance(error, ModelFileError):
+            found = error
+        elif isinstance(error, OSError):
+            found = ModelFileError("cannot_open", "{reason}", reason=error.strerror or str(error))
         advice = ADVICE.get(found.code, "give a file written by implicitmoments.save")
         before = "the model file {file} cannot be loaded: "
         raise found.within(before, f"; {advice}", file=str(path)) from error
-
-
-def _as_model_file_error(error: Exception) -> ModelFileError:
-    if isinstance(error, ModelFileError):
-        return error
-    if isinstance(error, OSError):
-        return ModelFileError("cannot_open", "{reason}", reason=error.strerror or str(error))
-    return ModelFileError("invalid_content", "{reason}", reason=str(error)[:200])
 
 
 def _read(file: BinaryIO, size: int) -> Any:
@@ -216,7 +211,7 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
             "not_an_estimator",
             "`save` takes a fitted {estimators}, got {type}; of a pipeline or a search save the "
             "step that is one of these",
-            estimators=sorted(class_names().values()),
+            estimators=sorted(ESTIMATORS.values()),
             type=name,
         )
     held = dict(vars(model))
@@ -243,41 +238,30 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
 
 def from_document(document: dict[str, Json], arrays: Arrays, *, migrated: bool = False) -> Any:
     """Build the estimator of a document; a migrated one may contain unused entries."""
-    if set(document) != SECTIONS:
-        raise invalid("wrong_sections", sorted(document))
+    expect(set(document) == SECTIONS, "wrong_sections", sorted(document))
     name = str(document["estimator"])
     declaration = declaration_of(name)
     if declaration is None:
         raise invalid("unknown_estimator", name)
     decoder = Decoder(declaration, document["objects"], arrays)
-    fitted = _section(document, "fitted", decoder)
-    parameters = _section(document, "parameters", decoder)
+    fitted, parameters = (decoder.decode({"map": document[s]}) for s in ("fitted", "parameters"))
     statistics = decoder.decode(document["statistics"])
     if not migrated:
         decoder.check_all_used()
-    if set(parameters) != set(declaration.parameters):
-        raise invalid("wrong_parameters", sorted({*parameters} ^ {*declaration.parameters}))
+    different = sorted({*parameters} ^ {*declaration.parameters})
+    expect(not different, "wrong_parameters", different)
     for key in fitted:
         # a file must not replace what a class has, such as a method
         defined = key in parameters or hasattr(declaration.estimator, key) or key == "stats_"
-        if defined or not ATTRIBUTE.fullmatch(key):
-            raise invalid("invalid_attribute", key)
+        expect(not defined and ATTRIBUTE.fullmatch(key) is not None, "invalid_attribute", key)
     fitted["stats_"] = statistics
-    for key in declaration.required - fitted.keys():
-        raise invalid("missing_attribute", key)
+    for key in declaration.required:
+        expect(key in fitted, "missing_attribute", key)
     for key, value in fitted.items():
-        if not declaration.accepts(key, value):
-            raise invalid("wrong_type", key)
+        expect(declaration.accepts(key, value), "wrong_type", key)
     model = declaration.estimator(**parameters)
     vars(model).update(fitted)
     return model
-
-
-def _section(document: dict[str, Json], name: str, decoder: Decoder) -> dict[str, Any]:
-    section = document[name]
-    if not isinstance(section, dict):
-        raise invalid("not_a_mapping", name)
-    return {key: decoder.decode(value) for key, value in section.items()}
 
 
 def pack(document: dict[str, Json], arrays: Arrays) -> bytes:
@@ -285,9 +269,7 @@ def pack(document: dict[str, Json], arrays: Arrays) -> bytes:
 
     Its checksum is the SHA-256 of all bytes, with zeros in place of the checksum.
     """
-    text = json.dumps(
-        {"checksum": BLANK, **document}, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
+    text = json.dumps({"checksum": BLANK, **document}, separators=(",", ":"), allow_nan=False)
     data = safetensors.numpy.save(arrays, metadata={ENTRY: text})
     size = int.from_bytes(data[:LENGTH], "little")
     if size > MAX_HEADER:
@@ -319,8 +301,7 @@ def read_document(file: BinaryIO, size: int) -> dict[str, Any]:
             "other_safetensors", "it is a safetensors file, but not a model of implicitmoments"
         )
     document = _parse(str(metadata[ENTRY]).encode(), "document")
-    if not CHECKSUM.fullmatch(str(document.get("checksum"))):
-        raise invalid("no_checksum")
+    expect(CHECKSUM.fullmatch(str(document.get("checksum"))) is not None, "no_checksum")
     _check_size(size, end + max((how["data_offsets"][1] for how in tensors.values()), default=0))
     return document
 
@@ -358,15 +339,13 @@ def _parse(data: bytes, part: str) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as reason:
         raise invalid("invalid_json", f"{part}: {reason}") from reason
-    if not isinstance(parsed, dict):
-        raise invalid("invalid_json", part)
-    return parsed
+    expect(isinstance(parsed, dict), "invalid_json", part)
+    return cast(dict[str, Any], parsed)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     built = dict(pairs)
-    if len(built) < len(pairs):
-        raise invalid("duplicate_name")
+    expect(len(built) == len(pairs), "duplicate_name")
     return built
 
 

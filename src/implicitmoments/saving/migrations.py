@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from implicitmoments.saving.errors import ModelFileError, invalid
+from implicitmoments.saving.declarations import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
 SCHEMA = 3  # raised by 1 when the format changes, with an entry in MIGRATIONS
@@ -108,6 +108,7 @@ def _renamed(held: dict[str, Json], table: Renames, own: str) -> dict[str, Json]
 
 
 # Schema 2 to 3: the same name for the same thing in all estimators.
+CLASSES_3 = {"Sample": "Rows"}
 FITTED_3: Renames = {
     "SphericalMixture": {"components_read_": "decoded_components_", "n_components_": None},
     "RegressionMixtureDensity": {"slope_": "coef_"},
@@ -122,6 +123,11 @@ OUTLIERS = {"SphericalMixtureClusterer", "SphericalMixtureDensity", "RegressionM
 def _from_2(document: Document) -> Document:
     own, parameters = document["estimator"], {"rows_per_block": None, **document["parameters"]}
     fitted = _renamed(document["fitted"], FITTED_3, own)
+    notes = [
+        [code, {"map": _renamed(held["map"], STATISTICS_3, "")}]
+        for code, held in fitted["notes_"]["notes"]
+    ]
+    fitted["notes_"] = {"notes": notes}
     statistics = document["statistics"]["map"]
     if own in OUTLIERS:
         parameters["drop_outliers"] = True
@@ -135,6 +141,10 @@ def _from_2(document: Document) -> Document:
             fitted["converged_"] = statistics["converged"]
     return {
         **document,
+        "objects": [
+            {**held, "class": CLASSES_3.get(held["class"], held["class"])}
+            for held in document["objects"]
+        ],
         "parameters": parameters,
         "fitted": fitted,
         "statistics": {"map": _renamed(statistics, STATISTICS_3, own)},
