@@ -179,7 +179,7 @@ class Plain:
 
     def moves_only(self, seed: int) -> Fitted[Lines]:
         """Return EM after growth from one line by splits, and moves."""
-        k, q, rng = len(self.truth.weights), self.rows.n_features, np.random.default_rng(seed)
+        k, q, rng = len(self.truth.weights), self.rows.n_features - 1, np.random.default_rng(seed)
         one = Lines(np.ones(1), np.zeros((1, q)), np.ones(1))
         local = replace(LOCAL, rows=30 * q)
         grown = grow(self.family, self.rows, one, k, rng, local=local).state
