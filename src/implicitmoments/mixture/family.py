@@ -18,7 +18,7 @@ from implicitmoments.arrays import (
 from implicitmoments.mixture import likelihood
 from implicitmoments.mixture.likelihood import Mixture, MixtureSums
 from implicitmoments.rows import Rows
-from implicitmoments.search.family import Places
+from implicitmoments.search.em import Places
 
 EMPTY = 1e-8  # of a row: a component with less keeps its mean
 SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
