@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
-from implicitmoments.rows.files.file_source import Numbers
+from implicitmoments.rows.files.errors import brief, refusal
+from implicitmoments.rows.files.file_source import Numbers, as_unreadable, require
 
 # names of columns by the column of a block that they fill: features of "x", and one of others
 ColumnNames: TypeAlias = Mapping[str, Sequence[str]]
