@@ -3,7 +3,7 @@
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """
 
-from implicitmoments.search.choose_k import Chosen, bic, choose_k
+from implicitmoments.search.choose_k import Chosen, bic, choose_k, grow_and_prune
 from implicitmoments.search.em import LOCAL, SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.search.family import EMFamily, Expectations, Family, State
 from implicitmoments.search.moves import (
@@ -45,6 +45,7 @@ __all__ = [
     "bic",
     "choose_k",
     "grow",
+    "grow_and_prune",
     "insertion_gains",
     "merge_cheapest",
     "merge_losses",
