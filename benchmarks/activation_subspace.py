@@ -18,10 +18,10 @@ from activations import Floats, Setting, ours, r2
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.activation.hypothesis import fit_polynomial
 from implicitmoments.circuits import power, vector
+from implicitmoments.datasets import Truth
 from implicitmoments.moments import implicit_moments
 from implicitmoments.problems import ActivationSumProblem, relu
 from implicitmoments.projections import evaluate
-from implicitmoments.rows import Truth
 
 
 def eta(basis: Floats, truth: Truth) -> float:

@@ -26,9 +26,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPRegressor
 
 from implicitmoments import ActivationSumRegressor
-from implicitmoments.datasets import make_activation_sum
+from implicitmoments.datasets import Truth, make_activation_sum
 from implicitmoments.problems import Activation, cosine, relu
-from implicitmoments.rows import Truth
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from implicitmoments.datasets import random_directions
 from implicitmoments.moments import implicit_moments
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import RowDraws
-from implicitmoments.rows.synthetic import random_directions
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from implicitmoments import SphericalMixture
-from implicitmoments.rows.synthetic import random_directions
+from implicitmoments.datasets import random_directions
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 # weights, means and variances of k components

@@ -21,10 +21,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from implicitmoments.datasets import random_directions
 from implicitmoments.moments import implicit_moments
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import DrawPurpose, RowDraws
-from implicitmoments.rows.synthetic import random_directions
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -32,9 +32,9 @@ from threadpoolctl import threadpool_limits
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.arrays import to_numpy
-from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.datasets import Truth, make_regression_mixture
 from implicitmoments.regression import LineFamily, Lines, Model, standardise
-from implicitmoments.rows import Rows, Truth
+from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -155,7 +155,7 @@ class Plain:
             np.column_stack([np.zeros(len(w)), coef]),
             np.full(len(w), (self.truth.noise / scale) ** 2),
         )
-        budget = Budget(self.rows.n_rows, 500, 1e-8)
+        budget = Budget(self.rows.n, 500, 1e-8)
         return self.error(run_em(self.family, self.rows, start, budget).state)
 
     def random(self, rng: np.random.Generator) -> tuple[float, Lines]:

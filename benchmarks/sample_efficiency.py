@@ -23,9 +23,9 @@ import numpy as np
 
 from implicitmoments import datasets
 from implicitmoments.circuits import hermite, vector
+from implicitmoments.datasets import Truth
 from implicitmoments.moments import HermiteProblem, implicit_moments
-from implicitmoments.moments.circuit_means import CircuitMeans
-from implicitmoments.moments.subspace import top_subspace
+from implicitmoments.moments.implicit import CircuitMeans, top_subspace
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
@@ -34,7 +34,7 @@ from implicitmoments.problems import (
     relu,
 )
 from implicitmoments.projections import RecursiveProjection, evaluate_split
-from implicitmoments.rows import DrawPurpose, RowDraws, Truth
+from implicitmoments.rows import DrawPurpose, RowDraws
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Answer: TypeAlias = Callable[[Floats], Floats]

@@ -35,7 +35,7 @@ for i in range(2):
         f"{model.coef_[i, 0]:.2f} (± {model.coef_errors_[i, 0]:.2f}) · stretch, "
         f"noise {model.noise_[i]:.3f}, weight {model.weights_[i]:.2f}"
     )
-print(f"log-likelihood {model.log_likelihood_:.1f}, BIC {model.bic(X, y):.1f}")
+print(f"log-likelihood {model.score(X, y) * len(y):.1f}, BIC {model.bic(X, y):.1f}")
 trials = np.bincount(model.predict_component(X, y))
 print(f"{trials[0]} trials follow the octave, {trials[1]} follow the overtones")
 

@@ -25,10 +25,9 @@ import numpy as np
 
 from implicitmoments import MomentProblem, implicit_moments
 from implicitmoments.circuits import Circuit, power, unit, vector
-from implicitmoments.datasets import Truth
+from implicitmoments.datasets import Truth, random_directions
 from implicitmoments.projections import evaluate, evaluate_dense, project_dense
 from implicitmoments.rows import Block, RowDraws
-from implicitmoments.rows.synthetic import random_directions
 from implicitmoments.testing import random_projection
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

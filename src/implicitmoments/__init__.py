@@ -50,10 +50,6 @@ _HOMES = {
     "load": "saving",
     "save": "saving",
 }
-# Public subpackages, and those that are only reachable as attributes; also imported on first use.
-_FOLDERS = ("circuits", "datasets", "moments", "plot", "problems", "projections", "report", "rows")
-_ROOMS = ("activation", "arrays", "clustering", "density", "mixture", "regression", "saving")
-
 __all__ = [
     "ActivationSumRegressor",
     "AssumptionWarning",
@@ -82,13 +78,17 @@ __all__ = [
 if not TYPE_CHECKING:  # with it every name would pass the type checker
 
     def __getattr__(name):
-        if name in _FOLDERS or name in _ROOMS:
-            return import_module(f"implicitmoments.{name}")
+        module = f"implicitmoments.{_HOMES.get(name, name)}"
         if name == "__version__":
             value = import_module("importlib.metadata").version("implicitmoments")
         elif name in _HOMES:
-            value = getattr(import_module(f"implicitmoments.{_HOMES[name]}"), name)
-        else:
+            value = getattr(import_module(module), name)
+        else:  # a folder, or nothing
+            try:
+                return import_module(module)
+            except ModuleNotFoundError as missing:
+                if missing.name != module:
+                    raise
             raise AttributeError(f"module 'implicitmoments' has no attribute {name!r}")
         globals()[name] = value
         return value

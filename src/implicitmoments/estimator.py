@@ -18,6 +18,7 @@ from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import Progress, Rows
 from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.validation import check_flag, check_whole
 
 LEVEL = "mean log-likelihood per row"
 # fitted attributes and statistics that have one name in all estimators
@@ -123,6 +124,8 @@ class FittedEstimator:
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1
 
+    rows_per_block: int | None
+    max_components: int  # of estimators that choose their number
     stats_: dict[str, Any]
     notes_: Notes
     n_features_in_: int
@@ -168,6 +171,9 @@ class FittedEstimator:
 
     def _check_parameters(self) -> None:
         """Raise for parameters that cannot be used."""
+        if self.rows_per_block is not None:
+            check_whole("rows_per_block", self.rows_per_block, 1)
+        check_flag("drop_outliers", getattr(self, "drop_outliers", True))
 
     def _fit(self, rows: Rows, seed: int) -> None:
         """Fit to rows, and set the fitted attributes."""
@@ -209,15 +215,15 @@ class FittedEstimator:
         """Return measurements of the fit for and against it, beyond its notes."""
         return []
 
-    def _bic_facts(self, scores: Mapping[int, float], most: int) -> list[Fact]:
-        """Return how clearly BIC chose the number of components, of at most ``most``."""
-        k = self._k()
+    def _bic_facts(self) -> list[Fact]:
+        """Return how clearly BIC chose the number of components."""
+        scores, k = self.stats_.get("bic_by_n_components", {}), self._k()
         others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
         if not others:
             return []
         other = min(others, key=others.__getitem__)
         values = {"k": k, "other": other, "difference": others[other]}
-        if k == max(scores) == most:
+        if k == max(scores) == self.max_components:
             if "stopped_at_max_components" in self._codes():
                 return []
             return [Fact(False, Note("bic_at_limit", values))]

@@ -3,34 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array
-from implicitmoments.rows import Sums
-from implicitmoments.rows.answers import answer, total_answer
+from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
+from implicitmoments.rows.dask_columns import dask_module
+from implicitmoments.rows.inputs import check_n_features, open_rows
 from implicitmoments.search import bic
 
 
-class RowFunction(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RowFunction:
     """A function of blocks of rows, with one entry or one row of its result per row."""
 
     function: Callable[..., Array]  # of x, or of x and y where it is labelled
     labelled: bool = False
     width: int = 1  # numbers computed per row
-    rows_per_block: int | None = None  # by the width, by default
 
     def evaluate(self, model: Any, X: Any, y: Any = None) -> Any:
-        """Return the results of all rows, in their library."""
-        how: dict[str, Any] = self._asdict()
-        return answer(model, X, how.pop("function"), y if self.labelled else None, **how)
+        """Return the results of all rows, block by block, in their library and on their device.
+
+        Of Dask arrays and data frames it is a Dask array that computes nothing yet.
+        """
+        if is_dask(X):
+            return self._evaluate_lazily(model, X, y)
+        with open_rows(model, X, y, labelled=self.labelled, reset=False) as (rows, _):
+            parts = [self._apply(block) for block in rows.blocks(self.width, whole=True)]
+        return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 
     def total(self, model: Any, X: Any, y: Any, sample_weight: Any = None) -> Sums:
-        """Return the ``total`` of the results over rows, and the ``weight`` of the rows."""
-        how: dict[str, Any] = {"labelled": self.labelled, "width": self.width}
-        labels = y if self.labelled else None
-        return total_answer(model, X, self.function, labels, sample_weight, **how)
+        """Return the weighted ``total`` of the results over rows, and the ``weight`` of the rows.
+
+        One pass, without storing values per row.
+        """
+        how: dict[str, Any] = {"labelled": self.labelled, "reset": False}
+        with open_rows(model, X, y, sample_weight, **how) as (rows, _):
+            return rows.fold(self._sum, width=self.width, what="score")
+
+    def _apply(self, block: Block) -> Array:
+        return self.function(*(block[name] for name in ("x", "y")[: 1 + self.labelled]))
+
+    def _sum(self, block: Block) -> Sums:
+        found, counts = self._apply(block), weights_of(block)
+        xp = namespace_of(found)
+        return {
+            "total": xp.sum(found * counts, dtype=xp.float64),
+            "weight": xp.sum(counts, dtype=xp.float64),
+        }
+
+    def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:
+        """Map the function over chunks; labels are passed as an additional column."""
+        width, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
+        if names is not None and hasattr(X, "columns"):
+            X = X[[*names, y] if self.labelled and isinstance(y, str) else list(names)]
+        function, labelled = self.function, self.labelled and y is not None
+        if labelled:
+            X, function, width = _beside(X, y), self._apply_joined, width + 1
+        check_n_features(model, int(X.shape[1]) - labelled)
+        example = np.asarray(function(np.zeros((1, width))))
+        columns = None if example.ndim == 1 else example.shape[1]
+        lazy: Array = map_rows(X, function, width=columns, dtype=example.dtype)
+        return lazy
+
+    def _apply_joined(self, rows: Array) -> Array:
+        return self.function(rows[:, :-1], rows[:, -1])
+
+
+def _beside(X: Any, y: Any) -> Any:
+    """Return points of a Dask array or data frame with their labels as the last column."""
+    if hasattr(X, "columns"):
+        names = [name for name in X.columns if name is not y]
+        X, y = X[names].to_dask_array(), X[y].to_dask_array() if isinstance(y, str) else y
+    return dask_module("array").concatenate([X, y[:, None]], axis=1)
 
 
 class Predictions:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import string
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, SupportsIndex, TypeAlias
 
 from implicitmoments.sentences import SENTENCES
 
 __all__ = [
-    "PYTHON",
     "SENTENCES",
     "AssumptionWarning",
     "CodedError",
@@ -25,7 +24,6 @@ __all__ = [
     "InputTypeError",
     "Note",
     "Notes",
-    "Vocabulary",
     "format_value",
     "render",
     "warn_of",
@@ -34,21 +32,7 @@ __all__ = [
 LISTED = 6  # entries of a long list that are printed
 LIBRARIES = ("implicitmoments", "sklearn")  # frames that a warning does not point at
 
-
-class Vocabulary(Protocol):
-    """How Python expressions in a sentence are printed."""
-
-    def expression(self, text: str) -> str:
-        """Return an expression such as ``n_components=3`` in the words of the reader."""
-        ...
-
-
-class _Python:
-    def expression(self, text: str) -> str:
-        return text
-
-
-PYTHON: Vocabulary = _Python()
+Words: TypeAlias = Callable[[str], str]  # prints an expression in the words of a reader
 
 
 class _Formatter(string.Formatter):
@@ -78,7 +62,7 @@ def format_value(value: Any, format_spec: str) -> str:
     return _Formatter().format_field(value, format_spec)
 
 
-def render(template: str, values: Mapping[str, Any], words: Vocabulary = PYTHON) -> str:
+def render(template: str, values: Mapping[str, Any], words: Words = str) -> str:
     """Fill in a template.
 
     Parameters
@@ -87,8 +71,8 @@ def render(template: str, values: Mapping[str, Any], words: Vocabulary = PYTHON)
         Text with fields in braces, and Python expressions in backticks. A field ``{n:count row}``
         prints "1 row" or "2,000 rows"; a list prints its first entries and its length.
     values : mapping of str to object
-    words : Vocabulary, default PYTHON
-        Prints the expressions.
+    words : callable, default str
+        Returns an expression such as ``n_components=3`` in the words of the reader.
 
     Returns
     -------
@@ -102,7 +86,7 @@ def render(template: str, values: Mapping[str, Any], words: Vocabulary = PYTHON)
     'components 0, 1, 2, 3, 4, 5, … (10 in all)'
     """
     parts = [_Formatter().vformat(part, (), values) for part in template.split("`")]
-    return "".join(words.expression(part) if i % 2 else part for i, part in enumerate(parts))
+    return "".join(words(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 @dataclass(frozen=True)
@@ -130,7 +114,7 @@ class Note:
         if self.code not in SENTENCES:
             raise KeyError(f"no sentence for the code {self.code!r}")
 
-    def sentence(self, words: Vocabulary = PYTHON) -> str:
+    def sentence(self, words: Words = str) -> str:
         """Return the note as a sentence in the words of a reader."""
         return render(SENTENCES[self.code], self.values, words)
 
@@ -183,7 +167,7 @@ class CodedError(Exception):
         super().__init__(code, template, values)
         self.code, self.template, self.values = code, template, values
 
-    def sentence(self, words: Vocabulary = PYTHON) -> str:
+    def sentence(self, words: Words = str) -> str:
         """Return the message in the words of a reader."""
         return render(self.template, self.values, words)
 

@@ -15,7 +15,7 @@ from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows.sources import Integers
+from implicitmoments.rows.draws import Integers
 
 __all__ = [
     "random_circuit",
@@ -69,18 +69,7 @@ def refuses(*codes: str, **values: Any) -> Iterator[SimpleNamespace]:
 def match_rows(found: Floats, true: Floats) -> tuple[Integers, Floats]:
     """Match found vectors to the true ones, one to one, with the least sum of distances.
 
-    Returns
-    -------
-    order : array of int of shape (k,)
-        ``found[order[i]]`` is matched to ``true[i]``.
-    distances : array of shape (k,)
-        From each true vector.
-
-    Examples
-    --------
-    >>> order, distances = match_rows(np.eye(2)[::-1], np.eye(2))
-    >>> order.tolist(), distances.tolist()
-    ([1, 0], [0.0, 0.0])
+    ``found[order[i]]`` is matched to ``true[i]``, at ``distances[i]``.
     """
     apart = np.linalg.norm(found[:, None] - true[None], axis=2)
     rows, columns = linear_sum_assignment(apart)
@@ -89,26 +78,9 @@ def match_rows(found: Floats, true: Floats) -> tuple[Integers, Floats]:
 
 
 def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) -> SymmetricChain:
-    """Return exactly symmetric nested subspaces, spanned by the powers of vectors.
+    """Return exactly symmetric nested subspaces, spanned by the powers of vectors (k, p).
 
-    Parameters
-    ----------
-    vectors : array of shape (k, p)
-        Step r spans their powers with r factors.
-    order : int
-        Number of steps.
-    noise : array of shape (p, p), optional
-        The covariance of the noise; the identity by default.
-
-    Returns
-    -------
-    SymmetricChain
-
-    Examples
-    --------
-    >>> chain = chain_of_powers(np.eye(3)[:2], order=2)
-    >>> chain.dim(1), chain.dim(2)
-    (2, 2)
+    Step r spans their powers with r factors. ``noise`` (p, p) is the identity by default.
     """
     steps, image = [], np.ones((len(vectors), 1))
     for _ in range(order):

@@ -93,6 +93,16 @@ def check_option(name: str, value: Any, options: tuple[str, ...], *, besides: st
     return value
 
 
+def check_even_order(order: Any, most: int) -> None:
+    """Raise unless the order of a moment is even and at most ``most``, or ``"auto"``."""
+    if check_whole_or("order", order, ("auto",), 2, most) != "auto" and int(order) % 2:
+        raise InputError(
+            "order_not_even",
+            "`order={order}` must be even: odd moments do not determine the components",
+            order=order,
+        )
+
+
 def check_method(method: Any, methods: tuple[str, ...] = ("closed_form", "paper")) -> str:
     """Return the name of a method."""
     return check_option("method", method, methods)
@@ -123,19 +133,17 @@ def check_enough_rows(n_rows: int, k: int, least: int | None = None) -> None:
         )
 
 
-def check_unknowns(k: int, each: int, n_rows: int, what: str, unknowns: str) -> None:
-    """Raise where there are fewer labels than unknowns."""
+def check_unknowns(k: int, each: int, n_rows: int) -> None:
+    """Raise where k lines have more coefficients than there are labels."""
     if k * each > n_rows:
         most = n_rows // each
         enough = "use at most `n_components={most}`, or more rows" if most else "use more rows"
         raise InputError(
             "too_few_rows_for_unknowns",
-            "`n_components={k}`: {k:,} {what} with {each} {unknowns} each are {total:,} "
+            "`n_components={k}`: {k:,} lines with {each} coefficients each are {total:,} "
             "unknowns, which {n:count row} do not determine; " + enough,
             k=k,
             each=each,
-            what=what,
-            unknowns=unknowns,
             total=k * each,
             n=n_rows,
             most=most,

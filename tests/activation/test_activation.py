@@ -207,7 +207,7 @@ def test_labels_of_another_activation_keep_the_polynomial():
 
 def test_degree_by_the_tail_bound():
     X, y, _, _ = _data(5_000)
-    model = ActivationSumRegressor("relu", K, degree="epsilon", epsilon=0.15, refine=False)
+    model = ActivationSumRegressor("relu", K, degree="auto", epsilon=0.15, refine=False)
     model.fit(X, y)
     assert model.conditions_.tail < 0.15**2 / 4
     assert relu().tail(model.conditions_.degree - 2) > 0.15**2 / 4
@@ -289,7 +289,7 @@ def test_gaussian_inputs_get_no_warning():
         ({"n_components": 600}, "too_few_rows"),
         ({"degree": "high"}, "unknown_option"),
         ({"degree": -2}, "out_of_range"),
-        ({"degree": "epsilon", "epsilon": 1e-3}, "epsilon_too_small"),
+        ({"degree": "auto", "epsilon": 1e-3}, "epsilon_too_small"),
         ({"epsilon": -1.0}, "not_positive"),
         ({"method": "fast"}, "unknown_option"),
         ({"method": "paper"}, "degree_cv_with_paper"),

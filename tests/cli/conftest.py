@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from implicitmoments.cli.app import app
-from implicitmoments.cli.vocabulary import COMMAND_LINE
+from implicitmoments.cli.console import as_typed
 from implicitmoments.notes import CodedError, Note
 
 MEANS = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 2.0], [0.0, 7.0, -3.0]])
@@ -108,7 +108,7 @@ def refused(call):
         assert lines[0].startswith("implicitmoments: error: ")
         error = result.exception.__cause__
         if isinstance(error, CodedError):
-            assert lines[0].endswith(" ".join(error.sentence(COMMAND_LINE).split()))
+            assert lines[0].endswith(" ".join(error.sentence(as_typed).split()))
         assert getattr(error, "code", type(error).__name__) == code, repr(error)
         assert {name: error.values.get(name) for name in values} == values
         return error
@@ -121,7 +121,7 @@ def noted():
     """What standard error holds for notes, given as pairs of code and values."""
 
     def lines(*notes):
-        sentences = [Note(code, values).sentence(COMMAND_LINE) for code, values in notes]
+        sentences = [Note(code, values).sentence(as_typed) for code, values in notes]
         return "".join(f"implicitmoments: note: {sentence}\n" for sentence in sentences)
 
     return lines

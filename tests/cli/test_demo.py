@@ -21,24 +21,14 @@ def test_demo_prints_a_table_and_writes_its_files(tmp_path):
     assert len(rows) == 5
     assert all(row["error"] < 0.3 for row in rows[:-1])
     assert rows[-1]["paper_error"] < 1e-10
-    assert (folder / "spectra.csv").read_text().startswith("problem,moment_order,place,eigenvalue")
-    found = json.loads((folder / "components.json").read_text())
-    assert found["resolved"] == 30
-    assert found["largest_error"] < 0.5
+    assert all(len(row["spectra"]) >= row["order"] // 2 for row in rows)
     learned = json.loads((folder / "learned.json").read_text())
     assert len(learned) == 4
     assert all(row["error"] < row["usual_error"] for row in learned)
     assert (folder / "report.html").read_text().startswith("<!")
     assert load(folder / "mixture.im").n_components_ == 60
     names = sorted(path.name for path in folder.iterdir())
-    assert names == [
-        "components.json",
-        "learned.json",
-        "mixture.im",
-        "report.html",
-        "spectra.csv",
-        "table.json",
-    ]
+    assert names == ["learned.json", "mixture.im", "report.html", "table.json"]
 
 
 def test_a_file_in_the_way_is_said_before_any_work(refused, tmp_path):

@@ -6,8 +6,8 @@ import pyarrow.parquet
 import pytest
 
 import implicitmoments as im
+from implicitmoments.cli.console import as_typed
 from implicitmoments.cli.fit_file import build_model
-from implicitmoments.cli.vocabulary import COMMAND_LINE
 from implicitmoments.registry import class_names
 
 
@@ -55,13 +55,13 @@ def test_table_shows_components_and_notes(call, data, tmp_path):
     assert model.score_name in result.stdout
     assert model.notes_
     for note in model.notes_:
-        assert f"note: {note.sentence(COMMAND_LINE)}\n" in result.stdout
+        assert f"note: {note.sentence(as_typed)}\n" in result.stdout
 
 
 def test_settings_are_read_by_their_annotations():
-    texts = ["max_iter=7", "tol=1e-3", "variance=none", "drop_outliers=no", "order=2"]
+    texts = ["max_iter=7", "tol=1e-3", "variance=none", "drop_outliers=no", "order=4"]
     model = build_model("mixture", {"n_components": "auto"}, texts, 4)
-    given = {"max_iter": 7, "tol": 1e-3, "variance": None, "drop_outliers": False, "order": 2}
+    given = {"max_iter": 7, "tol": 1e-3, "variance": None, "drop_outliers": False, "order": 4}
     assert model.get_params() == im.SphericalMixture("auto", random_state=4, **given).get_params()
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.vocabulary import COMMAND_LINE
+from implicitmoments.cli.console import as_typed
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_incomplete_rows_are_dropped_when_asked(kind, holes, call, noted, refuse
     where = {"unit": "line", "first": 10} if kind == "csv" else {"unit": "row", "first": 8}
     how = ("fit", "mixture", rows, "-k", "3", "-o", out)
     error = refused("not_finite", *how, **where)
-    assert "--drop-missing" in error.sentence(COMMAND_LINE)
+    assert "--drop-missing" in error.sentence(as_typed)
     result = call(*how, "--drop-missing")
     assert result.exit_code == 0, result.stderr
     assert (

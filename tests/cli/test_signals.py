@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from implicitmoments.cli.signals import Stopped, raise_on_signals
+from implicitmoments.cli import Stopped, raise_on_signals
 
 # runs the command line, and prints when it has begun; sends a signal when a module is imported
 BEGUN = """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.vocabulary import COMMAND_LINE
+from implicitmoments.cli.console import as_typed
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.registry import class_names, estimator_class
 
@@ -46,19 +46,19 @@ from implicitmoments.registry import class_names, estimator_class
     ],
 )
 def test_options_stand_for_parameters(python, typed):
-    assert COMMAND_LINE.expression(python) == typed
+    assert as_typed(python) == typed
 
 
 def test_every_parameter_has_an_option():
     for kind in class_names():
         for name in estimator_class(kind)().get_params():
-            option = COMMAND_LINE.expression(f"{name}=1")
+            option = as_typed(f"{name}=1")
             assert option.startswith(("-k", "--"))
 
 
 def test_errors_are_printed_with_options():
     error = InputError("out_of_range", "`{name}={k}` is too large", name="n_components", k=7)
-    assert "-k 7" in error.sentence(COMMAND_LINE)
+    assert "-k 7" in error.sentence(as_typed)
 
 
 @pytest.mark.parametrize("scaled", [False, True])

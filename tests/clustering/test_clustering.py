@@ -114,7 +114,7 @@ def test_a_separation_that_is_too_small_is_noted():
     with pytest.warns(AssumptionWarning):
         model = SphericalMixtureClusterer(4, random_state=0).fit(X)
     (note,) = (note for note in model.notes_ if note.code == "separation_too_small")
-    assert note.values["doubt"] == model.stats_["doubt"] > 0.05
+    assert note.values["misclassification_rate"] == model.stats_["misclassification_rate"] > 0.05
 
 
 def test_two_components_in_one_cluster_are_noted():

@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import brentq
 
-from implicitmoments.density import ClippedDensity, Ratios, choose_clip, probe_gaussian
+from implicitmoments.density import ClippedDensity, choose_clip, probe_gaussian
 from implicitmoments.mixture import SphericalSpan
+from implicitmoments.testing import refuses
 
 
 class Quadratic:
@@ -35,11 +37,11 @@ def test_the_least_clip_that_costs_no_more(rng):
         return np.average(lost, weights=counts)
 
     for wanted in (0.001, 0.05, 0.3):
-        clip = choose_clip(Ratios(ratios, counts), wanted)
+        clip = choose_clip(ratios, counts, wanted)
         exact = brentq(lambda A, wanted=wanted: loss(A) - wanted, 1e-3, ratios.max())
         assert clip == pytest.approx(max(1.0, exact))
-    assert choose_clip(Ratios(ratios, counts), 0.0) == pytest.approx(ratios.max())
-    assert choose_clip(Ratios(np.full(10, 0.5), np.ones(10)), 0.01) == 1.0
+    assert choose_clip(ratios, counts, 0.0) == pytest.approx(ratios.max())
+    assert choose_clip(np.full(10, 0.5), np.ones(10), 0.01) == 1.0
 
 
 def test_the_mass_is_known_with_its_error():
@@ -77,22 +79,67 @@ def test_the_distance_sees_rows_of_another_law(rng):
     probe = probe_gaussian(Quadratic(0.5), np.array([1.5]), seed=0)
     mass, _ = probe.mass(0.0, 20.0)
     density = ClippedDensity(plane(1), Quadratic(0.5), 0.0, 20.0, mass)
-    drawn = density.sample(4_000, seed=1, max_proposals=10**6).points
+    drawn = density.sample(4_000, seed=1, max_proposals=10**6)[0]
     ratios = Quadratic(0.5)(density.span.coordinates(drawn))
     chance = 2.0 / math.sqrt(4_000)
-    assert probe.distance(Ratios(ratios, np.ones(4_000)), 0.0, 20.0) < chance
+    assert probe.distance(ratios, np.ones(4_000), 0.0, 20.0) < chance
     gaussian = Quadratic(0.5)(rng.normal(size=(4_000, 1)))
-    assert probe.distance(Ratios(gaussian, np.ones(4_000)), 0.0, 20.0) > 2 * chance
+    assert probe.distance(gaussian, np.ones(4_000), 0.0, 20.0) > 2 * chance
     # rows without weight do not count
     both = np.concatenate([ratios, gaussian])
     counts = np.concatenate([np.ones(4_000), np.zeros(4_000)])
-    assert probe.distance(Ratios(both, counts), 0.0, 20.0) < chance
+    assert probe.distance(both, counts, 0.0, 20.0) < chance
 
 
 def test_draws_have_the_noise_off_the_span():
     density = ClippedDensity(plane(1), Quadratic(0.5), 0.0, 20.0, 1.0)
-    drawn = density.sample(20_000, seed=0, max_proposals=10**7)
-    assert drawn.points.shape == (20_000, 2)
-    np.testing.assert_allclose(drawn.points.mean(axis=0), [1.0, -2.0], atol=0.15)
+    drawn, _ = density.sample(20_000, seed=0, max_proposals=10**7)
+    assert drawn.shape == (20_000, 2)
+    np.testing.assert_allclose(drawn.mean(axis=0), [1.0, -2.0], atol=0.15)
     # E x² under 1 + a(x² − 1) is 1 + 2a along the span, times the variance 4
-    np.testing.assert_allclose(drawn.points.var(axis=0), [8.0, 4.0], rtol=0.06)
+    np.testing.assert_allclose(drawn.var(axis=0), [8.0, 4.0], rtol=0.06)
+
+
+def sample(n, *, seed=0, clip=4.0, cap=10**6, **how):
+    """Density (1 + (x² − 1)/2) times the standard normal one, nearly up to the clip."""
+    span = SphericalSpan(np.zeros(1), 1.0, np.eye(1), np.ones(1))
+    density = ClippedDensity(span, Quadratic(0.5), 0.0, clip, 1.0)
+    return density.sample(n, seed=seed, max_proposals=cap, **how)
+
+
+def test_the_law_is_that_of_the_ratio_and_no_other():
+    drawn = sample(20_000, clip=20.0)[0][:, 0]
+    # ∫ (1 + x²)/2 φ = Φ − x φ/2
+    law = stats.norm()
+    assert stats.kstest(drawn, lambda x: law.cdf(x) - x * law.pdf(x) / 2).pvalue > 0.001
+    assert stats.kstest(drawn, law.cdf).pvalue < 1e-10
+
+
+@pytest.mark.parametrize("n", [1, 7, 5_000])
+def test_the_count_is_exact(n):
+    drawn, proposals = sample(n)
+    assert drawn.shape == (n, 1)
+    assert proposals >= n
+
+
+def test_the_acceptance_rate_is_that_of_the_clip():
+    # 1/A of the proposals, within five standard errors
+    _, proposals = sample(20_000, clip=16.0)
+    rate = 1 / 16
+    assert abs(20_000 / proposals - rate) < 5 * math.sqrt(rate * (1 - rate) / proposals)
+
+
+def test_draws_do_not_depend_on_the_batches():
+    (whole, made), (parts, made_in_parts) = sample(3_000), sample(3_000, batch=(17, 101))
+    np.testing.assert_array_equal(whole, parts)
+    assert made == made_in_parts
+
+
+def test_fewer_draws_are_the_beginning_of_more():
+    np.testing.assert_array_equal(sample(50)[0], sample(500)[0][:50])
+    assert not np.array_equal(sample(50)[0], sample(50, seed=1)[0])
+
+
+def test_the_cap_is_kept():
+    with refuses("too_few_accepted", n=5_000, max_proposals=1_000):
+        sample(5_000, cap=1_000)

@@ -23,7 +23,7 @@ def scores(X, degrees, highest=0):
     def fit(kept):
         span = find_span(kept, 3, 1.0)
         how = {"floor": 0.01, "loss": 0.001, "seed": 0, "rough": True}
-        return lambda n: clip_expansion(expand(kept, span, 3, n), span, kept, **how).density
+        return lambda n: clip_expansion(expand(kept, span, 3, n), span, kept, **how)[0]
 
     return compare_degrees(fit, Rows.of(X), degrees, fewest=4, highest=highest)
 

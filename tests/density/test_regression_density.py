@@ -50,7 +50,7 @@ def test_it_keeps_the_contract(estimator, check):
 def test_it_fits_scores_and_samples():
     X, y = rows()
     model = model_of(degree="cv").fit(X, y)
-    assert model.slope_.shape == (4,)
+    assert model.coef_.shape == (4,)
     assert model.noise_ == pytest.approx(1.0, abs=0.15)
     assert set(model.stats_["scores"]) >= {2, 4}
     assert model.notes_ == []
@@ -74,7 +74,7 @@ def test_the_slope_is_that_of_least_squares():
     model = model_of(degree=2).fit(X, y)
     A = np.column_stack([X, np.ones(len(X))])
     expected = np.linalg.lstsq(A, y, rcond=None)[0]
-    np.testing.assert_allclose(np.append(model.slope_, model.intercept_), expected, rtol=1e-6)
+    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -130,7 +130,7 @@ def test_booleans_of_numpy_are_taken():
 
 def found(model):
     """What a fit found, as numbers."""
-    names = ("means_", "coef_", "center_", "slope_", "directions_", "weights_", "noise_")
+    names = ("means_", "coef_", "center_", "directions_", "weights_", "noise_")
     return {name: np.asarray(getattr(model, name)) for name in names if hasattr(model, name)} | {
         "rows": model.stats_.get("rows_used", 0)
     }

@@ -127,8 +127,7 @@ def test_estimators_have_what_they_declare(fitted, kind):
     assert {estimator.vectors, *estimator.points, *estimator.slopes} - {""} <= set(
         estimator.results
     )
-    levels = {"lower_bound_", "log_likelihood_"}
-    assert all(hasattr(model, name) for name in set(estimator.results) - levels)
+    assert all(hasattr(model, name) for name in estimator.results)
     assert estimator.labelled == (y is not None)
     tags = model.__sklearn_tags__()
     assert tags.target_tags.required == estimator.labelled

@@ -15,9 +15,10 @@ from implicitmoments.mixture import (
     e_step,
     log_densities,
     log_joint,
-    sample,
+    without_outliers,
 )
-from implicitmoments.rows import Rows
+from implicitmoments.rows import ArraySource, Rows
+from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.search import Budget, run_em
 
 K, D, N = 3, 4, 200
@@ -33,11 +34,11 @@ def mixture():
 def rows():
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 4, size=N).astype(float)
-    return sample.Sample(rng.normal(size=(N, D)), counts, rows_per_block=37)
+    return Rows(ArraySource(rng.normal(size=(N, D)), counts=counts), rows_per_block=37).hold()
 
 
 def responsibilities(rows, mixture):
-    return softmax_rows(log_joint(rows.X, mixture))
+    return softmax_rows(log_joint(rows.points, mixture))
 
 
 def settle(rows, mixture, model, steps, tol):
@@ -51,7 +52,7 @@ def maximise(sums, before, model):
 def standard_rows(X, **columns):
     """Centred, scaled and counted, every row kept."""
     rows = replace(Rows.of(X, **columns), rows_per_block=64)
-    return sample.without_outliers(sample.standardise_rows(rows), 1, drop=False)[0]
+    return without_outliers(standardise_rows(rows), 1, drop=False)[0]
 
 
 def dense_joint(X, mixture):
@@ -63,33 +64,33 @@ def dense_joint(X, mixture):
 
 
 def test_log_joint_is_that_of_scipy(rows, mixture):
-    np.testing.assert_allclose(log_joint(rows.X, mixture), dense_joint(rows.X, mixture))
+    np.testing.assert_allclose(log_joint(rows.points, mixture), dense_joint(rows.points, mixture))
 
 
 def test_densities_and_shares_come_from_the_joint(rows, mixture):
-    joint = np.exp(dense_joint(rows.X, mixture))
+    joint = np.exp(dense_joint(rows.points, mixture))
     shares, densities = responsibilities(rows, mixture)
     np.testing.assert_allclose(np.exp(densities), joint.sum(axis=1))
     np.testing.assert_allclose(shares, joint / joint.sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(log_densities(rows.X, mixture), densities)
+    np.testing.assert_allclose(log_densities(rows.points, mixture), densities)
 
 
 def test_sums_are_weighted_sums_over_rows_whatever_the_blocks(rows, mixture):
     shares, densities = responsibilities(rows, mixture)
-    weighted = shares * rows.sample_weight[:, None]
+    weighted = shares * rows.counts[:, None]
     sums = e_step(rows, mixture)
     np.testing.assert_allclose(sums.counts, weighted.sum(axis=0))
-    np.testing.assert_allclose(sums.points, weighted.T @ rows.X)
-    np.testing.assert_allclose(sums.squares, weighted.T @ np.sum(rows.X**2, axis=1))
-    assert sums.log_likelihood == pytest.approx(densities @ rows.sample_weight)
-    assert sums.total == rows.sample_weight.sum()
+    np.testing.assert_allclose(sums.points, weighted.T @ rows.points)
+    np.testing.assert_allclose(sums.squares, weighted.T @ np.sum(rows.points**2, axis=1))
+    assert sums.log_likelihood == pytest.approx(densities @ rows.counts)
+    assert sums.total == rows.counts.sum()
 
 
 def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
-    first, second = rows.X[:80], rows.X[80:]
-    counts = rows.sample_weight
-    halves = e_step(sample.Sample(first, counts[:80]), mixture) + e_step(
-        sample.Sample(second, counts[80:]), mixture
+    first, second = rows.points[:80], rows.points[80:]
+    counts = rows.counts
+    halves = e_step(Rows.of(first, counts=counts[:80]), mixture) + e_step(
+        Rows.of(second, counts=counts[80:]), mixture
     )
     whole = e_step(rows, mixture)
     np.testing.assert_allclose(halves.points, whole.points)
@@ -98,7 +99,7 @@ def test_sums_of_two_halves_are_sums_of_the_whole(rows, mixture):
 
 
 def test_a_row_of_weight_two_is_a_row_that_is_there_twice(rows, mixture):
-    repeated = sample.Sample(np.repeat(rows.X, rows.sample_weight.astype(int), axis=0))
+    repeated = Rows.of(np.repeat(rows.points, rows.counts.astype(int), axis=0))
     np.testing.assert_allclose(e_step(rows, mixture).points, e_step(repeated, mixture).points)
 
 
@@ -106,11 +107,11 @@ def test_a_row_of_weight_two_is_a_row_that_is_there_twice(rows, mixture):
 def test_no_parameter_near_the_maximum_is_likelier(rows, mixture, shared):
     """The M-step maximises the expected log-likelihood of the complete data."""
     model = VarianceModel(shared=shared)
-    shares = responsibilities(rows, mixture)[0] * rows.sample_weight[:, None]
+    shares = responsibilities(rows, mixture)[0] * rows.counts[:, None]
     best = maximise(e_step(rows, mixture), mixture, model)
 
     def complete(m):
-        return float(np.sum(shares * log_joint(rows.X, m)))
+        return float(np.sum(shares * log_joint(rows.points, m)))
 
     rng = np.random.default_rng(2)
     for _ in range(20):
@@ -139,7 +140,7 @@ def test_em_never_falls_and_stops(rows, mixture, model):
 def test_extrapolation_reaches_where_plain_em_goes_in_fewer_iterations():
     rng = np.random.default_rng(3)
     X = np.concatenate([rng.normal(-0.8, 1, (400, 1)), rng.normal(0.8, 1, (400, 1))])
-    rows, model = sample.Sample(X), VarianceModel(known=1.0)
+    rows, model = Rows.of(X), VarianceModel(known=1.0)
     start = mixture = Mixture(np.array([0.5, 0.5]), np.array([[-2.0], [2.5]]), np.ones(2))
     for _ in range(3_000):
         mixture = maximise(e_step(rows, mixture), mixture, model)
@@ -158,25 +159,12 @@ def test_an_empty_component_stays_where_it_is(rows):
 def test_rows_are_placed_by_medians():
     rng = np.random.default_rng(4)
     X = 3 * rng.normal(size=(1_000, 5)) + 100
-    plain = sample.standardise_rows(Rows.of(X))
+    plain = standardise_rows(Rows.of(X))
     X[0] = 1e12
-    wild = sample.standardise_rows(Rows.of(X))
-    assert sample.scale_of(wild) == pytest.approx(sample.scale_of(plain), rel=0.02)
+    wild = standardise_rows(Rows.of(X))
+    assert wild.unit == pytest.approx(plain.unit, rel=0.02)
     np.testing.assert_allclose(wild.center, plain.center, atol=0.05)
-    assert sample.scale_of(
-        sample.standardise_rows(Rows.of(np.full((5, 2), 7.0)))
-    ) == pytest.approx(7.0)
-
-
-def test_equal_rows_are_counted():
-    X = np.array([[1.0], [0.0], [1.0], [2.0]])
-    merged = sample.merge_equal(sample.Sample(X, np.array([1.0, 2.0, 3.0, 0.0])))
-    order = np.argsort(merged.points[:, 0])
-    np.testing.assert_array_equal(merged.points[order], [[0.0], [1.0]])
-    np.testing.assert_array_equal(merged.weights[order], [2.0, 4.0])
-    assert sample.merge_equal(sample.Sample(X[1:])).sample_weight is None
-    shuffled = sample.merge_equal(sample.Sample(X[::-1].copy(), np.array([0.0, 3.0, 2.0, 1.0])))
-    np.testing.assert_array_equal(shuffled.points, merged.points)
+    assert standardise_rows(Rows.of(np.full((5, 2), 7.0))).unit == pytest.approx(7.0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -188,7 +176,7 @@ def test_rows_as_they_are_have_the_sums_of_lifted_ones(rng, weighted, shift):
     mixture = Mixture(np.array([0.2, 0.3, 0.5]), rng.normal(size=(K, D)), np.full(K, 0.7))
     found, expected = (
         e_step(rows, mixture),
-        e_step(sample.hold_rows(rows.hold(single=True)), mixture),
+        e_step(rows.hold(single=True), mixture),
     )
     for name in ("counts", "points", "log_likelihood", "total"):
         np.testing.assert_allclose(

@@ -6,7 +6,6 @@ import pytest
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import (
     Mixture,
-    Sample,
     SphericalFamily,
     VarianceModel,
     log_densities,
@@ -31,7 +30,7 @@ FAMILY = SphericalFamily(VarianceModel())
 @pytest.fixture(scope="module")
 def data():
     X, truth = make_spherical_mixture(4_000, K, D, radius=10.0, separation=8.0, random_state=0)
-    return Sample(X), truth.vectors
+    return Rows.of(X), truth.vectors
 
 
 def mixture_at(means):
@@ -79,7 +78,7 @@ def test_merging_costs_what_the_likelihood_falls_by(data, spoilt):
     found, sums = responsibilities(FAMILY, rows, spoilt), FAMILY.e_step(rows, spoilt)
     merges = merge_losses(FAMILY, rows, spoilt, found, sums)
     for at in (0, K, -1):
-        after = log_densities(rows.X, merges.apply(spoilt, at)).sum()
+        after = log_densities(rows.points, merges.apply(spoilt, at)).sum()
         fall = found.log_likelihood - after
         assert merges.losses[at] == pytest.approx(fall, rel=1e-3, abs=0.05)
 
@@ -96,9 +95,9 @@ def test_moves_find_the_missing_mean(data, model):
     done = search_moves(family, rows, start, 10, np.random.default_rng(0))
     assert done.accepted >= 1
     assert nearest(done.state.means, means).max() < 0.5
-    after = log_densities(rows.X, done.state).sum()
+    after = log_densities(rows.points, done.state).sum()
     assert done.log_likelihood == pytest.approx(after)
-    assert after > log_densities(rows.X, start).sum() + 100
+    assert after > log_densities(rows.points, start).sum() + 100
 
 
 def test_a_component_behind_others_is_found():
@@ -106,7 +105,7 @@ def test_a_component_behind_others_is_found():
     ring = 2.6 * np.vstack([np.eye(4), -np.eye(4)])
     means = np.vstack([ring, np.zeros((1, 4))])
     rng = np.random.default_rng(0)
-    rows = Sample(means[rng.integers(9, size=9_000)] + rng.normal(size=(9_000, 4)))
+    rows = Rows.of(means[rng.integers(9, size=9_000)] + rng.normal(size=(9_000, 4)))
     wrong = means.copy()
     wrong[8] = ring[0] + 0.2
     done = search_moves(FAMILY, rows, mixture_at(wrong), 10, np.random.default_rng(0))
@@ -120,7 +119,7 @@ def test_a_light_component_is_found(seed):
     means = 6.0 * np.array([(i, j) for i in range(4) for j in range(3)], dtype=float)
     weights = np.append(0.002, np.full(11, 0.998 / 11))
     labels = rng.choice(12, 20_000, p=weights)
-    rows = Sample(means[labels] + rng.normal(size=(20_000, 2)))
+    rows = Rows.of(means[labels] + rng.normal(size=(20_000, 2)))
     best = run_em(FAMILY, rows, Mixture(weights, means, np.ones(12)), SEARCH)
     wrong = np.vstack([means[1] + 0.2, means[1:]])
     done = search_moves(FAMILY, rows, mixture_at(wrong), 10, rng)
@@ -137,7 +136,7 @@ def test_the_cheapest_merges_are_those_of_duplicates(data):
 
 def test_lonely_far_rows_are_left_out_and_groups_are_not(data):
     rows, _ = data
-    X = rows.X.copy()
+    X = rows.points.copy()
     X[:3] = [[1e6] * D, [-1e6] * D, [60] * D]
     kept, n_out = without_outliers(Rows.of(X), K, drop=True)
     assert n_out == 3
@@ -151,8 +150,8 @@ def test_lonely_far_rows_are_left_out_and_groups_are_not(data):
 def test_groups_at_another_scale_are_found(data):
     rows, _ = data
     rng = np.random.default_rng(0)
-    assert far_groups(Rows.of(rows.X), K, rng) is None
-    X = rows.X.copy()
+    assert far_groups(Rows.of(rows.points), K, rng) is None
+    X = rows.points.copy()
     X[::2] += 1e5
     groups = far_groups(Rows.of(X), K, rng)
     assert groups.n == len(groups.points) == 2

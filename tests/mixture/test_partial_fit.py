@@ -98,7 +98,7 @@ def test_fit_forgets_and_bad_pieces_are_refused(data):
     model.fit(X[:5_000])
     again = im.SphericalMixture(K, random_state=0).fit(X[:5_000])
     np.testing.assert_array_equal(model.means_, again.means_)
-    with refuses("fewer_rows_than_components", n=3):
+    with refuses("too_few_rows", n=3):
         im.SphericalMixture(K).partial_fit(X[:3])
 
 

@@ -45,7 +45,7 @@ def test_it_finds_the_mixture(data, fitted):
     assert fitted.variance_ == pytest.approx(1, abs=0.03)
     assert fitted.stats_["start"] == "moments"
     assert fitted.notes_ == []
-    assert fitted.components_read_.identified
+    assert fitted.decoded_components_.identified
     assert fitted.converged_
 
 
@@ -150,7 +150,7 @@ def test_the_number_of_components_is_found(data):
     model = im.SphericalMixture("auto", random_state=0).fit(X)
     assert model.n_components_ == K
     assert match_rows(model.means_, truth.vectors)[1].max() < 0.2
-    bics = model.stats_["sample_bic"]
+    bics = model.stats_["bic_by_n_components"]
     assert min(bics, key=bics.get) == K
     noise = np.random.default_rng(0).normal(size=(2_000, 3))
     assert im.SphericalMixture("auto", random_state=0).fit(noise).n_components_ == 1
@@ -289,11 +289,11 @@ def test_parameters_that_cannot_be(data, options, code):
 
 def test_rows_that_cannot_be(data):
     X, _ = data
-    with refuses("fewer_rows_than_components", k=K, n=3):
+    with refuses("too_few_rows", k=K, n=3):
         im.SphericalMixture(K).fit(X[:3])
     with pytest.raises(ValueError):  # noqa: PT011 (the code is that of every estimator)
         im.SphericalMixture(K).fit(X, sample_weight=np.zeros(len(X)))
-    with refuses("fewer_rows_than_components", k=K, n=1):
+    with refuses("too_few_rows", k=K, n=1):
         im.SphericalMixture(K).fit(X, sample_weight=np.eye(len(X))[0])
     with refuses("entries_too_large"):
         im.SphericalMixture(K).fit(X * 1e200)

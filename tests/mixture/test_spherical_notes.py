@@ -43,7 +43,8 @@ def test_a_number_that_stops_at_its_bound_is_said(rows):
     assert "stopped_at_max_components" in said.codes
 
 
-def test_groups_that_are_not_round_are_said_where_their_number_is_chosen(rng):
+def test_groups_that_are_not_round_are_said_where_their_number_is_chosen():
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(2_500, 2))
     X[:2_000, 0] *= 8
     X[2_000:, 1] += 30
@@ -63,7 +64,7 @@ def test_what_the_moments_could_not_tell_is_kept_apart():
     X, _ = make_spherical_mixture(1_500, 30, 3, radius=20.0, separation=5.0, random_state=0)
     model = im.SphericalMixture(30, random_state=0).fit(X)
     assert model.stats_["start"] == "scattered"
-    assert model.components_read_.notes
+    assert model.decoded_components_.notes
     assert model.notes_ == []  # what was found from scattered rows is right
 
 
@@ -74,14 +75,14 @@ def test_a_chosen_number_is_measured_as_a_given_one(seed):
     assert auto.n_components_ == 4
     assert auto.stats_["resolved"] == 4
     assert auto.stats_["gap"] > 2
-    assert len(auto.components_read_.resolved) == 4
+    assert len(auto.decoded_components_.resolved) == 4
     assert auto.notes_ == []
 
 
 def test_one_component_that_was_chosen_has_no_moments_of_several(rng):
     auto = im.SphericalMixture("auto", random_state=0).fit(rng.normal(size=(2_000, 3)))
     assert auto.n_components_ == 1
-    assert auto.components_read_ is None
+    assert auto.decoded_components_ is None
     assert "gap" not in auto.stats_
 
 

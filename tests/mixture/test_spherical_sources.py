@@ -174,7 +174,7 @@ def test_what_is_left_out_is_told_by_what_a_row_holds(data):
 
 def test_sources_that_cannot_be(data):
     X, _ = data
-    with refuses("fewer_rows_than_components", n=1):
+    with refuses("too_few_rows", n=1):
         im.SphericalMixture(K).fit(ArraySource(X, counts=(np.arange(N) == 0) * 1.0))
     wild = X.copy()
     wild[N // 2 + 1] = 1e200

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import Sample, begin_sums, common_variance
+from implicitmoments.mixture import begin_sums, common_variance
+from implicitmoments.rows import Rows
 
 EYE4 = ["ij,kl->ijkl", "ik,jl->ijkl", "il,jk->ijkl"]
 
@@ -53,7 +54,7 @@ def test_slope_is_the_derivative():
 
 
 def sample(X, counts=None):
-    return Sample(X, counts)
+    return Rows.of(X, counts=counts)
 
 
 @pytest.mark.parametrize(("k", "d", "how"), [(5, 12, "covariance"), (20, 10, "fourth moments")])

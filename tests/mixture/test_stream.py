@@ -6,7 +6,6 @@ import pytest
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import (
     Mixture,
-    Sample,
     SphericalFamily,
     VarianceModel,
     begin_stream,
@@ -35,7 +34,7 @@ def nearest(found, means):
 
 def begun(X, means, n):
     start = Mixture(np.full(K, 1 / K), means, np.ones(K))
-    return begin_stream(Sample(X[:n]), run_em(FAMILY, piece(X[:n]), start, SEARCH).state)
+    return begin_stream(Rows.of(X[:n]), run_em(FAMILY, piece(X[:n]), start, SEARCH).state)
 
 
 def test_totals_are_rows(data):
@@ -77,11 +76,11 @@ def test_every_row_has_the_same_chance_to_be_in_the_sample(data):
     stream = begun(X, means, 1_000)
     for _ in range(30):
         taken = stream.__class__(
-            stream.mixture, stream.sums, stream.moments, Sample(marked[:1_000]), 1_000, np.inf
+            stream.mixture, stream.sums, stream.moments, Rows.of(marked[:1_000]), 1_000, np.inf
         )
         for first in range(1_000, N, 1_000):
             taken = continue_stream(taken, piece(marked[first : first + 1_000]), FAMILY, 0, rng)
-        np.add.at(seen, taken.sample.X[:, 0].astype(int), 1)
+        np.add.at(seen, taken.sample.points[:, 0].astype(int), 1)
     shares = seen.reshape(8, 1_000).mean(axis=1) / 30
     # binomial: standard error of a mean of 30,000 draws of 1/8
     np.testing.assert_allclose(shares, 1 / 8, atol=5 * np.sqrt(0.11 / 30_000))

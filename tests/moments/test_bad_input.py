@@ -5,12 +5,12 @@ import pytest
 
 from implicitmoments import HermiteProblem, MomentProblem, implicit_moments
 from implicitmoments.circuits import power, vector
+from implicitmoments.datasets import Truth
 from implicitmoments.problems import (
     ActivationSumProblem,
     PopulationProblem,
     SphericalMixtureProblem,
 )
-from implicitmoments.rows import Truth
 from implicitmoments.testing import refuses
 
 paper_moments = partial(implicit_moments, method="paper")

@@ -135,7 +135,7 @@ def test_even_moments_on_windows_equal_explicit_tensors(noise, n, rng):
     window = chains.open_window(chain, 5)
     images = chain.images(X)
     rows = [*images, window.features(images, X, None)]
-    made = chains.even_moment([r.T @ r / 6 for r in rows], chain, window)
+    made = chains.assemble_form(chain, [r.T @ r / 6 for r in reversed(rows)], n, n, window)
     basis = RecursiveProjection([*chain.steps, window.step(np.eye(window.dim))]).as_matrix()
     powers = evaluate_dense(power(vector("v"), n), {"v": V}).reshape(5, -1)
     inside = powers @ basis.T

@@ -7,6 +7,7 @@ import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
 from implicitmoments.circuits import hermite, vector
+from implicitmoments.datasets import Truth
 from implicitmoments.moments import SplitMean, noise_floor
 from implicitmoments.problems import (
     ActivationSumProblem,
@@ -17,7 +18,6 @@ from implicitmoments.problems import (
     relu,
 )
 from implicitmoments.projections import hermite_dense
-from implicitmoments.rows import Truth
 from implicitmoments.testing import refuses
 
 x, y = vector("x"), vector("y")

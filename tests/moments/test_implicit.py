@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from implicitmoments import HermiteProblem, implicit_moments
 from implicitmoments.circuits import hermite, power, vector
-from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.datasets import Truth, make_spherical_mixture
 from implicitmoments.moments import distances_to_truth, projected_moment
 from implicitmoments.problems import PopulationProblem, SphericalMixtureProblem
 from implicitmoments.projections import evaluate_dense
-from implicitmoments.rows import Truth
 from implicitmoments.testing import random_circuit, random_inputs, random_projection
 
 paper_moments = partial(implicit_moments, method="paper")

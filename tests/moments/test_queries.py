@@ -3,10 +3,10 @@ import pytest
 
 from implicitmoments import implicit_moments
 from implicitmoments.circuits import hermite, power, scalar, vector
+from implicitmoments.datasets import Truth
 from implicitmoments.moments import PaperMoments, Run
 from implicitmoments.problems import PopulationProblem
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows import Truth
 from implicitmoments.testing import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")

@@ -2,10 +2,9 @@ import numpy as np
 
 from implicitmoments import HermiteProblem, implicit_moments
 from implicitmoments.circuits import power, vector
-from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.datasets import Truth, make_spherical_mixture
 from implicitmoments.moments import distances_to_truth, top_subspace
 from implicitmoments.projections import RecursiveProjection, evaluate_dense
-from implicitmoments.rows import Truth
 
 
 def test_the_largest_eigenvalues_not_the_largest_sizes():

@@ -4,10 +4,10 @@ import numpy as np
 
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression import (
-    DesignRows,
     LineFamily,
     Lines,
     Model,
+    design_rows,
     search_span,
     unalias,
 )
@@ -22,7 +22,7 @@ def data(seed=0, **how):
     how = {"noise": 0.3, **how}
     X, y, truth = make_regression_mixture(N, K, D, random_state=seed, **how)
     scale = y.std()
-    rows = DesignRows.of(Rows.of(X, y=y / scale))
+    rows = design_rows(Rows.of(X, y=y / scale))
     coef = np.column_stack([np.zeros(K), truth.vectors / scale])
     lines = Lines(truth.weights, coef, np.full(K, (truth.noise / scale) ** 2))
     return rows, lines
@@ -95,7 +95,7 @@ def test_what_lines_explain_is_taken_out_whatever_the_law_of_x(rng):
     coef[:, 1:] = rng.normal(size=(2, D)) / np.sqrt(D)
     labels = rng.integers(2, size=N)
     y = np.sum(X * coef[labels, 1:], axis=1) + 0.3 * rng.normal(size=N)
-    rows = DesignRows.of(Rows.of(X, y=y))
+    rows = design_rows(Rows.of(X, y=y))
     lines = Lines(np.full(2, 0.5), coef, np.full(2, 0.09))
     seen = cf.WaveRows.of(rows)
     (waves,) = seen.waves_beside(lines, (2.0,), rng)
@@ -106,7 +106,7 @@ def test_what_lines_explain_is_taken_out_whatever_the_law_of_x(rng):
 def test_intercepts_that_look_alike_at_one_frequency_differ_at_another(rng):
     X = rng.normal(size=(20_000, 2))
     y = 1.0 + X @ [0.5, 0.0] + 0.2 * rng.normal(size=20_000)
-    rows = DesignRows.of(Rows.of(X, y=y))
+    rows = design_rows(Rows.of(X, y=y))
     seen = cf.WaveRows.of(rows)
     true = np.array([[1.0, 0.5, 0.0]])
     alias = true + np.array([2 * np.pi / 2.8, 0, 0])
@@ -117,7 +117,7 @@ def test_intercepts_that_look_alike_at_one_frequency_differ_at_another(rng):
 
 def test_with_many_features_the_span_of_the_regressors_is_searched():
     X, y, truth = make_regression_mixture(30_000, 3, 80, noise=0.3, random_state=0)
-    rows = DesignRows.of(Rows.of(X, y=y / y.std()))
+    rows = design_rows(Rows.of(X, y=y / y.std()))
     basis = search_span(rows, 3)
     assert basis.shape == (8, 81)
     np.testing.assert_allclose(basis @ basis.T, np.eye(8), atol=1e-12)

@@ -3,18 +3,18 @@
 import numpy as np
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression import DesignRows, LineFamily, Lines, Model
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 
 
 def rows_of(X, y, counts=None):
     columns = {} if counts is None else {"counts": counts}
-    return DesignRows.of(Rows.of(X, y=y, **columns))
+    return design_rows(Rows.of(X, y=y, **columns))
 
 
 def climb(rows, lines, model, *, max_iter, tol):
-    return run_em(LineFamily(model), rows, lines, Budget(rows.n_rows, max_iter, tol))
+    return run_em(LineFamily(model), rows, lines, Budget(rows.n, max_iter, tol))
 
 
 def start(truth, variance=1.0):

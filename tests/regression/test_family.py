@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression import DesignRows, LineFamily, Lines, Model
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     LOCAL,
@@ -23,7 +23,7 @@ FAMILY = LineFamily(Model())
 
 
 def rows_of(X, y):
-    return DesignRows.of(Rows.of(X, y=y))
+    return design_rows(Rows.of(X, y=y))
 
 
 def one_line(y, q):
@@ -105,7 +105,7 @@ def test_the_gain_of_a_split_is_a_lower_bound_of_that_of_em(rng, model):
     two = run_em(family, rows, start, SEARCH)
     ranking = rank_moves(family, rows, two.state, rng, LOCAL)
     three = run_em(family, rows, ranking.apply(two.state, np.array([0])), SEARCH)
-    rise = (three.level - two.level) * rows.mass
+    rise = (three.level - two.level) * rows.total
     assert 0.5 * rise < ranking.gains[0] <= rise + 1e-6
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from implicitmoments.regression import DesignRows, LineFamily, Lines, Model, responsibilities
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows, responsibilities
 from implicitmoments.rows import Rows
 
 FAMILY = LineFamily(Model())
@@ -12,7 +12,7 @@ FAMILY = LineFamily(Model())
 
 def rows_of(X, y, counts=None):
     columns = {} if counts is None else {"counts": counts}
-    return DesignRows.of(Rows.of(X, y=y, **columns))
+    return design_rows(Rows.of(X, y=y, **columns))
 
 
 def some_lines(rng, k, q):
@@ -29,7 +29,7 @@ def dense(lines, X, y):
 def test_responsibilities_are_those_of_the_definition(rng):
     X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     lines = some_lines(rng, 4, 4)
-    shares, logs = responsibilities(lines, rows_of(X, y).held)
+    shares, logs = responsibilities(lines, rows_of(X, y).points.T)
     joint = dense(lines, X, y)
     np.testing.assert_allclose(shares.T, joint / joint.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(logs, np.log(joint.sum(axis=1)))
@@ -59,7 +59,7 @@ def test_rows_far_from_every_line_do_not_overflow():
 
 def test_a_sample_is_random_and_spread_over_all_rows(rng):
     X, y = rng.normal(size=(10_000, 2)), np.arange(10_000.0)
-    seen = rows_of(X, y).sample(500).held.y
+    seen = rows_of(X, y).sample(500).points[:, -1]
     assert len(seen) == 500
     assert seen[0] < 200
     assert seen[-1] > 9_800
@@ -68,6 +68,6 @@ def test_a_sample_is_random_and_spread_over_all_rows(rng):
 
 def test_parts_are_the_rows_at_their_places(rng):
     X, y = rng.normal(size=(50, 2)), rng.normal(size=50)
-    part = rows_of(X, y).part(np.array([3, 7]), np.array([1.0, 0.5]))
-    np.testing.assert_array_equal(part.held.y, y[[3, 7]])
-    assert part.mass == 1.5
+    part = rows_of(X, y).take(np.array([3, 7]), np.array([1.0, 0.5]))
+    np.testing.assert_array_equal(part.points[:, -1], y[[3, 7]])
+    assert part.total == 1.5

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from implicitmoments.regression import (
-    DesignRows,
     LineFamily,
     Lines,
     Model,
     covariances,
+    design_rows,
     information,
 )
 from implicitmoments.rows import Rows
@@ -31,7 +31,7 @@ def lines_at(theta, k, q, model, shared):
 def test_it_is_minus_the_second_derivative(rng, shared, intercept):
     model, k, q, n = Model(shared=shared, intercept=intercept), 3, 3, 200
     X, y, counts = rng.normal(size=(n, q - 1)), rng.normal(size=n), rng.uniform(0, 2, size=n)
-    rows = DesignRows.of(Rows.of(X, y=y, counts=counts))
+    rows = design_rows(Rows.of(X, y=y, counts=counts))
     p = q - (0 if intercept else 1)
     theta = rng.normal(size=k * p + k - 1 + (1 if shared else k)) * 0.5
 
@@ -57,7 +57,7 @@ def test_it_is_minus_the_second_derivative(rng, shared, intercept):
 def test_one_line_has_the_covariance_of_least_squares(rng):
     X = rng.normal(size=(500, 3))
     y = X @ [1.0, 0, 0] + rng.normal(size=500)
-    rows = DesignRows.of(Rows.of(X, y=y))
+    rows = design_rows(Rows.of(X, y=y))
     Z = np.column_stack([np.ones(500), X])
     b, left = np.linalg.lstsq(Z, y, rcond=None)[:2]
     variance = left[0] / 500
@@ -67,7 +67,7 @@ def test_one_line_has_the_covariance_of_least_squares(rng):
 
 def test_lines_that_coincide_have_no_errors(rng):
     X = rng.normal(size=(200, 2))
-    rows = DesignRows.of(Rows.of(X, y=X[:, 0]))
+    rows = design_rows(Rows.of(X, y=X[:, 0]))
     same = Lines(np.full(2, 0.5), np.zeros((2, 3)), np.full(2, 1e-12))
     assert np.all(np.isnan(covariances(rows, same, Model())))
 
@@ -76,7 +76,7 @@ def test_more_rows_are_used_where_few_leave_the_information_indefinite(rng):
     X, labels = rng.normal(size=(4_000, 3)), rng.integers(2, size=4_000)
     coef = np.array([[0.0, 1.0, 0.5, 0.0], [0.0, -1.0, 0.0, 0.5]])
     y = np.sum(X * coef[labels, 1:], axis=1) + 0.5 * rng.normal(size=4_000)
-    rows = DesignRows.of(Rows.of(X, y=y))
+    rows = design_rows(Rows.of(X, y=y))
     lines = Lines(np.full(2, 0.5), coef, np.full(2, 0.25))
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.cholesky(information(rows.sample(2), lines, Model()))

@@ -95,10 +95,10 @@ def test_a_kmeans_start_is_no_evidence(fitted):
 
 def test_spherical_components_that_do_not_overlap(fitted):
     widths, name = [1.0, 1.1, 1.2, 1.05], "SphericalMixture"
-    good = changed(fitted, name, width_by_component=widths, doubt=0.02)
+    good = changed(fitted, name, width_by_component=widths, misclassification_rate=0.02)
     assert values(good, "components_spherical") == {"ratio": 1.2}
     assert values(good, "few_misclassified") == {"rate": 0.02}
-    wide = changed(fitted, name, width_by_component=[2.0, *widths[1:]], doubt=0.2)
+    wide = changed(fitted, name, width_by_component=[2.0, *widths[1:]], misclassification_rate=0.2)
     assert not {"components_spherical", "few_misclassified"} & set(codes(wide, supports=True))
 
 
@@ -111,7 +111,7 @@ def test_spherical_components_that_do_not_overlap(fitted):
     ],
 )
 def test_how_clearly_bic_chose(fitted, scores, most, code, supports):
-    model = changed(fitted, "SphericalMixture", sample_bic=scores)
+    model = changed(fitted, "SphericalMixture", bic_by_n_components=scores)
     model.max_components = most
     assert code in codes(model, supports=supports)
     assert values(model, code)["difference"] == sorted(scores.values())[1] - 100.0
@@ -122,7 +122,7 @@ def test_clusters(fitted):
     assert codes(changed(fitted, name), supports=False) == []
     good = {"clusters_spherical", "means_separated", "pairwise_test_reliable"}
     assert set(codes(changed(fitted, name), supports=True)) == good
-    close = changed(fitted, name, doubt=0.2)
+    close = changed(fitted, name, misclassification_rate=0.2)
     assert set(codes(close, supports=True)) == good - {"means_separated"}
     unsure = changed(fitted, name, split_rate=0.3)
     assert set(codes(unsure, supports=True)) == good - {"pairwise_test_reliable"}

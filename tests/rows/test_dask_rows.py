@@ -242,7 +242,7 @@ def test_views_pass_over_the_rows_where_they_are(watched):
     lazy = DaskSource(da.from_array(X, chunks=(20, D)))
     found, expected = (
         Rows(source, linear=2.0, rows_per_block=16)
-        .transformed(lambda b: {"x": b["x"] ** 3})
+        .transformed(lambda b: {**b, "x": b["x"] ** 3})
         .weighted(counts)
         for source in (lazy, ArraySource(X))
     )

@@ -42,7 +42,7 @@ def test_five_planted_outliers_are_left_out_of_labelled_rows(rng, column, unit):
         x[:5, 1] = unit * np.array([60, -70, 80, -90, 100])
     else:
         y[:5] = [200, -220, 250, -270, 300]
-    found = leave_out_outliers(Rows.of(x, y=y), 3, labelled=True, reach=2.0)
+    found = leave_out_outliers(Rows.of(x, y=y), 3, labelled=True)
     assert (found.n_outliers, found.rows.kept) == (5, 2_995)
 
 
@@ -57,7 +57,7 @@ def test_lines_have_no_outliers(rng):
     for k, d in [(1, 1), (3, 2), (8, 10)]:
         x, y = lines(rng, 20_000, k, d)
         rows = Rows.of(x, y=y)
-        assert leave_out_outliers(rows, k, labelled=True, reach=2.0).n_outliers == 0
+        assert leave_out_outliers(rows, k, labelled=True).n_outliers == 0
 
 
 @pytest.mark.parametrize("n_far", [5, 20, 400])

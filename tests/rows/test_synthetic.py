@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from implicitmoments import datasets
+from implicitmoments.datasets import Truth, random_directions
 from implicitmoments.projections import hermite_dense
-from implicitmoments.rows import Truth, random_directions
 from implicitmoments.testing import refuses
 
 

@@ -111,7 +111,7 @@ def test_weights_multiply_and_zero_leaves_out(X):
     assert rows.weighted(2.0).total == 2 * rows.total
     halved = Rows.of(X).weighted(counts).weighted(0.5)
     np.testing.assert_allclose(halved.fold(total)["x"], 0.5 * rows.fold(total)["x"])
-    assert halved.sample(10, 0).total == pytest.approx(halved.sample(10, 0).point_weights.sum())
+    assert halved.sample(10, 0).total == pytest.approx(halved.sample(10, 0).counts.sum())
 
 
 def test_numbered_folds_keep_the_place_of_every_row(X):
@@ -201,9 +201,12 @@ def test_single_precision_is_for_rows_that_are_near(X):
 
 def test_lifted_points(X):
     rows = Rows.of(X).mapped(np.full(3, 5.0), 0.5)
-    found = rows.fold(lambda block: {"sum": block["x"].sum(axis=0)}, lifted=True)["sum"]
+    found = rows.lifted.fold(lambda block: {"sum": block["x"].sum(axis=0)})["sum"]
     z = (X - 5.0) * 0.5
     np.testing.assert_allclose(found, [*z.sum(axis=0), (z**2).sum(), 1_000])
+    held = rows.hold().lifted
+    assert held.held
+    np.testing.assert_allclose(held.points.sum(axis=0), found)
 
 
 def test_progress_is_reported(X):
@@ -253,19 +256,62 @@ def test_blocks_of_all_rows_hold_those_of_no_weight(X):
     assert [len(block["x"]) for block in rows.blocks(whole=True)] == [300, 300, 300, 100]
 
 
-def test_functions_of_blocks_come_first(X):
-    rows = Rows.of(X, y=X[:, 0]).transformed(
-        lambda b: {**b, "x": b["x"][:, :2] ** 2, "y": -b["y"]}
-    )
+def test_functions_of_blocks_come_last(X):
+    rows = Rows.of(X, y=X[:, 0]).mapped(linear=2.0)
+    rows = rows.transformed(lambda b: {**b, "x": b["x"][:, :2] + b["y"][:, None]})
     assert rows.n_features == rows.like.shape[1] == 2
-    np.testing.assert_array_equal(rows.points, X[:, :2] ** 2)
-    twice = rows.transformed(lambda b: {**b, "x": b["x"] + b["y"][:, None]}).mapped(linear=3.0)
-    np.testing.assert_allclose(twice.points, 3 * (X[:, :2] ** 2 - X[:, :1]))
-    kept = rows.kept_by(lambda b: b["x"][:, 0] > 25).split(0, 2)
-    np.testing.assert_array_equal(
-        kept.points, Rows.of(X).kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2).points[:, :2] ** 2
-    )
-    np.testing.assert_allclose(mean_and_covariance(rows).mean, (X[:, :2] ** 2).mean(axis=0))
+    expected = 2 * X[:, :2] + X[:, :1]
+    np.testing.assert_array_equal(rows.points, expected)
+    kept = rows.kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2)
+    same = Rows.of(X).kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2).points
+    np.testing.assert_array_equal(kept.points, 2 * same[:, :2] + same[:, :1])
+    np.testing.assert_array_equal(rows.hold().points, expected)
+    np.testing.assert_array_equal(rows.as_given().points, X)
+    np.testing.assert_allclose(mean_and_covariance(rows).mean, expected.mean(axis=0))
+
+
+def test_rows_in_memory_are_held_as_they_are(X):
+    rows = Rows.of(X, counts=np.ones(1_000))
+    assert rows.held
+    assert rows.hold() is rows.sample(1_000) is rows
+    assert not rows.mapped(linear=2.0).held
+    zeros = Rows.of(X, counts=np.arange(1_000.0) % 2)
+    assert not zeros.held
+    assert zeros.hold().n == 500
+    some = rows.take(np.array([7, 3]), np.array([2.0, 0.5]))
+    np.testing.assert_array_equal(some.points, X[[7, 3]])
+    assert some.total == 2.5
+
+
+def test_rows_by_columns_stay_so(X):
+    rows = Rows.of(np.asfortranarray(X))
+    assert rows.sample(10).points.flags.f_contiguous
+    np.testing.assert_array_equal(rows.sample(10).points, Rows.of(X).sample(10).points)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_equal_rows_are_counted_once(rng, single):
+    X = rng.integers(4, size=(30_000, 3)).astype(np.float32 if single else np.float64)
+    counts = rng.integers(3, size=len(X)).astype(float)
+    merged = Rows.of(X, counts=counts).merged()
+    assert merged.n == 64
+    assert merged.total == counts.sum()
+    for point, count in zip(merged.points, merged.counts, strict=True):
+        assert count == counts[(point == X).all(axis=1)].sum()
+    repeated = Rows.of(np.repeat(X, counts.astype(int), axis=0)[::-1]).merged()
+    np.testing.assert_array_equal(repeated.points, merged.points)
+    np.testing.assert_array_equal(repeated.counts, merged.counts)
+    signed = Rows.of(np.array([[0.0], [-0.0], [1.0]])).merged()
+    np.testing.assert_array_equal(signed.counts[signed.points[:, 0] == 0], [2.0])
+
+
+def test_rows_of_which_none_are_equal_stay_as_they_are(xp, X):
+    rows = Rows.of(xp.asarray(X))
+    np.testing.assert_array_equal(rows.merged().points, X)
+    twice = Rows.of(xp.asarray(np.vstack([X, X[::-1]]))).merged()
+    np.testing.assert_array_equal(np.unique(twice.points, axis=0), np.unique(X, axis=0))
+    assert type(twice.block["x"]) is type(xp.ones(1))
+    assert twice.total == 2_000
 
 
 def test_a_checkpoint_knows_the_view(tmp_path):

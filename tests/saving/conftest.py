@@ -178,9 +178,10 @@ def told(model):
         if hasattr(model, method):
             given = (X, y) if labelled and method != "predict" else (X,)
             found[method] = getattr(model, method)(*given)
-    for name in ("lower_bound_", "log_likelihood_"):
-        if hasattr(model, name):
-            found[name] = getattr(model, name)
+    if hasattr(model, "lower_bound_"):
+        found["lower_bound_"] = model.lower_bound_
+    if isinstance(model, im.RegressionMixture):
+        found["log_likelihood_"] = model.lower_bound_ * model._standard.mass
     return {name: np.asarray(value, dtype=float).tolist() for name, value in found.items()}
 
 

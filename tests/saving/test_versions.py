@@ -54,6 +54,32 @@ def test_a_stream_of_schema_1_goes_on(library):
         assert model.score(X[:, :columns]) > before - 1e-3
 
 
+def test_names_of_schema_2_are_those_of_today():
+    note = ["separation_too_small", {"map": {"doubt": 0.2, "separation": 1.0}}]
+    document = {
+        "schema": 2,
+        "estimator": "SphericalMixtureClusterer",
+        "parameters": {"n_components": 2},
+        "fitted": {"notes_": {"notes": [note]}},
+        "statistics": {"map": {"doubt": 0.2}},
+    }
+    found = MIGRATIONS[2](document)
+    assert found["parameters"] == {
+        "n_components": 2,
+        "rows_per_block": None,
+        "drop_outliers": True,
+    }
+    ((_, held),) = found["fitted"]["notes_"]["notes"]
+    assert held["map"] == {"misclassification_rate": 0.2, "separation": 1.0}
+    assert found["statistics"] == {"map": {"misclassification_rate": 0.2}}
+    document |= {"estimator": "SphericalMixture", "parameters": {"order": 2}}
+    assert MIGRATIONS[2](document)["parameters"]["order"] == 4
+    document |= {"estimator": "ActivationSumRegressor", "parameters": {"degree": "epsilon"}}
+    document["statistics"] = {"map": {"converged": True}}
+    found = MIGRATIONS[2](document)
+    assert (found["parameters"]["degree"], found["fitted"]["converged_"]) == ("auto", True)
+
+
 def test_there_is_a_migration_from_every_older_schema():
     assert sorted(MIGRATIONS) == list(range(1, SCHEMA))
 

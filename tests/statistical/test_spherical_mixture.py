@@ -6,7 +6,8 @@ from scipy.special import logsumexp
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import Sample, SphericalFamily, VarianceModel, scattered_mixture
+from implicitmoments.mixture import SphericalFamily, VarianceModel, scattered_mixture
+from implicitmoments.rows import Rows
 from implicitmoments.search import WHOLE, run_em
 from implicitmoments.testing import match_rows
 
@@ -43,8 +44,8 @@ def test_one_scattered_start_does_not_find_them():
         X, truth = make_spherical_mixture(
             20_000, K, D, radius=4.0, separation=4.0, random_state=seed
         )
-        start = scattered_mixture(Sample(X), K, VarianceModel(), np.random.default_rng(seed))
-        found = run_em(SphericalFamily(VarianceModel()), Sample(X), start, WHOLE).state
+        start = scattered_mixture(Rows.of(X), K, VarianceModel(), np.random.default_rng(seed))
+        found = run_em(SphericalFamily(VarianceModel()), Rows.of(X), start, WHOLE).state
         n_lost.append(lost(found.means, truth.vectors))
     assert max(n_lost) > 0
 

@@ -34,7 +34,15 @@ from implicitmoments.problems.activation_sum import (
     degrees_to_try,
     parity_note,
 )
-from implicitmoments.rows import ArraySource, Block, Rows, Sums, Whitening, weights_of
+from implicitmoments.rows import (
+    ArraySource,
+    Block,
+    RandomState,
+    Rows,
+    Sums,
+    Whitening,
+    weights_of,
+)
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import (
@@ -51,6 +59,11 @@ from implicitmoments.validation import (
 MOST_COMPONENTS = 30  # counted by n_components="auto"
 # Highest degrees for cross-validation; beside a network the polynomial serves to find the span.
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
+# Fitted attributes of refinement.
+OF_NETWORK = (
+    *("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"),
+    *("n_iter_", "converged_"),
+)
 # Notes that may make an answer wrong; the others describe what was done.
 WARNED = frozenset(
     {"not_converged", "moments_of_inputs_not_gaussian", "nearly_even", "nearly_odd"}
@@ -78,21 +91,22 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         function of an array, whose Hermite coefficients are computed by quadrature. A function is
         called with arrays of the library of the rows.
     n_components : int or "auto", default "auto"
-        The number k of directions, or an upper bound of it. ``"auto"`` counts the directions
-        above the noise floor of the moments; with ``refine`` directions are then added one by one
-        while the Bayesian information criterion of the network decreases.
-    degree : int, "cv" or "epsilon", default "cv"
+        The number k of components. An upper bound is enough. ``"auto"`` counts the directions
+        above the noise floor of the moments, at most 30 and twice the number of features; with
+        ``refine`` directions are then added one by one while the Bayesian information criterion
+        of the network decreases.
+    degree : int, "cv" or "auto", default "cv"
         Of the polynomial. ``"cv"`` chooses by held-out error, up to 10, or up to 6 with
-        ``refine``; ``"epsilon"`` takes the degree that the tail bound of the theorem requires.
+        ``refine``. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``.
     epsilon : float, default 0.1
         The theorem's :math:`\varepsilon`, relative to the sum of the weights: with
-        ``degree="epsilon"``, the error that truncation may leave is half of it.
+        ``degree="auto"``, the error that truncation may leave is half of it.
     refine : bool, default True
         Decode directions and weights from the moments and fit them by Gauss-Newton steps on the
         model itself. Predictions are then those of the network, unless the polynomial is expected
         to have a smaller error on new rows.
     method : {"closed_form", "paper"}, default "closed_form"
-        How moments are estimated; ``"paper"`` is the paper's algorithm, with fresh rows and
+        How moments are estimated. ``"paper"`` is the paper's algorithm, with fresh rows and
         auxiliary noise in every step.
     whiten : bool or "auto", default "auto"
         Estimate mean and covariance of the inputs and learn
@@ -101,32 +115,35 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     n_starts : int, default 3
         Random starts of the refinement, beside that of the moments.
     max_iter : int, default 100
-        Steps of the refinement.
+        The largest number of steps of the refinement.
     tol : float, default 1e-3
         Refinement ends when a step lowers the mean squared error by less than this fraction of
         what fitting k d numbers removes by chance: a step of ``tol * k * d / n_samples`` of it.
         Labels without noise are fitted to rounding nevertheless, since every step then removes
         most of the error.
-    random_state : int, RandomState or None, default None
-        For the starts, samples of rows, and auxiliary draws of ``method="paper"``.
+    random_state : int, generator or None, default None
+        Seed of all random numbers.
     rows_per_block : int, optional
-        Rows read at a time. By default it is chosen from the memory budget, and rows that fit in
-        memory are held there.
+        Rows that are processed at a time; chosen by the memory they take by default. Rows
+        that fit in memory are then held there.
 
     Attributes
     ----------
-    directions_ : array of shape (k, n_features)
-        Directions that act on x, or on x minus its mean where inputs were whitened, in decreasing
-        order of weight. Only after refinement.
     weights_ : array of shape (k,)
+        In decreasing order. Only after refinement, as are the next six.
+    directions_ : array of shape (k, n_features)
+        Directions that act on x, or on x minus its mean where inputs were whitened.
     direction_errors_, weight_errors_ : array of shape (k,)
         Standard errors: of directions as angles in radians, in standardised coordinates. NaN
         for a direction that is not identified.
     network_ : Network
-        Weights and directions in standardised coordinates. Only after refinement.
-    n_components_ : int
+        Weights and directions in standardised coordinates.
     n_iter_ : int
-        Steps of the refinement on all rows.
+        Iterations over all rows.
+    converged_ : bool
+        Whether iterations stopped by ``tol``.
+    n_components_ : int
+        The number k of components.
     degree_ : int
         Of the polynomial.
     polynomial_ : FittedPolynomial
@@ -135,13 +152,13 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     conditions_ : Conditions
         The numbers of Theorem 4.7 for this activation and degree.
     notes_ : Notes
-        Findings about the inputs, the activation and what is not identified.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``hypothesis``, what ``predict`` uses, ``"network"`` or ``"polynomial"``, with
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
         rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
-        ``turns`` of the polynomial; ``loss_history``, ``converged``, ``n_starts`` and ``decoded``
-        of the network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
+        ``turns`` of the polynomial; ``loss_history``, ``n_starts`` and ``decoded`` of the
+        network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
@@ -168,7 +185,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     n_starts: int = 3
     max_iter: int = 100
     tol: float = 1e-3
-    random_state: Any = None
+    random_state: RandomState = None
     rows_per_block: int | None = None
 
     def _warns(self, note: Note) -> bool:
@@ -215,8 +232,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             self._store_network(refined, problem)
 
     def _prediction(self) -> RowFunction:
-        function = partial(_predict, self._hypothesis, self.whitening_)
-        return RowFunction(function, rows_per_block=self.rows_per_block)
+        return RowFunction(partial(_predict, self._hypothesis, self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in one pass over the rows.
@@ -233,10 +249,10 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         float
         """
         check_is_fitted(self)
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
-            rows = replace(given, rows_per_block=self.rows_per_block)
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
             # squares about one of the labels, since their mean is not known in the first pass
-            measure = partial(_sum_squares, self._prediction().function, float(rows.first["y"][0]))
+            about = float(rows.first["y"][0])
+            measure = partial(_sum_squares, self._prediction().function, about)
             sums = rows.fold(measure, width=rows.n_features, what="score")
         if rows.n < 2:
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
@@ -258,17 +274,14 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         check_whole("n_starts", self.n_starts, 1)
         check_whole("max_iter", self.max_iter, 1)
-        if self.rows_per_block is not None:
-            check_whole("rows_per_block", self.rows_per_block, 1)
-        degree = check_whole_or("degree", self.degree, ("cv", "epsilon"), 1, HIGHEST_DEGREE)
+        degree = check_whole_or("degree", self.degree, ("cv", "auto"), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
         return activation, degrees_to_try(activation, degree, self.epsilon, self.method, most)
 
     def _hold(self, rows: Rows) -> Rows:
         """Hold rows that fit in memory: they are passed over many times."""
-        rows = replace(rows, rows_per_block=self.rows_per_block)
-        if isinstance(rows.source, ArraySource) or self.rows_per_block or not rows.small:
+        if isinstance(rows.source, ArraySource) or rows.rows_per_block or not rows.small:
             return rows
         return replace(rows.hold(), progress=rows.progress)
 
@@ -301,9 +314,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     def _store_polynomial(
         self, fitted: FittedPolynomial, k: int, problem: ActivationSumProblem
     ) -> None:
-        for name in ("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"):
-            if hasattr(self, name):  # of an earlier fit, with refinement
-                delattr(self, name)
+        for name in OF_NETWORK:  # of an earlier fit, with refinement
+            self.__dict__.pop(name, None)
         self.activation_, self.whitening_ = problem.activation, problem.whitening
         self.polynomial_, self.n_components_ = fitted, k
         self.degree_ = max(1, fitted.polynomial.degree)
@@ -327,12 +339,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self.network_ = replace(best.network, **arrays)
         self.direction_errors_ = given(refined.direction_errors)
         self.weight_errors_ = given(refined.weight_errors)
-        self.n_iter_ = max(1, len(best.history) - 1)
+        self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
         self.n_components_ = best.network.k
         self.stats_ |= {
             "network_error": float(refined.expected_error),
             "loss_history": best.history,
-            "converged": best.converged,
             "n_starts": refined.n_starts,
             "decoded": refined.decoded,
         }

@@ -31,15 +31,15 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.moments.circuit_means import CircuitMeans
 from implicitmoments.moments.closed_form import (
     BalancedMoments,
     ClosedForm,
     Fold,
     estimate_closed_form,
 )
+from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
-from implicitmoments.moments.subspace import step_stats
+from implicitmoments.moments.implicit import CircuitMeans
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
@@ -87,7 +87,9 @@ class FittedPolynomial:
             names = {"error_by_degree": "by_degree", "plain_error": "plain_error"}
             names |= {"width": "width", "ridge": "ridge"}
             stats |= {name: getattr(self.choice, field) for name, field in names.items()}
-        return stats if self.fold is None else stats | step_stats(self.fold.steps)
+        steps = () if self.fold is None else self.fold.steps
+        reports = [(step.spectrum, step.floor, step.rank, step.order) for step in steps]
+        return stats | spectrum_stats(*reports) if reports else stats
 
     def __call__(self, x: Array) -> Array:
         """Evaluate within the range of the labels."""
@@ -98,7 +100,7 @@ def count_components(problem: ActivationSumProblem, at_most: int) -> int:
     """Count the directions above the noise floor at order 2 or, if more, at order 4."""
     view = all_rows(problem)
     highest = 4 if problem.has_order(4) else 2
-    fold = estimate_closed_form(ClosedForm(at_most, highest), lambda _: view, view)
+    fold = estimate_closed_form(ClosedForm(at_most, highest), [view])
     return max(1, *(step.rank for step in fold.steps))
 
 
@@ -137,7 +139,7 @@ def fit_polynomial(
 
 def _fit_roughly(view: FramedRows, how: ClosedForm) -> Polynomial:
     """Fit at one degree and ridge, to see where the span should turn."""
-    moments = estimate_closed_form(how, lambda _: view, view).moments
+    moments = estimate_closed_form(how, [view]).moments
     splits = tuple(how.splits(view.problem))
     features = Features(moments.frame, moments.chain, splits, how.k)
     sums = sum_folds(view.problem.rows, features, 1)
@@ -192,7 +194,7 @@ def _fit_in_span(
 ) -> FittedPolynomial:
     """Find the subspaces within the span of a view, and the coefficients on them."""
     how, rows = ClosedForm(k, max(degrees), wide=True), problem.rows
-    fold = estimate_closed_form(how, lambda _: view, view)
+    fold = estimate_closed_form(how, [view])
     moments = fold.moments
     # Lemma 4.12: T_n = c_n M_n, the answer of the plain moments
     plain = {s: problem.activation.coefficient(sum(s)) * f for s, f in moments.forms.items()}

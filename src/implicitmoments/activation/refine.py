@@ -28,7 +28,7 @@ from implicitmoments.activation.network import (
     unit_rows,
 )
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
-from implicitmoments.moments.decode import find_components
+from implicitmoments.moments.components import find_components
 from implicitmoments.moments.framed_rows import FramedRows, all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem

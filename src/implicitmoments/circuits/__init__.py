@@ -3,10 +3,18 @@
 A circuit is a plan. It knows its order, inputs and cost, and uses no array library.
 """
 
-from implicitmoments.circuits.analysis import wires
 from implicitmoments.circuits.build import hermite, power, scalar, unit, vector
 from implicitmoments.circuits.describe import Description, describe
-from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
+from implicitmoments.circuits.nodes import (
+    Add,
+    Append,
+    Circuit,
+    Scalar,
+    Scale,
+    Unit,
+    Vector,
+    wires,
+)
 
 __all__ = [
     "Circuit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from implicitmoments.circuits.nodes import Circuit, Scalar, Unit, Vector
+from implicitmoments.circuits.nodes import Circuit, Scalar, Unit, Vector, check_vector
 from implicitmoments.notes import InputError, InputTypeError
 
 LARGEST_FACTORIAL = 170  # of the factorials that are finite doubles
@@ -140,22 +140,6 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
             im = re.append(y) + im.append(x)
         re = re_next
     return re / math.sqrt(math.factorial(n))
-
-
-def check_vector(x: Circuit, function: str) -> None:
-    """Raise unless ``x`` is a circuit of order 1."""
-    if not isinstance(x, Circuit):
-        raise InputTypeError(
-            "not_a_vector",
-            "{function} needs vector circuits such as vector('x'), got {x!r}",
-            **{"function": function, "x": x},
-        )
-    if x.order != 1:
-        raise InputError(
-            "not_a_vector",
-            "{function} needs vector circuits (order 1), got a circuit of order {order}",
-            **{"function": function, "order": x.order},
-        )
 
 
 def check_order(order: int, function: str) -> int:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from implicitmoments.circuits.analysis import wires
-from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector
+from implicitmoments.circuits.nodes import (
+    Add,
+    Append,
+    Circuit,
+    Scalar,
+    Scale,
+    Unit,
+    Vector,
+    wires,
+)
 from implicitmoments.notes import InputError
 
 
@@ -62,18 +70,11 @@ class Description:
             f"per row: {self.flops:,} flops, largest wire {self.largest_wire:,} numbers "
             f"(dense tensor: {_count(self.dense_numbers)})",
         )
-        rows = [("wire", "=", "order", "numbers", "dense", "flops")] + [
-            (
-                w.label,
-                w.expression,
-                str(w.order),
-                f"{w.numbers:,}",
-                _count(w.dense_numbers),
-                f"{w.flops:,}",
-            )
-            for w in self.wires
-        ]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        rows = [("wire", "=", "order", "numbers", "dense", "flops")]
+        for w in self.wires:
+            counts = f"{w.numbers:,}", _count(w.dense_numbers), f"{w.flops:,}"
+            rows.append((w.label, w.expression, str(w.order), *counts))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(
                 cell.ljust(width) if i < 2 else cell.rjust(width)
@@ -122,24 +123,15 @@ def describe(circuit: Circuit, *, n_features: int, width: int) -> Description:
             template = "{name} must be at least 1, got {value}"
             raise InputError("not_positive", template, name=name, value=value)
     labels: dict[int, str] = {}
-    listed = []
-    numbered = itertools.count(1)
+    listed, numbered = [], itertools.count(1)
     for node in wires(circuit):
         label = node.name if isinstance(node, Vector | Scalar) else f"%{next(numbered)}"
         labels[id(node)] = label
         dense = n_features**node.order
         # Scalars and vectors are not projected: they may be appended later.
         numbers = dense if node.order < 2 else min(width, dense)
-        listed.append(
-            Wire(
-                label=label,
-                expression=_expression(node, labels),
-                order=node.order,
-                numbers=numbers,
-                dense_numbers=dense,
-                flops=_flops(node, numbers, n_features, width),
-            )
-        )
+        flops = _flops(node, numbers, n_features, width)
+        listed.append(Wire(label, _expression(node, labels), node.order, numbers, dense, flops))
     return Description(tuple(listed), circuit.order, circuit.size, n_features, width)
 
 
@@ -169,10 +161,6 @@ def _flops(node: Circuit, numbers: int, n_features: int, width: int) -> int:
 
 def _count(number: int) -> str:
     """Format a count that may have hundreds of digits."""
-    return (
-        f"{number:,}"
-        if number < 10**9
-        else f"{number:.1e}"
-        if number < 10**300
-        else f"~1e{len(str(number)) - 1}"
-    )
+    if number < 10**9:
+        return f"{number:,}"
+    return f"{number:.1e}" if number < 10**300 else f"~1e{len(str(number)) - 1}"

@@ -8,13 +8,13 @@ other passes through a recursive pseudo-projection.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
+from typing import ClassVar
 
-from implicitmoments.circuits.analysis import count_operations
 from implicitmoments.notes import InputError, InputTypeError
 
 
@@ -55,7 +55,7 @@ class Circuit(ABC):
     @cached_property
     def size(self) -> int:
         """Number of operations, shared subcircuits counted once."""
-        return count_operations(self)
+        return sum(1 for node in wires(self) if node.operands)
 
     def append(self, vector: Circuit) -> Circuit:
         """Return the tensor product with a vector in a new last slot.
@@ -109,6 +109,7 @@ class Circuit(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Input(Circuit):
+    input_order: ClassVar[int]
     name: str
 
     def __post_init__(self) -> None:
@@ -125,10 +126,7 @@ class _Input(Circuit):
                 "the name of a {kind} is empty; use a name such as {kind}('x')",
                 kind=kind,
             )
-        self._settle(self._input_order(), {self.name: self._input_order()})
-
-    @abstractmethod
-    def _input_order(self) -> int: ...
+        self._settle(self.input_order, {self.name: self.input_order})
 
     @property
     def operands(self) -> tuple[Circuit, ...]:
@@ -146,8 +144,7 @@ class Vector(_Input):
     1
     """
 
-    def _input_order(self) -> int:
-        return 1
+    input_order = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,8 +157,7 @@ class Scalar(_Input):
     0
     """
 
-    def _input_order(self) -> int:
-        return 0
+    input_order = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -261,19 +257,7 @@ class Append(Circuit):
     vector: Circuit
 
     def __post_init__(self) -> None:
-        if not isinstance(self.vector, Circuit):
-            raise InputTypeError(
-                "not_a_vector",
-                "append needs a vector circuit such as vector('x'), got {vector!r}",
-                vector=self.vector,
-            )
-        if self.vector.order != 1:
-            raise InputError(
-                "not_a_vector",
-                "append needs a vector (order 1), got a circuit of order {order}; a sequential "
-                "computation adds one slot at a time",
-                order=self.vector.order,
-            )
+        check_vector(self.vector, "append")
         self._settle(self.tensor.order + 1, merge_inputs(self.tensor, self.vector))
 
     @property
@@ -293,3 +277,46 @@ def merge_inputs(left: Circuit, right: Circuit) -> dict[str, int]:
                 name=name,
             )
     return merged
+
+
+def check_vector(x: Circuit, function: str) -> None:
+    """Raise unless ``x`` is a circuit of order 1: a computation adds one slot at a time."""
+    if not isinstance(x, Circuit):
+        raise InputTypeError(
+            "not_a_vector",
+            "{function} needs vector circuits such as vector('x'), got {x!r}",
+            **{"function": function, "x": x},
+        )
+    if x.order != 1:
+        raise InputError(
+            "not_a_vector",
+            "{function} needs vector circuits (order 1), got a circuit of order {order}",
+            **{"function": function, "order": x.order},
+        )
+
+
+def wires(circuit: Circuit) -> list[Circuit]:
+    """List every node once, operands before the nodes that read them.
+
+    Iterative, so that a chain of thousands of appends does not exceed the recursion limit.
+
+    Examples
+    --------
+    >>> from implicitmoments.circuits import power, vector
+    >>> [type(node).__name__ for node in wires(power(vector("x"), 2))]
+    ['Unit', 'Vector', 'Append', 'Append']
+    """
+    listed: list[Circuit] = []
+    seen = {id(circuit)}
+    stack: list[tuple[Circuit, Iterator[Circuit]]] = [(circuit, iter(circuit.operands))]
+    while stack:
+        node, operands = stack[-1]
+        for operand in operands:
+            if id(operand) not in seen:
+                seen.add(id(operand))
+                stack.append((operand, iter(operand.operands)))
+                break
+        else:
+            stack.pop()
+            listed.append(node)
+    return listed

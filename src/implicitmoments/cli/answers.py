@@ -11,11 +11,16 @@ import numpy as np
 
 from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.console import MissingError, bad_input, name_full_device, print_line
-from implicitmoments.cli.input_table import CarriedColumns
+from implicitmoments.cli.input_table import CarriedColumns, Columns
 from implicitmoments.cli.model_columns import ModelColumns, load_model, open_for_model
-from implicitmoments.cli.options import PAGE_KINDS, TABLE_KINDS, Columns, check_output
-from implicitmoments.cli.output_table import Piece, write_table
-from implicitmoments.cli.summary import print_document
+from implicitmoments.cli.output import (
+    PAGE_KINDS,
+    TABLE_KINDS,
+    Piece,
+    check_output,
+    print_document,
+    write_table,
+)
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
 
@@ -24,6 +29,13 @@ DRAWN_ROWS = 65_536  # per block: memory does not grow with the number of rows
 
 Answer = Callable[[Block], Piece]
 
+# the column that answers a question
+NAMED = {
+    "labels": "component",
+    "predictions": "prediction",
+    "components": "component",
+    "densities": "log_density",
+}
 # what to do instead, by question
 INSTEAD = {
     "labels": "it is a density; score --rows gives it for each row",
@@ -52,9 +64,8 @@ def predict_file(
     if columns.carried and output is not None and output.suffix.lower() == ".npy":
         raise bad_input("numbers_only", path=output)
     fitted, _ = load_model(model)
-    answer = _probabilities(fitted) if proba else _predictions(fitted)
-    if component:
-        answer = _with_component(fitted, answer)
+    question = "predictions" if "predictions" in fitted.answers else "labels"
+    answer = _answer(fitted, "probabilities" if proba else question, *["components"] * component)
     how = {"labelled": proba or component, "as_json": as_json, "quiet": quiet}
     _write_answers(fitted, file, columns, answer, output, **how)
 
@@ -77,7 +88,7 @@ def score_file(
     _check_table(output, file, model)
     fitted, own = load_model(model)
     if rows:
-        answer = _densities(fitted, own)
+        answer = _answer(fitted, "densities", minus=own.log_volume(fitted))
         _write_answers(fitted, file, columns, answer, output, as_json=as_json, quiet=quiet)
         return
     if not hasattr(fitted, "score"):
@@ -131,37 +142,22 @@ def report_file(
         )
 
 
-def _predictions(model: Any) -> Answer:
-    question = "predictions" if "predictions" in model.answers else "labels"
-    name = "prediction" if question == "predictions" else "component"
-    predict = _method(model, question)
-    return lambda block: {name: to_numpy(predict(block["x"]))}
-
-
-def _probabilities(model: Any) -> Answer:
-    probabilities = _method(model, "probabilities")
+def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
+    """Return the columns that answer questions about a block; ``minus`` is of log densities."""
+    methods = {question: _method(model, question) for question in questions}
 
     def answer(block: Block) -> Piece:
-        found = to_numpy(probabilities(*_given(block)))
-        return {f"p{i}": found[:, i] for i in range(found.shape[1])}
+        piece: dict[str, Any] = {}
+        for question, method in methods.items():
+            alone = question in ("labels", "predictions") or "y" not in block
+            found = to_numpy(method(block["x"]) if alone else method(block["x"], block["y"]))
+            if question == "probabilities":
+                piece |= {f"p{i}": column for i, column in enumerate(found.T)}
+            else:
+                piece[NAMED[question]] = found - minus if question == "densities" else found
+        return piece
 
     return answer
-
-
-def _with_component(model: Any, answer: Answer) -> Answer:
-    """Add the most probable line given features and label."""
-    component = _method(model, "components")
-    return lambda block: {**answer(block), "component": to_numpy(component(*_given(block)))}
-
-
-def _densities(model: Any, own: ModelColumns) -> Answer:
-    densities, volume = _method(model, "densities"), own.log_volume(model)
-    return lambda block: {"log_density": to_numpy(densities(*_given(block))) - volume}
-
-
-def _given(block: Block) -> tuple[Any, ...]:
-    """Return features, and labels if there are any."""
-    return (block["x"], block["y"]) if "y" in block else (block["x"],)
 
 
 def _method(model: Any, question: str) -> Any:

@@ -9,26 +9,13 @@ from __future__ import annotations
 import json
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 from typer import Argument, Option
 
 import implicitmoments
 from implicitmoments.cli.console import Command, CommandGroup, print_line, print_note
-from implicitmoments.cli.options import (
-    AsJson,
-    Columns,
-    Debug,
-    DropMissing,
-    FeatureNames,
-    ModelFile,
-    Quiet,
-    RowsFile,
-    Target,
-    Weight,
-    WriteTo,
-)
 from implicitmoments.registry import class_names
 
 app = typer.Typer(
@@ -42,6 +29,42 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# options and arguments that commands share
+ModelFile: TypeAlias = Annotated[
+    Path, Argument(metavar="MODEL", help="A model file written by fit.", show_default=False)
+]
+ROWS = (
+    "Rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard input; "
+    ".txt and names without a suffix are read as CSV."
+)
+RowsFile: TypeAlias = Annotated[str, Argument(metavar="FILE", help=ROWS, show_default=False)]
+FEATURES = (
+    "The features, by name or number. Default: those the model was fitted to; in fit all columns "
+    "except those of --target and --weight."
+)
+FeatureNames: TypeAlias = Annotated[
+    str | None, Option("--columns", metavar="A,B,C", help=FEATURES)
+]
+Target: TypeAlias = Annotated[
+    str | None, Option("--target", metavar="NAME", help="The column of labels.")
+]
+Weight: TypeAlias = Annotated[
+    str | None, Option("--weight", metavar="NAME", help="The column of sample weights.")
+]
+DropMissing: TypeAlias = Annotated[
+    bool, Option("--drop-missing", help="Leave out rows with missing numbers.")
+]
+TABLE = (
+    "Output file: .csv, .tsv, .json, .npy, .parquet or .arrow. Default: CSV on standard output."
+)
+WriteTo: TypeAlias = Annotated[Path | None, Option("--output", "-o", help=TABLE)]
+AsJson: TypeAlias = Annotated[
+    bool, Option("--json", help="Print the result as JSON on standard output.")
+]
+Quiet: TypeAlias = Annotated[
+    bool, Option("--quiet", "-q", help="Print only errors and the requested output.")
+]
+Debug: TypeAlias = Annotated[bool, Option("--debug", help="Print a traceback if an error occurs.")]
 
 KINDS = f"{', '.join(class_names())}; or the name of its class."
 SCALE = (
@@ -130,6 +153,7 @@ def fit(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Fit a model to the rows of a file and write it to a model file."""
     from implicitmoments.cli.fit_file import build_model, fit_file  # noqa: PLC0415
+    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
 
     texts = {"n_components": components, "activation": activation, "degree": degree}
     model = build_model(kind, texts, settings or [], seed)
@@ -176,6 +200,7 @@ def predict(  # noqa: PLR0913 (options, each described)
     that of each line given features and label, on which --component is based too.
     """
     from implicitmoments.cli.answers import predict_file  # noqa: PLC0415
+    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
 
     how = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
     predict_file(model, file, Columns.typed(columns, target, carried=keep), output, **how)
@@ -213,6 +238,7 @@ def score(  # noqa: PLR0913 (options, each described)
     it is the R² of the predictions. Clusters have no score.
     """
     from implicitmoments.cli.answers import score_file  # noqa: PLC0415
+    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
 
     chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
     score_file(model, file, chosen, output, rows=rows, as_json=as_json, quiet=quiet)
@@ -272,6 +298,7 @@ def report(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Write one HTML page about a model and its rows: verdict, figures, numbers."""
     from implicitmoments.cli.answers import report_file  # noqa: PLC0415
+    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
 
     chosen = Columns.typed(columns, target, drop_missing=drop_missing)
     written = report_file(model, file, chosen, output, title=title, quiet=quiet)
@@ -293,7 +320,7 @@ Examples:
 )
 def describe(model: ModelFile, as_json: AsJson = False, debug: Debug = False) -> None:  # noqa: ARG001
     """Describe a model file: fitted values, parameters, and notes of the fit."""
-    from implicitmoments.cli.summary import describe_file  # noqa: PLC0415
+    from implicitmoments.cli.output import describe_file  # noqa: PLC0415
 
     describe_file(model, as_json=as_json)
 

@@ -1,73 +1,53 @@
-"""Console output of a command: one line per error, and an exit status."""
+"""Console output of a command: one line per error in the words of its options, and a status."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import csv
 import errno
+import io
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from implicitmoments.cli.signals import Stopped, raise_on_signals
-from implicitmoments.cli.vocabulary import COMMAND_LINE
-from implicitmoments.notes import CodedError, InputError, Note
-from implicitmoments.registry import class_names
+from implicitmoments.cli import Stopped, raise_on_signals
+from implicitmoments.notes import SENTENCES, CodedError, InputError, Note
+from implicitmoments.registry import class_names, estimator_class
 
 if TYPE_CHECKING:
     from implicitmoments.cli.progress import PassProgress
 
-SENTENCES = {
-    # models and parameters
-    "kind_missing": "{word} is not a KIND; did you forget mixture? The kinds are {kinds}",
-    "unknown_model": "there is no model {word!r}, expected one of {kinds}{near}",
-    "number_required": "{kind} does not choose the number of components; give -k N",
-    "unknown_parameter": "{kind} has no parameter {name!r}, given by {option}; --set takes "
-    "{known}{near}",
-    "setting_without_value": "--set takes name=value, got {text!r}",
-    "parameter_twice": "{name!r} was given twice; give it once",
-    "seed_by_setting": "the seed is given by --seed, not by --set",
-    "value_of_another_type": "{option} takes {expected}, got {text!r}",
-    # columns
-    "no_names": "{option} takes names separated by commas, got {text!r}",
-    "target_required": "{kind} has labels; name their column by --target",
-    "target_not_used": "{kind} has no labels, so --target does not apply; name the features by "
-    "--columns",
-    "features_differ": "the rows have {found:count feature} and the model takes {expected}; "
-    "choose them by --columns",
-    "model_column_missing": "the model was fitted to column {wanted!r}, which {file} does not "
-    "have; it has {names}; choose others by {option}",
-    # input
-    "not_rows": "{file} {advice}",
-    "rows_missing": "the file ends before its last row; it changed while it was read",
-    "standard_input_closed": "standard input is closed; pipe rows into it",
-    "model_from_standard_input": "- is standard input, from which rows can be read; a model has "
-    "to be a file",
-    "model_columns_damaged": "the model file is damaged: its columns have no names",
-    "model_scale_damaged": "the model file is damaged: its scale is not one positive number per "
-    "column",
-    # output
-    "output_not_a_file": "{path} is not a plain file; {instead}",
-    "output_kind": "{path} has the suffix {suffix!r}, expected one of {kinds}",
-    "output_is_folder": "{path} is a folder, expected a file to write to",
-    "output_not_a_folder": "{path} is a file, expected a folder to write to",
-    "output_without_folder": "{path} cannot be written: there is no folder {folder}",
-    "output_not_permitted": "{path} cannot be written: permission denied",
-    "output_is_input": "{path} is an input file; give {option} another name",
-    "output_is_checkpoint": "{path} is given by -o and by --checkpoint; give one of them another "
-    "name",
-    # answers
-    "no_answer": "a model of kind {kind} gives no {question}; {instead}",
-    "numbers_only": "{path} can hold numbers only, so --keep does not apply",
-    "output_without_rows": "-o requires --rows; the score is printed",
-    "rows_not_dropped": "--rows answers for every row, so --drop-missing does not apply",
+
+FAILED, BAD_INPUT = 1, 2  # exit statuses
+
+# disk full, quota exceeded, file too large
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# errors caused by the user's input, with exit status BAD_INPUT
+BAD = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError)
+
+# arguments of the library that have options of their own; --set gives other parameters
+OPTIONS = {
+    "n_components": "-k",
+    "activation": "--activation",
+    "degree": "--degree",
+    "random_state": "--seed",
+    "columns": "--columns",
+    "y": "--target",
+    "sample_weight": "--weight",
+    "checkpoint": "--checkpoint",
 }
+FLAGS = {"drop_missing": "--drop-missing"}
+ATTRIBUTES = {"lower_bound_": "the mean log-likelihood"}
+# Python values as typed on the command line
+CONSTANTS = {None: "none", True: "true", False: "false", ...: "…"}
 
 
 class MissingError(CodedError, ImportError):
@@ -83,12 +63,67 @@ def bad_input(code: str, **values: Any) -> InputError:
     return InputError(code, SENTENCES[code], **values)
 
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit statuses
+def as_typed(text: str) -> str:
+    """Return a Python expression of a sentence as it is typed; unchanged if unknown.
 
-# disk full, quota exceeded, file too large
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# errors caused by the user's input, with exit status BAD_INPUT
-BAD = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError)
+    Examples
+    --------
+    >>> as_typed("n_components=3"), as_typed("degree='cv'"), as_typed("max_iter=200")
+    ('-k 3', '--degree cv', '--set max_iter=200')
+    >>> as_typed("SphericalMixture"), as_typed("columns=['a', 'b, c']")
+    ('mixture', '--columns a,"b, c"')
+    """
+    try:
+        call = ast.parse(f"_({text})", mode="eval").body
+    except SyntaxError:
+        return text
+    if not isinstance(call, ast.Call):
+        return text
+    if not call.args and all(each.arg is not None for each in call.keywords):
+        options = [option_of(str(each.arg), _value(each.value)) for each in call.keywords]
+        return " ".join(options) or text
+    if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Name):
+        return _name(call.args[0].id)
+    return text
+
+
+def option_of(name: str, value: str = "…") -> str:
+    """Return how the command line gives a parameter a value."""
+    if name in FLAGS:
+        return FLAGS[name]
+    return f"{OPTIONS[name]} {value}" if name in OPTIONS else f"--set {name}={value}"
+
+
+def joined(names: Iterable[str]) -> str:
+    """Return names in the syntax of an option; a name with a comma is quoted."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def _name(name: str) -> str:
+    """Return the words for a parameter, an attribute or a class that is mentioned alone."""
+    for words in ({own: kind for kind, own in class_names().items()}, OPTIONS, FLAGS):
+        if name in words:
+            return words[name]
+    if name.endswith("_"):
+        return ATTRIBUTES.get(name, name.strip("_").replace("_", " "))
+    estimators = map(estimator_class, class_names())
+    known = any(name in each._get_param_names() for each in estimators)
+    return option_of(name) if known else name
+
+
+def _value(node: ast.expr) -> str:
+    """Return a value as it is typed: without quotes, lists separated by commas."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return joined(map(_value, node.elts))
+    if isinstance(node, ast.Constant):
+        value: Any = node.value
+        if value is None or isinstance(value, bool) or value is ...:
+            return CONSTANTS[value]
+        if isinstance(value, str):
+            return value
+    return ast.unparse(node)
 
 
 class Command(TyperCommand):
@@ -113,8 +148,9 @@ class Command(TyperCommand):
                 if isinstance(reason, KeyboardInterrupt) or came:
                     # where a module was being imported, an interruption may come as another error
                     raise SystemExit(_end_stopped(came, ctx.params.get("checkpoint"))) from reason
-                print_error(_sentence(reason))
-                raise SystemExit(_status(reason)) from reason
+                _print_line("error", _sentence(reason))
+                bad = isinstance(reason, BAD) and not _is_numeric(reason)
+                raise SystemExit(BAD_INPUT if bad else FAILED) from reason
 
 
 class CommandGroup(TyperGroup):
@@ -136,13 +172,12 @@ class CommandGroup(TyperGroup):
         try:
             status = run(**extra)
         except (typer.Abort, KeyboardInterrupt) as reason:
-            print_error(str(Stopped(signal.SIGINT)))
-            raise SystemExit(INTERRUPTED) from reason
+            raise SystemExit(_end_stopped((), None)) from reason
         except BrokenPipeError:
             _drop_output()
             status = 0
         except OSError as reason:  # of --help and --version
-            print_error(f"standard output: {reason.strerror}")
+            _print_line("error", f"standard output: {reason.strerror}")
             raise SystemExit(FAILED) from reason
         except Exception as reason:
             # typer has classes of its own for usage, or click's, by its version
@@ -150,11 +185,6 @@ class CommandGroup(TyperGroup):
                 raise
             raise SystemExit(_end_usage(reason)) from reason
         sys.exit(status if isinstance(status, int) else 0)
-
-
-def kind_missing(word: str) -> InputError:
-    """Return the error for a file in the place of the kind of a model."""
-    return bad_input("kind_missing", word=word, kinds=", ".join(class_names()))
 
 
 def _end_usage(reason: Any) -> int:
@@ -165,28 +195,25 @@ def _end_usage(reason: Any) -> int:
     kind = str(getattr(context, "params", {}).get("kind"))
     missing = type(reason).__name__ == "MissingParameter" and reason.ctx.command.name == "fit"
     if missing and kind not in ("None", *class_names(), *class_names().values()):
-        print_error(str(kind_missing(kind)))
+        missed = bad_input("kind_missing", word=kind, kinds=", ".join(class_names()))
+        _print_line("error", str(missed))
         return int(reason.exit_code)
     words = reason.format_message().strip().rstrip(".?")
     path = getattr(context, "command_path", "implicitmoments")
-    print_error(f"{words[:1].lower()}{words[1:]}; see {path} --help")
+    _print_line("error", f"{words[:1].lower()}{words[1:]}; see {path} --help")
     return int(reason.exit_code)
 
 
 def _end_stopped(came: Sequence[Stopped], checkpoint: Any) -> int:
     stopped = came[0] if came else Stopped(signal.SIGINT)
     resume = "" if checkpoint is None else f"; the same command resumes from {checkpoint}"
-    print_error(f"{stopped}{resume}")
+    _print_line("error", f"{stopped}{resume}")
     return stopped.code
-
-
-def _status(reason: Exception) -> int:
-    return BAD_INPUT if isinstance(reason, BAD) and not _is_numeric(reason) else FAILED
 
 
 def _sentence(reason: Exception) -> str:
     if isinstance(reason, CodedError):
-        return reason.sentence(COMMAND_LINE)
+        return reason.sentence(as_typed)
     if isinstance(reason, OSError) and reason.strerror:
         name = f"{reason.filename}: " if reason.filename else ""
         return f"{name}{reason.strerror}"
@@ -202,14 +229,9 @@ def _is_numeric(reason: Exception) -> bool:
     return type(reason).__name__ == "LinAlgError"  # a ValueError; NumPy may not be imported yet
 
 
-def print_error(words: str) -> None:
-    """Print an error in one line on standard error."""
-    _print_line("error", words)
-
-
 def print_note(code: str, **values: Any) -> None:
     """Print a note in one line on standard error, before the work."""
-    _print_line("note", Note(code, values).sentence(COMMAND_LINE))
+    _print_line("note", Note(code, values).sentence(as_typed))
 
 
 def _print_line(what: str, words: str) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,7 +25,8 @@ from implicitmoments.activation import ActivationSumRegressor
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.circuits import power, vector
 from implicitmoments.cli.console import bad_input, print_tables
-from implicitmoments.cli.summary import print_document
+from implicitmoments.cli.output import print_document
+from implicitmoments.datasets import Truth
 from implicitmoments.density import SphericalMixtureDensity
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments import HermiteProblem, implicit_moments
@@ -42,95 +40,108 @@ from implicitmoments.problems import (
 )
 from implicitmoments.regression import RegressionMixture
 from implicitmoments.report import write_report
-from implicitmoments.rows import Truth
 from implicitmoments.saving import save
 from implicitmoments.saving.files import write_whole
 
-
-@dataclass(frozen=True)
-class FitRow:
-    """One problem: what is measured, and the errors and times of both estimators."""
-
-    problem: str
-    measure: str
-    estimator: str
-    error: float
-    seconds: float
-    usual: str
-    usual_error: float
-    usual_seconds: float
+N_QUERIES = 400  # points at which moments are compared: their error is then known to 5 %
+FITS = "problem", "measure", "error", "s", "standard tool", "error", "s"
+MOMENTS = "problem", "d", "k", "m", "rows", "size of M_m", "closed form", "paper", "seconds"
+Row = dict[str, Any]
 
 
-def fit_problems(seed: int) -> tuple[list[FitRow], SphericalMixture, Floats]:
-    """Fit the four problems to generated data.
+def run_demo(folder: Path, seed: int, *, as_json: bool, quiet: bool) -> None:
+    """Learn the four problems, estimate their moments, print tables and write files."""
+    _check_folder(folder)
+    shown = not (as_json or quiet)
+    with nullcontext() if quiet else Console(stderr=True).status("fitting …"):
+        mixture, X, means = _fit_mixture(seed)
+        fits = [_fit_density(seed), means, _fit_regressions(seed), _fit_activations(seed)]
+    if shown:
+        print_tables(_fit_table(fits))
+    with nullcontext() if quiet else Console(stderr=True).status("estimating moments …"):
+        moments = _estimate_moments(seed)
+    if shown:
+        print_tables(_moment_table(moments))
+    documents = {"table.json": moments, "learned.json": fits}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, document in documents.items():
+            write_whole(folder / name, json.dumps(document, indent=2).encode())
+        save(mixture, folder / "mixture.im")
+        write_report(mixture, X, path=folder / "report.html")
+    except OSError as reason:
+        raise RuntimeError(f"cannot write to {folder}: {reason.strerror}") from reason
+    paths = [str(folder / name) for name in (*documents, "mixture.im", "report.html")]
+    if as_json:
+        print_document({"learned": fits, "moments": moments, "output": paths})
+    elif not quiet:
+        print_tables(f"wrote {', '.join(paths)}")
 
-    Returns
-    -------
-    X : array of shape (n_samples, n_features)
-        The rows of the mixture.
-    """
-    mixture, X, means = _fit_mixture(seed)
-    return [_fit_density(seed), means, _fit_regressions(seed), _fit_activations(seed)], mixture, X
+
+def _check_folder(folder: Path) -> None:
+    """Raise before any work if the path cannot be written to."""
+    if folder.exists() and not folder.is_dir():
+        raise bad_input("output_not_a_folder", path=folder)
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise bad_input("output_not_permitted", path=folder)
 
 
-def _fit_mixture(seed: int) -> tuple[SphericalMixture, Floats, FitRow]:
+def _fit_mixture(seed: int) -> tuple[SphericalMixture, Floats, Row]:
     k, d = 60, 30
     X, truth = datasets.make_spherical_mixture(
         60_000, k, d, radius=6.0, separation=5.0, random_state=seed
     )
     ours = SphericalMixture(k, random_state=seed)
-    row = _compare(
-        (f"{k} means, d = {d}", "mean"),
-        ours,
-        GaussianMixture(k, covariance_type="spherical", random_state=seed),
-        lambda model: model.fit(X),
-        lambda model: _largest_distance(truth.vectors, model.means_),
-    )
-    return ours, X, row
+    usual = GaussianMixture(k, covariance_type="spherical", random_state=seed)
+
+    def error(model: Any) -> float:
+        return _largest_distance(truth.vectors, model.means_)
+
+    return ours, X, _compare(f"{k} means, d = {d}", "mean", ours, usual, (X,), error)
 
 
-def _fit_density(seed: int) -> FitRow:
+def _fit_density(seed: int) -> Row:
     X, truth = datasets.make_spherical_mixture(20_500, 3, 8, radius=1.2, random_state=seed)
     X, new = X[:20_000], X[20_000:]
     distances = np.sum((new[:, None] - truth.vectors[None]) ** 2, axis=2)
     logs = np.log(truth.weights) - distances / 2 - 0.5 * new.shape[1] * np.log(2 * np.pi)
     exact = np.logaddexp.reduce(logs, axis=1)
-    return _compare(
-        ("density, d = 8", "distance"),
-        SphericalMixtureDensity(3, degree=4, random_state=seed),
-        KernelDensity(bandwidth="scott"),
-        lambda model: model.fit(X),
+
+    def error(model: Any) -> float:
         # the total variation: half the mean of |p̂ / p − 1| over rows drawn from p
-        lambda model: float(np.mean(np.abs(np.expm1(model.score_samples(new) - exact))) / 2),
-    )
+        return float(np.mean(np.abs(np.expm1(model.score_samples(new) - exact))) / 2)
+
+    ours = SphericalMixtureDensity(3, degree=4, random_state=seed)
+    usual = KernelDensity(bandwidth="scott")
+    return _compare("density, d = 8", "distance", ours, usual, (X,), error)
 
 
-def _fit_regressions(seed: int) -> FitRow:
+def _fit_regressions(seed: int) -> Row:
     k, d = 8, 10
     X, y, truth = datasets.make_regression_mixture(
         30_000, k, d, noise=0.3, weights=list(np.geomspace(10, 1, k)), random_state=seed
     )
-    return _compare(
-        (f"{k} lines, d = {d}", "line"),
-        RegressionMixture(k, random_state=seed),
-        RandomEM(k, seed),
-        lambda model: model.fit(X, y),
-        lambda model: _largest_distance(truth.vectors, model.coef_),
-    )
+
+    def error(model: Any) -> float:
+        return _largest_distance(truth.vectors, model.coef_)
+
+    ours, usual = RegressionMixture(k, random_state=seed), RandomEM(k, seed)
+    return _compare(f"{k} lines, d = {d}", "line", ours, usual, (X, y), error)
 
 
-def _fit_activations(seed: int) -> FitRow:
+def _fit_activations(seed: int) -> Row:
     k, d = 4, 10
     X, y, truth = datasets.make_activation_sum(16_000, k, d, noise=0.1, random_state=seed)
     X, y, new = X[:12_000], y[:12_000], X[12_000:]
     exact = np.maximum(new @ truth.vectors.T, 0.0) @ truth.weights
-    return _compare(
-        (f"{k} ReLUs, d = {d}", "1 − R²"),
-        ActivationSumRegressor("relu", k, random_state=seed),
-        MLPRegressor(random_state=seed),
-        lambda model: model.fit(X, y),
-        lambda model: 1 - float(model.score(new, exact)),
-    )
+
+    def error(model: Any) -> float:
+        return 1 - float(model.score(new, exact))
+
+    ours = ActivationSumRegressor("relu", k, random_state=seed)
+    usual = MLPRegressor(random_state=seed)
+    return _compare(f"{k} ReLUs, d = {d}", "1 − R²", ours, usual, (X, y), error)
 
 
 class RandomEM:
@@ -139,7 +150,7 @@ class RandomEM:
     def __init__(self, n_components: int, seed: int) -> None:
         self._k, self._seed = n_components, seed
 
-    def fit(self, X: Floats, y: Floats, max_iter: int = 500, tol: float = 1e-6) -> RandomEM:
+    def fit(self, X: Floats, y: Floats, max_iter: int = 500, tol: float = 1e-6) -> None:
         """Fit by EM until the mean log-likelihood per row grows by less than ``tol``."""
         k, before = self._k, -np.inf
         coef = np.random.default_rng(self._seed).normal(size=(k, X.shape[1]))
@@ -158,85 +169,33 @@ class RandomEM:
                 weighted = r[:, i, None] * X
                 coef[i] = np.linalg.solve(weighted.T @ X, weighted.T @ y)
         self.coef_ = coef
-        return self
 
 
 def _compare(
-    names: tuple[str, str],
+    problem: str,
+    measure: str,
     ours: Any,
     usual: Any,
-    fit: Callable[[Any], Any],
+    data: tuple[Floats, ...],
     error: Callable[[Any], float],
-) -> FitRow:
+) -> Row:
     """Fit both estimators, and measure errors and seconds."""
-    measured: list[Any] = []
-    for model in (ours, usual):
+    row: Row = {"problem": problem, "measure": measure}
+    named = {("estimator", "error", "seconds"): ours}
+    named[("usual", "usual_error", "usual_seconds")] = usual
+    for names, model in named.items():
         clock = perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fit(model)
-        measured += [type(model).__name__, error(model), perf_counter() - clock]
-    return FitRow(*names, *measured)
+            model.fit(*data)
+        found = (type(model).__name__, error(model), perf_counter() - clock)
+        row |= dict(zip(names, found, strict=True))
+    return row
 
 
 def _largest_distance(truth: Floats, found: Floats) -> float:
     """Return the largest distance of a true vector from the nearest one found."""
     return float(np.linalg.norm(truth[:, None] - found[None], axis=2).min(axis=1).max())
-
-
-N_QUERIES = 400  # starting value
-DECODED = (
-    "{resolved} of {n_components} means in {n_features} features resolved from {rows:,} rows in "
-    "{seconds:.1f} s; largest error {largest_error:.2f} (largest reported error "
-    "{largest_reported_error:.2f})"
-)
-
-Row = dict[str, Any]
-
-
-def run_demo(folder: Path, seed: int, *, as_json: bool, quiet: bool) -> None:
-    """Learn the four problems, estimate their moments, print tables and write files."""
-    _check_folder(folder)
-    shown = not (as_json or quiet)
-    with nullcontext() if quiet else Console(stderr=True).status("fitting …"):
-        fits, mixture, X = fit_problems(seed)
-    fitted = [asdict(row) for row in fits]
-    if shown:
-        print_tables(_fit_table(fitted))
-    with nullcontext() if quiet else Console(stderr=True).status("estimating moments …"):
-        moments, decoded = _estimate_moments(seed), _decode_means(seed)
-    if shown:
-        print_tables(_moment_table(moments), DECODED.format(**decoded))
-    documents: dict[str, Any] = {
-        "table.json": [{k: v for k, v in row.items() if k != "spectra"} for row in moments],
-        "components.json": decoded,
-        "learned.json": fitted,
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, document in documents.items():
-            write_whole(folder / name, json.dumps(document, indent=2).encode())
-        write_whole(folder / "spectra.csv", _spectra(moments).encode())
-        save(mixture, folder / "mixture.im")
-        write_report(mixture, X, path=folder / "report.html")
-    except OSError as reason:
-        raise RuntimeError(f"cannot write to {folder}: {reason.strerror}") from reason
-    names = [*documents, "spectra.csv", "mixture.im", "report.html"]
-    paths = [str(folder / name) for name in names]
-    if as_json:
-        found = {"learned": fitted, "moments": moments, "components": decoded}
-        print_document({**found, "output": paths})
-    elif not quiet:
-        print_tables(f"wrote {', '.join(paths)}")
-
-
-def _check_folder(folder: Path) -> None:
-    """Raise before any work if the path cannot be written to."""
-    if folder.exists() and not folder.is_dir():
-        raise bad_input("output_not_a_folder", path=folder)
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise bad_input("output_not_permitted", path=folder)
 
 
 def _estimate_moments(seed: int) -> list[Row]:
@@ -306,60 +265,30 @@ def _as_row(name: str, estimated: Any, error: float | None, paper: float, second
     }
 
 
-def _decode_means(seed: int) -> Row:
-    """Decode thirty means in twenty features, without initialisation or search."""
-    n, k, d = 60_000, 30, 20
-    X, truth = datasets.make_spherical_mixture(
-        n, k, d, radius=4.0, separation=4.0, random_state=seed
-    )
-    clock = perf_counter()
-    found = implicit_moments(SphericalMixtureProblem(X), n_components=k, order=1).components()
-    distances = np.linalg.norm(found.guesses[:, None] - truth.vectors[None], axis=2)
-    return {
-        "n_components": k,
-        "n_features": d,
-        "rows": n,
-        "resolved": int(found.resolved.sum()),
-        "largest_error": float(distances.min(axis=0).max()),
-        "largest_reported_error": float(found.errors.max()),
-        "seconds": perf_counter() - clock,
-    }
+def _table(title: str, heads: Iterable[str], rows: Iterable[Iterable[Any]], words: int) -> Table:
+    """Return a printed table whose first ``words`` columns, and standard tools, are text."""
+    table = Table(box=SIMPLE_HEAD, title=title)
+    for i, head in enumerate(heads):
+        text = i < words or head == "standard tool"
+        table.add_column(head, justify="left" if text else "right", no_wrap=text)
+    for row in rows:
+        table.add_row(*(f"{cell:.2g}" if isinstance(cell, float) else str(cell) for cell in row))
+    return table
 
 
 def _fit_table(rows: list[Row]) -> Table:
-    table = Table(box=SIMPLE_HEAD, title="The four problems, compared with a standard tool")
-    for head in ("problem", "measure", "error", "s", "standard tool", "error", "s"):
-        numeric = head in ("error", "s")
-        table.add_column(head, justify="right" if numeric else "left", no_wrap=True)
-    for row in rows:
-        cells = [value for name, value in row.items() if name != "estimator"]
-        table.add_row(*(cell if isinstance(cell, str) else f"{cell:.2g}" for cell in cells))
-    return table
+    cells = ([value for name, value in row.items() if name != "estimator"] for row in rows)
+    return _table("The four problems, compared with a standard tool", FITS, cells, 2)
 
 
 def _moment_table(rows: list[Row]) -> Table:
-    table = Table(
-        box=SIMPLE_HEAD, title="Error of ⟨H_m(x), M_m⟩ for unseen x, without writing M_m down"
-    )
-    table.add_column("problem", no_wrap=True)
-    for head in ("d", "k", "m", "rows", "size of M_m", "closed form", "paper", "seconds"):
-        table.add_column(head, justify="right")
+    cells = []
     for row in rows:
-        error = "" if row["error"] is None else f"{row['error']:.2g}"
-        sizes = (str(row[name]) for name in ("n_features", "n_components", "order"))
-        numbers = (f"{row['rows']:,}", f"{row['dense_numbers']:.1e}", error)
-        times = (f"{row['paper_error']:.2g}", f"{row['seconds']:.1f}")
-        table.add_row(row["problem"], *sizes, *numbers, *times)
+        sizes = [row[name] for name in ("problem", "n_features", "n_components", "order")]
+        error = "" if row["error"] is None else row["error"]
+        numbers = [f"{row['rows']:,}", f"{row['dense_numbers']:.1e}", error, row["paper_error"]]
+        cells.append([*sizes, *numbers, f"{row['seconds']:.1f}"])
+    title = "Error of ⟨H_m(x), M_m⟩ for unseen x, without writing M_m down"
+    table = _table(title, MOMENTS, cells, 1)
     table.caption = "0 is exact; always answering 0 scores 1"
     return table
-
-
-def _spectra(rows: list[Row]) -> str:
-    """Return the eigenvalues of every moment as CSV."""
-    text = io.StringIO(newline="")
-    out = csv.writer(text)
-    out.writerow(["problem", "moment_order", "place", "eigenvalue"])
-    for row in rows:
-        for r, spectrum in enumerate(row["spectra"], start=1):
-            out.writerows([row["problem"], 2 * r, i, v] for i, v in enumerate(spectrum, start=1))
-    return text.getvalue()

@@ -14,18 +14,24 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.cli.console import (
+    OPTIONS,
     UnwritableError,
     bad_input,
-    kind_missing,
+    joined,
+    option_of,
     print_note,
     print_tables,
     show_progress,
 )
-from implicitmoments.cli.input_table import open_table
+from implicitmoments.cli.input_table import Columns, open_table
 from implicitmoments.cli.model_columns import ModelColumns, ModelRows, column_scales
-from implicitmoments.cli.options import Columns, check_output
-from implicitmoments.cli.summary import model_document, model_tables, print_document, short_list
-from implicitmoments.cli.vocabulary import OPTIONS, joined, option_of
+from implicitmoments.cli.output import (
+    check_output,
+    model_document,
+    model_tables,
+    print_document,
+    short_list,
+)
 from implicitmoments.registry import class_names, estimator_class
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
@@ -49,8 +55,14 @@ def fit_file(
     quiet: bool,
 ) -> None:
     """Fit a model to the rows of a file, write it, and print a summary."""
-    _check_files(file, output, checkpoint)
-    _check_target(model, columns)
+    check_output(output, file)
+    if checkpoint is not None:
+        check_output(checkpoint, file, option="--checkpoint")
+        if checkpoint.resolve() == output.resolve():
+            raise bad_input("output_is_checkpoint", path=output)
+    if model.labelled != (columns.target is not None):
+        code = "target_required" if model.labelled else "target_not_used"
+        raise bad_input(code, kind=model.kind)
     clock = perf_counter()
     with show_progress(quiet) as progress, open_table(file, columns) as (source, _):
         if not quiet:
@@ -71,17 +83,20 @@ def fit_file(
             own = ModelColumns.of(model)
             score = model.score(rows) - own.log_volume(model) if hasattr(model, "score") else None
         counts = {"rows": source.n_rows, "dropped": source.n_dropped}
-    _save(model, output)
+    try:
+        save(model, output)
+    except ModelFileError as reason:
+        raise UnwritableError(reason.code, reason.template, **reason.values) from reason
     seconds = perf_counter() - clock
     if as_json:
         measured = {**counts, "score": score, "seconds": round(seconds, 3)}
         print_document(model_document(model, own) | measured | {"output": str(output)})
     elif not quiet:
         ending = f"wrote {output} after {seconds:.1f} s"
-        print_tables(*model_tables(model, own, _rows(model, own, counts, score)), ending)
+        print_tables(*model_tables(model, own, _first_lines(model, own, counts, score)), ending)
 
 
-def _rows(
+def _first_lines(
     model: Any, own: ModelColumns, counts: dict[str, int], score: float | None
 ) -> list[tuple[str, str]]:
     """Return the lines shown before the findings."""
@@ -90,22 +105,6 @@ def _rows(
         rows.append(("incomplete rows dropped", f"{counts['dropped']:,}"))
     rows += [("features", str(own.n_features)), ("columns", short_list(own.labels))]
     return rows if score is None else [*rows, (model.score_name, f"{score:.5g}")]
-
-
-def _check_files(file: str, output: Path, checkpoint: Path | None) -> None:
-    check_output(output, file)
-    if checkpoint is None:
-        return
-    check_output(checkpoint, file, option="--checkpoint")
-    if checkpoint.resolve() == output.resolve():
-        raise bad_input("output_is_checkpoint", path=output)
-
-
-def _check_target(model: Any, columns: Columns) -> None:
-    if model.labelled and columns.target is None:
-        raise bad_input("target_required", kind=model.kind)
-    if not model.labelled and columns.target is not None:
-        raise bad_input("target_not_used", kind=model.kind)
 
 
 def _note_few_rows(model: Any, source: FileSource) -> None:
@@ -136,13 +135,6 @@ def _note_columns(source: FileSource, columns: Columns) -> None:
     option = f"--columns {joined(others)}" if 0 < len(others) <= MOST_NAMED else "--columns"
     for name, (code, values) in doubtful.items():
         print_note(code, column=name, option=option, **values)
-
-
-def _save(model: Any, path: Path) -> None:
-    try:
-        save(model, path)
-    except ModelFileError as reason:
-        raise UnwritableError(reason.code, reason.template, **reason.values) from reason
 
 
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
@@ -190,7 +182,7 @@ def _find_class(word: str) -> Any:
     if word in kinds or word in kinds.values():
         return estimator_class(word)
     if Path(word).suffix or Path(word).exists():
-        raise kind_missing(word)
+        raise bad_input("kind_missing", word=word, kinds=", ".join(kinds))
     raise bad_input(
         "unknown_model",
         word=word,

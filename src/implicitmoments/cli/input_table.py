@@ -1,21 +1,21 @@
-"""Input rows of a command, from a file or standard input."""
+"""Input rows of a command, from a file or standard input, and which columns of it."""
 
 from __future__ import annotations
 
+import csv
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.cli.console import bad_input, name_full_device
-from implicitmoments.cli.options import Columns
-from implicitmoments.cli.vocabulary import OPTIONS
+from implicitmoments.cli.console import OPTIONS, bad_input, name_full_device
 from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows import open_file
 from implicitmoments.rows.files import FileSource, read_columns
@@ -31,6 +31,42 @@ OTHERS = {
     ".npz": "holds several arrays; write one of them as .npy, by numpy.save",
     ".im": "is a model, expected a file of rows",
 }
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are features, labels and weights."""
+
+    features: tuple[str, ...] | None = None  # all other columns by default
+    target: str | None = None
+    weight: str | None = None
+    # whether rows that lack a number are left out; they are refused otherwise
+    drop_missing: bool = False
+    carried: tuple[str, ...] = ()  # columns that are written beside the answers
+    # which of ``"columns"`` and ``"y"`` are those of the model, and were not typed
+    from_model: frozenset[str] = frozenset()
+
+    @classmethod
+    def typed(
+        cls,
+        columns: str | None,
+        target: str | None,
+        weight: str | None = None,
+        *,
+        drop_missing: bool = False,
+        carried: str | None = None,
+    ) -> Columns:
+        """Split names at commas, except between quotes, as in CSV."""
+        features = None if columns is None else _names(columns, "--columns")
+        beside = () if carried is None else _names(carried, "--keep")
+        return cls(features, target, weight, drop_missing, beside)
+
+
+def _names(text: str, option: str) -> tuple[str, ...]:
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    if not names:
+        raise bad_input("no_names", option=option, text=text)
+    return tuple(names)
 
 
 @contextmanager

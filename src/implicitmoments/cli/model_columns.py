@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,13 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, to_numpy
 from implicitmoments.cli.console import bad_input, print_note
-from implicitmoments.cli.input_table import CarriedColumns, is_array, is_number, open_table
-from implicitmoments.cli.options import Columns
+from implicitmoments.cli.input_table import (
+    CarriedColumns,
+    Columns,
+    is_array,
+    is_number,
+    open_table,
+)
 from implicitmoments.estimator import fit_columns
 from implicitmoments.rows import Block, Progress, RowDraws, Rows, Source, mean_and_covariance
 from implicitmoments.rows.files import FileSource
@@ -79,14 +84,15 @@ class ModelColumns:
         if is_array(path):
             names = None
             given = {name: words for name, words in given.items() if is_number(words)}
+        if names is None and "features" in given:
+            names = tuple(given["features"].split(","))
         if columns.features is None and names is not None:
-            columns = columns.with_features(names)
-        elif columns.features is None and "features" in given:
-            columns = columns.with_features(tuple(given["features"].split(",")))
+            columns = replace(columns, features=names, from_model=frozenset({"columns"}))
         if labelled and model.labelled and columns.target is None:
             if "target" not in given:
                 raise bad_input("target_required", kind=model.kind)
-            columns = columns.with_target(given["target"])
+            own = columns.from_model | {"y"}
+            columns = replace(columns, target=given["target"], from_model=own)
         return columns
 
     def order(self, source: FileSource, columns: Columns, quiet: bool) -> list[int] | None:

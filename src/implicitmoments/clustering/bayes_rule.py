@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.rows import Block, Rows, Sums, weights_of
-from implicitmoments.rows.sources import Integers
+from implicitmoments.rows.draws import Integers
 
 # Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.
 ROWS_PER_COORDINATE, MORE_ROWS = 2, 10

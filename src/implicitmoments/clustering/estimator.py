@@ -38,13 +38,13 @@ from implicitmoments.clustering.pairwise_test import (
 from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.subspace import second_moment_floor, span_stats
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.answers import answer
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
+    check_even_order,
     check_method,
     check_variance,
     check_whole,
@@ -80,41 +80,47 @@ class SphericalMixtureClusterer(
     n_components : int, default 2
         The number k of components.
     variance : float, optional
-        The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
-        the covariance, which requires ``n_components <= n_features``.
+        The common variance :math:`\sigma^2`, where it is known; by default the mean of the
+        smallest eigenvalues of the covariance, which requires ``n_components <= n_features``.
     order : int or "auto", default "auto"
-        The even order t of the test. ``"auto"`` takes the order among 2, 4 and 6 with the smallest
-        estimated error rates, of those that are affordable.
+        The even order of the moment that is used. ``"auto"`` takes the order among 2, 4 and 6 with
+        the smallest estimated error rates of the test, of those that are affordable.
     n_landmarks : int or "auto", default "auto"
         Number of rows tested pair by pair; by default 40 per component, and at least 400.
     method : {"closed_form", "paper"}, default "closed_form"
-        ``"paper"`` estimates the moment by algorithm Implicit-Moment-Estimation and evaluates it
-        with auxiliary draws: for comparison, it is slower and needs far more rows.
+        How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
+        evaluated with auxiliary draws; for comparison, it is slower and needs far more rows.
     n_draws : int, default 100
-        Auxiliary draws per pair of ``method="paper"``.
+        Auxiliary draws of ``method="paper"`` per evaluation.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
-        Selects the pairs and landmarks.
+        Seed of all random numbers.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
     labels_ : array of int of shape (n_samples,)
         For arrays and data frames in memory; use ``predict`` for other rows.
-    means_ : array of shape (n_clusters, n_features)
-        Means of the clusters, in decreasing order of weight; fewer than ``n_components`` where
-        fewer were found.
-    weights_ : array of shape (n_clusters,)
+    weights_ : array of shape (k,)
+        In decreasing order.
+    means_ : array of shape (k, n_features)
     variance_ : float
+    n_components_ : int
+        The number k of components. Fewer than ``n_components`` where fewer were found.
     order_ : int or None
         The order of the test; None for one component.
     threshold_ : float or None
         Pairs with a smaller statistic are taken to be of the same component.
     notes_ : Notes
-        Findings that may make the clusters wrong.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``split_rate`` and ``merge_rate``, the estimated error rates of the test on pairs of the
         same and of two components; ``same_rate``, the proportion of pairs of the same component;
         ``separation``, the smallest distance between two means in units of :math:`\sigma`;
-        ``doubt``, the expected misclassification rate; ``within_variance``, the largest variance
+        ``misclassification_rate``, expected; ``within_variance``, the largest variance
         within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
@@ -145,11 +151,13 @@ class SphericalMixtureClusterer(
     n_landmarks: int | str = "auto"
     method: str = "closed_form"
     n_draws: int = 100
+    drop_outliers: bool = True
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _fit(self, every: Rows, seed: int) -> None:
         k: int = self.n_components
-        near = leave_out_outliers(every, k, seed=seed)
+        near = leave_out_outliers(every, k, drop=self.drop_outliers, seed=seed)
         rows, probe = near.rows, near.rows.like
         self._check_rows(near.n_rows + near.n_outliers)
         # 1. Reduce to the span of the means, in units of the noise.
@@ -223,11 +231,11 @@ class SphericalMixtureClusterer(
 
         Returns
         -------
-        array of shape (n_samples, n_clusters)
+        array of shape (n_samples, n_components_)
             In the library of the rows; ``set_output`` makes data frames of them.
         """
         check_is_fitted(self)
-        return answer(self, X, self._rule().distances)
+        return RowFunction(self._rule().distances).evaluate(self, X)
 
     @property
     def _n_features_out(self) -> int:
@@ -250,13 +258,8 @@ class SphericalMixtureClusterer(
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _check_parameters(self) -> None:
-        order = check_whole_or("order", self.order, ("auto",), 2, HIGHEST_ORDER)
-        if order != "auto" and int(order) % 2:
-            raise InputError(
-                "order_not_even",
-                "`order={order}` must be even: odd moments of differences are 0",
-                order=order,
-            )
+        super()._check_parameters()
+        check_even_order(self.order, HIGHEST_ORDER)
         k = check_whole("n_components", self.n_components, 1)
         check_whole_or("n_landmarks", self.n_landmarks, ("auto",), max(k, 2))
         check_variance(self.variance)
@@ -300,14 +303,14 @@ class SphericalMixtureClusterer(
         stats: dict[str, Any] = {
             "method": self.method,
             "separation": rule.separation / span.sigma,
-            "doubt": clusters.error_rate,
+            "misclassification_rate": clusters.error_rate,
             "within_variance": clusters.largest_variance,
         }
         if test is not None:
             names = ("order", "threshold", "split_rate", "merge_rate", "same_rate")
             stats |= {name: getattr(test, name) for name in names}
         floor = second_moment_floor(len(span.spectrum), n)
-        return stats | span_stats(span.spectrum - 1, span.p, floor)
+        return stats | spectrum_stats((span.spectrum - 1, floor, span.p, 2))
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
@@ -321,8 +324,8 @@ def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) 
     if n_found < k:
         notes.append(Note("fewer_clusters", {"n": n_found, "k": k}))
     rates = {name: stats.get(name, 0.0) for name in ("split_rate", "merge_rate")}
-    if sum(rates.values()) > UNRELIABLE or stats["doubt"] > OVERLAPPING:
-        values = {name: stats[name] for name in ("separation", "doubt")}
+    if sum(rates.values()) > UNRELIABLE or stats["misclassification_rate"] > OVERLAPPING:
+        values = {name: stats[name] for name in ("separation", "misclassification_rate")}
         notes.append(Note("separation_too_small", {**values, **rates}))
     if stats["within_variance"] > WIDE:
         ratio = stats["within_variance"]

@@ -28,7 +28,7 @@ from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_mo
 from implicitmoments.notes import InputError
 from implicitmoments.problems import PairwiseDifferenceProblem
 from implicitmoments.rows import ArraySource, Rows, weights_of
-from implicitmoments.rows.sources import Integers
+from implicitmoments.rows.draws import Integers
 
 Moments: TypeAlias = ClosedFormMoments | PaperMoments
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

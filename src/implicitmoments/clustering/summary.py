@@ -26,7 +26,7 @@ class ClustererSummary(MeansSummary):
     fewest_rows = 2
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
     component = "cluster"
-    results = ("weights_", "means_", "variance_", "order_")
+    results = ("n_components_", "weights_", "means_", "variance_", "order_")
     saved: ClassVar[Mapping[str, Any]] = {"weights_": Floats, "means_": Floats, "variance_": float}
     iterative = False
     captions: ClassVar[Mapping[str, str]] = {
@@ -51,8 +51,8 @@ class ClustererSummary(MeansSummary):
         if self._k() == 1 or stats["within_variance"] > WIDE:  # the unit is not the noise then
             return []
         facts = [Fact(True, Note("clusters_spherical", {"ratio": stats["within_variance"]}))]
-        if stats["doubt"] <= OVERLAPPING:
-            values = {"separation": stats["separation"], "rate": stats["doubt"]}
+        if stats["misclassification_rate"] <= OVERLAPPING:
+            values = {"separation": stats["separation"], "rate": stats["misclassification_rate"]}
             facts.append(Fact(True, Note("means_separated", values)))
         rates = {"split": stats.get("split_rate", 1.0), "merge": stats.get("merge_rate", 1.0)}
         if sum(rates.values()) <= UNRELIABLE:

@@ -2,12 +2,10 @@
 
 from implicitmoments.density.clipped_density import (
     ClippedDensity,
-    Ratios,
     choose_clip,
     clip_expansion,
     evaluate_rows,
     probe_gaussian,
-    rejection_sample,
 )
 from implicitmoments.density.degree import (
     compare_degrees,
@@ -20,8 +18,11 @@ from implicitmoments.density.hermite_expansion import (
     JointExpansion,
     expand,
     expand_dense,
+    graded_answers,
+    graded_images,
 )
 from implicitmoments.density.regression_contraction import (
+    contract_dense,
     contract_moments,
     contract_run,
     expand_contracted,
@@ -29,37 +30,11 @@ from implicitmoments.density.regression_contraction import (
 )
 from implicitmoments.density.regression_expansion import (
     LabelConstant,
-    contract_dense,
+    average_graded,
     expand_labels,
     expand_labels_dense,
 )
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
 from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity
 
-__all__ = [
-    "ClippedDensity",
-    "Constant",
-    "JointExpansion",
-    "LabelConstant",
-    "Ratios",
-    "RegressionMixtureDensity",
-    "SphericalMixtureDensity",
-    "choose_clip",
-    "clip_expansion",
-    "compare_degrees",
-    "contract_dense",
-    "contract_moments",
-    "contract_run",
-    "evaluate_rows",
-    "expand",
-    "expand_contracted",
-    "expand_dense",
-    "expand_labels",
-    "expand_labels_dense",
-    "expand_paper",
-    "least_degree",
-    "mixture_tail",
-    "probe_gaussian",
-    "regression_tail",
-    "rejection_sample",
-]
+__all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity", "regression_tail"]

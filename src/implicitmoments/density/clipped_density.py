@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,93 +17,6 @@ from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
 
 BATCH = (2_048, 65_536)  # proposals per batch: vectorised, and limited in memory
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
-ROUNDING = 1e-9  # relative: ratios may exceed the bound by rounding only
-
-
-@dataclass(frozen=True, eq=False)
-class Accepted:
-    """Draws, and the number of proposals they took."""
-
-    points: Floats  # (n_samples, width)
-    n_proposals: int  # proposals up to the last accepted one
-    acceptance_rate: float
-
-
-def rejection_sample(
-    propose: Callable[[RowDraws], Floats],
-    ratio: Callable[[Floats], Floats],
-    bound: float,
-    n_samples: int,
-    *,
-    seed: int,
-    max_proposals: int,
-    batch: tuple[int, int] = BATCH,
-) -> Accepted:
-    r"""Draw from the density proportional to ``ratio`` times the density of proposals.
-
-    End of the proof of Theorem 4.16: x is proposed and accepted with probability ratio(x) / bound.
-    Random numbers are keyed by the number of the proposal, so draws do not depend on the size of
-    batches, and fewer draws are the beginning of more.
-
-    Parameters
-    ----------
-    propose : callable
-        ``propose(rng)`` returns one row per proposal, (len(rng.rows), width).
-    ratio : callable
-        Ratios of proposals, from 0 to ``bound``.
-    max_proposals : int
-        An error is raised if more are needed.
-    batch : tuple of int
-        The fewest and the most proposals made at a time.
-
-    Returns
-    -------
-    Accepted
-        With exactly ``n_samples`` points.
-    """
-    kept: list[Floats] = []
-    accepted, made = 0, 0
-    while True:
-        rate = (accepted + 1) / (made + 1) if made else 1.0
-        wanted = int(1.1 * (n_samples - accepted) / rate)
-        size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
-        rng = RowDraws(seed, range(made, made + size), PROPOSALS)
-        points = propose(rng)
-        values = _checked(ratio(points), bound)
-        (chosen,) = np.nonzero(rng.uniform() * bound < values)
-        chosen = chosen[: n_samples - accepted]
-        kept.append(points[chosen])
-        accepted += len(chosen)
-        if accepted == n_samples:
-            made += int(chosen[-1]) + 1 if len(chosen) else 0
-            return Accepted(np.concatenate(kept), made, accepted / max(made, 1))
-        made += size
-        if made >= max_proposals:
-            raise InputError(
-                "too_few_accepted",
-                "{accepted} of {n} draws were accepted among `max_proposals={max_proposals}` (a "
-                "rate of {rate:.2g}); ask for fewer draws, increase `max_proposals`, or set a "
-                "smaller `clip` at the cost of a larger error",
-                accepted=accepted,
-                n=n_samples,
-                max_proposals=max_proposals,
-                rate=accepted / made,
-            )
-
-
-def _checked(values: Floats, bound: float) -> Floats:
-    if not np.all((values >= 0) & (values <= bound * (1 + ROUNDING))):
-        raise InputError(
-            "ratio_out_of_bounds",
-            "ratios must be between 0 and the bound {bound:.6g}, got values from {least:.6g} to "
-            "{most:.6g}",
-            bound=bound,
-            least=float(np.min(values)),
-            most=float(np.max(values)),
-        )
-    return values
-
-
 # Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
 RATED = 2**18
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
@@ -139,29 +51,15 @@ class Reference(Protocol):
         """Return rows with these coordinates, drawn from G otherwise."""
 
 
-R = TypeVar("R", bound=Reference)
-
-
 @dataclass(frozen=True, eq=False)
-class ClippedDensity(Generic[R]):
-    r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped.
+class ClippedDensity:
+    r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped."""
 
-    Attributes
-    ----------
-    span : Reference
-        G, and the coordinates that R' depends on.
-    expansion : Expansion
-    floor, clip : float
-        Bounds of R'. The paper has a floor of 0.
-    mass : float
-        Z, the integral of R' G.
-    """
-
-    span: R
+    span: Reference  # G, and the coordinates that R' depends on
     expansion: Expansion
-    floor: float
+    floor: float  # bounds of R'; the paper has a floor of 0
     clip: float
-    mass: float
+    mass: float  # Z, the integral of R' G
 
     def ratio(self, coordinates: Array) -> Array:
         """Return R' at coordinates (n, p)."""
@@ -174,75 +72,67 @@ class ClippedDensity(Generic[R]):
             logs = namespace_of(X).log(self.ratio(self.span.coordinates(X)))
         return logs + self.span.log_density(X) - math.log(self.mass)
 
-    def sample(self, n_samples: int, *, seed: int, max_proposals: int) -> Accepted:
-        """Draw coordinates by rejection, and the rest of the rows from G."""
-        span = self.span
-        accepted = rejection_sample(
-            lambda rng: rng.normal(span.p),
-            lambda coordinates: to_numpy(self.ratio(coordinates)),
-            self.clip,
-            n_samples,
-            seed=seed,
-            max_proposals=max_proposals,
-        )
+    def sample(
+        self, n_samples: int, *, seed: int, max_proposals: int, batch: tuple[int, int] = BATCH
+    ) -> tuple[Floats, int]:
+        """Draw coordinates by rejection, and the rest of the rows from G.
+
+        End of the proof of Theorem 4.16: x from G is accepted with probability R'(x) / clip.
+        Random numbers are keyed by the number of the proposal, so draws do not depend on the size
+        of batches, and fewer draws are the beginning of more. Returns the rows, and the number of
+        proposals up to the last accepted one. ``batch`` is the fewest and the most proposals made
+        at a time.
+        """
+        kept: list[Floats] = []
+        accepted, made = 0, 0
+        while accepted < n_samples:
+            if made >= max_proposals:
+                raise InputError(
+                    "too_few_accepted",
+                    "{accepted} of {n} draws were accepted among `max_proposals={max_proposals}` "
+                    "(a rate of {rate:.2g}); ask for fewer draws, increase `max_proposals`, or "
+                    "set a smaller `clip` at the cost of a larger error",
+                    **{"accepted": accepted, "n": n_samples, "rate": accepted / made},
+                    max_proposals=max_proposals,
+                )
+            rate = (accepted + 1) / (made + 1) if made else 1.0
+            wanted = int(1.1 * (n_samples - accepted) / rate)
+            size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
+            rng = RowDraws(seed, range(made, made + size), PROPOSALS)
+            points = rng.normal(self.span.p)
+            (chosen,) = np.nonzero(rng.uniform() * self.clip < to_numpy(self.ratio(points)))
+            chosen = chosen[: n_samples - accepted]
+            kept.append(points[chosen])
+            accepted += len(chosen)
+            made += size if accepted < n_samples else int(chosen[-1]) + 1
         rng = RowDraws(seed, range(n_samples), COMPLEMENT)
-        points = span.complete(accepted.points, rng)
-        return Accepted(points, accepted.n_proposals, accepted.acceptance_rate)
-
-
-@dataclass(frozen=True, eq=False)
-class Ratios:
-    """An expansion at rows: at all of them, or at a sample.
-
-    Attributes
-    ----------
-    values : array of shape (n,)
-    counts : array of shape (n,)
-        Weights of the rows.
-    """
-
-    values: Floats
-    counts: Floats
-
-    @property
-    def negative(self) -> float:
-        """The proportion of the rows at which the expansion is negative."""
-        return float(np.average(self.values < 0, weights=self.counts))
-
-    @property
-    def evenness(self) -> float:
-        """Effective number of rows of equal weight, over the number of rows: at most 1."""
-        total = float(np.sum(self.counts))
-        return total**2 / float(np.sum(self.counts**2)) / len(self.counts)
+        return self.span.complete(np.concatenate(kept), rng), made
 
 
 def evaluate_rows(
     expansion: Expansion, reference: Reference, rows: Rows, seed: int, most: int = RATED
-) -> Ratios:
-    """Evaluate an expansion at all rows, or at a random sample of ``most``."""
+) -> tuple[Floats, Floats]:
+    """Evaluate an expansion at all rows, or at a random sample of ``most``; return weights too."""
     values, counts = [], []
     for block in rows.sample(most, seed).blocks(reference.p):
         coordinates = reference.coordinates(reference.points(block))
         values.append(to_numpy(expansion(coordinates)).astype(np.float64))
         counts.append(to_numpy(weights_of(block)).astype(np.float64))
-    return Ratios(np.concatenate(values), np.concatenate(counts))
+    return np.concatenate(values), np.concatenate(counts)
 
 
-def choose_clip(ratios: Ratios, loss: float) -> float:
+def choose_clip(ratios: Floats, counts: Floats, loss: float) -> float:
     r"""Return the smallest A whose clipping costs at most ``loss`` in total variation.
+
+    ``ratios`` are the expansion at rows, ``counts`` their weights.
 
     The proof of Theorem 4.16 needs :math:`E_G[(F/G - A)_+]` to be small, and takes a polynomial
     in :math:`k/\varepsilon` for A. Over rows of F the same number is :math:`E_F[(1 - A G/F)_+]`,
     which is averaged here. Proposals are accepted with probability 1/A.
-
-    Parameters
-    ----------
-    ratios : Ratios
-        The expansion at the rows.
     """
-    order = np.argsort(-ratios.values, kind="stable")
-    high = np.maximum(ratios.values[order], np.finfo(np.float64).tiny)
-    weight = ratios.counts[order] / np.sum(ratios.counts)
+    order = np.argsort(-ratios, kind="stable")
+    high = np.maximum(ratios[order], np.finfo(np.float64).tiny)
+    weight = counts[order] / np.sum(counts)
     mass, inverse = np.cumsum(weight), np.cumsum(weight / high)
     # the loss at A = high[j] is mass[j] − A · inverse[j], and increases with j
     j = int(np.searchsorted(mass - high * inverse, loss))
@@ -266,7 +156,7 @@ class Probe:
         means = np.mean(np.clip(self.ratios, floor, clip) * self.weights, axis=1)
         return float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(len(means)))
 
-    def distance(self, ratios: Ratios, floor: float, clip: float) -> float:
+    def distance(self, ratios: Floats, counts: Floats, floor: float, clip: float) -> float:
         """Return the Kolmogorov distance of the expansion between rows and hypothesis.
 
         Sets {expansion ≤ t} are events, so up to chance it bounds from below the total variation
@@ -276,10 +166,9 @@ class Probe:
         mass = np.ravel(np.clip(self.ratios, floor, clip) * self.weights)
         order = np.argsort(values, kind="stable")
         below = np.cumsum(mass[order]) / np.sum(mass)
-        rows = np.argsort(ratios.values, kind="stable")
-        weight = ratios.counts[rows]
-        cumulated = np.concatenate([[0.0], np.cumsum(weight) / np.sum(weight)])
-        observed = cumulated[np.searchsorted(ratios.values[rows], values[order], side="right")]
+        rows = np.argsort(ratios, kind="stable")
+        cumulated = np.append(0.0, np.cumsum(counts[rows]) / np.sum(counts))
+        observed = cumulated[np.searchsorted(ratios[rows], values[order], side="right")]
         last = np.append(np.diff(values[order]) > 0, True)  # equal values are one event
         return float(np.max(np.abs(below - observed)[last]))
 
@@ -289,14 +178,8 @@ def probe_gaussian(
 ) -> Probe:
     """Evaluate an expansion at scrambled Sobol points of N(0, diag(variances)).
 
-    A Gaussian as wide as the rows covers the mixture; under G those points are rare.
-
-    Parameters
-    ----------
-    variances : array of shape (p,)
-        Of the rows along the coordinates; those below 1 count as 1.
-    n_points : int
-        Per replicate; a power of two.
+    A Gaussian as wide as the rows covers the mixture; under G those points are rare. Variances of
+    the rows along the coordinates, (p,), that are below 1 count as 1.
     """
     p = len(variances)
     if p == 0:
@@ -313,30 +196,9 @@ def probe_gaussian(
     return Probe(np.stack(ratios), np.stack(weights))
 
 
-@dataclass(frozen=True, eq=False)
-class ClippedFit(Generic[R]):
-    """A clipped density, and the points at which it was normalised and checked."""
-
-    density: ClippedDensity[R]
-    mass_error: float  # standard error of the normalising constant
-    probe: Probe
-    ratios: Ratios
-
-    def measurements(self, n_rows: int) -> dict[str, Any]:
-        """Return statistics of the fit to a given number of rows."""
-        floor, clip = self.density.floor, self.density.clip
-        return {
-            "degree": self.density.expansion.degree,
-            "normalizer_error": self.mass_error,
-            "negative_rows": self.ratios.negative,
-            "distance": self.probe.distance(self.ratios, floor, clip),
-            "rows_counted": n_rows * self.ratios.evenness,
-        }
-
-
 def clip_expansion(
     expansion: Expansion,
-    reference: R,
+    reference: Reference,
     rows: Rows,
     *,
     floor: float,
@@ -344,23 +206,23 @@ def clip_expansion(
     seed: int,
     clip: float | None = None,
     rough: bool = False,
-) -> ClippedFit[R]:
-    """Clip an expansion at a bound that suits the rows, and normalise it.
+) -> tuple[ClippedDensity, dict[str, float]]:
+    """Clip an expansion, normalise it, and measure the density at the rows.
 
-    Parameters
-    ----------
-    loss : float
-        What clipping may cost, as in :func:`choose_clip`.
-    clip : float, optional
-        The bound, if it is known.
-    rough : bool
-        Normalise at fewer points.
+    Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given; ``rough``
+    normalises at fewer points. Of what is measured ``normalizer_error`` is a standard error,
+    ``negative_rows`` the proportion at which the expansion is negative, and ``evenness`` the
+    effective number of rows of equal weight over the number of rows.
     """
-    ratios = evaluate_rows(expansion, reference, rows, seed)
-    clip = max(choose_clip(ratios, loss) if clip is None else clip, floor)
+    ratios, counts = evaluate_rows(expansion, reference, rows, seed)
+    clip = max(choose_clip(ratios, counts, loss) if clip is None else clip, floor)
     n_points = ROUGHLY_PROBED if rough else PROBED
     probe = probe_gaussian(expansion, reference.variances, seed=seed, n_points=n_points)
     mass, error = probe.mass(floor, clip)
-    return ClippedFit(
-        ClippedDensity(reference, expansion, floor, clip, mass), error, probe, ratios
-    )
+    measured = {
+        "normalizer_error": error,
+        "negative_rows": float(np.average(ratios < 0, weights=counts)),
+        "distance": probe.distance(ratios, counts, floor, clip),
+        "evenness": float(np.sum(counts) ** 2 / np.sum(counts**2)) / len(counts),
+    }
+    return ClippedDensity(reference, expansion, floor, clip, mass), measured

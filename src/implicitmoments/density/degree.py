@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import gammainc
@@ -16,8 +16,8 @@ from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-# densities(degree) returns a density, fitted to the rows of a fold
-Densities: TypeAlias = Callable[[int], ClippedDensity[Any]]
+Fit: TypeAlias = Callable[[Rows], Callable[[int], ClippedDensity]]
+Last: TypeAlias = dict[int, tuple[ClippedDensity, ...]]
 
 FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
 LARGEST_EXPONENT = 700.0  # exp of more than 709 overflows a double
@@ -29,19 +29,8 @@ def mixture_tail(squared_radius: float, degree: int) -> float:
 
     Proof of Theorem 4.16: :math:`\|T_t\|^2 \le R^{2t}/t!`, so in L2(G) the tail is at most
     :math:`(\sum_{t>n} R^{2t}/t!)^{1/2}`, a tail of the Poisson distribution; the total variation
-    distance is at most half of it.
-
-    Parameters
-    ----------
-    squared_radius : float
-        The mean squared length of the means, in units of the noise.
-    degree : int
-        The highest order kept.
-
-    Examples
-    --------
-    >>> round(mixture_tail(1.0, 4), 3)
-    0.05
+    distance is at most half of it. R² is the mean squared length of the means, in units of the
+    noise.
     """
     if squared_radius > LARGEST_EXPONENT:
         return math.inf
@@ -118,32 +107,19 @@ NOT_COMPARED = DegreeScores({}, 0.0, 0.0)  # of a degree given by the user or by
 
 
 def compare_degrees(
-    fit: Callable[[Rows], Densities],
-    rows: Rows,
-    degrees: Sequence[int],
-    *,
-    fewest: int,
-    highest: int = 0,
+    fit: Fit, rows: Rows, degrees: Sequence[int], *, fewest: int, highest: int = 0
 ) -> DegreeScores:
     """Compare degrees by held-out likelihood, and higher ones while it increases.
 
-    Folds depend on the content of rows, so equal rows are held out together.
-
-    Parameters
-    ----------
-    fit : callable
-        ``fit(kept)`` learns from the rows of a fold what all degrees share, and returns a function
-        of the degree that returns a density.
-    degrees : sequence of int
-        Compared in any case, in ascending order.
-    fewest : int
-        Folds with fewer rows to learn from are left out, as are those with degenerate rows.
-    highest : int
-        While the last degree scores more than the one before by more than a standard error, the
-        next even degree is tried, up to this.
+    ``fit(kept)`` learns from the rows of a fold what all degrees share, and returns a function of
+    the degree that returns a density. ``degrees``, in ascending order, are compared in any case;
+    while the last scores more than the one before by more than a standard error, the next even
+    degree is tried, up to ``highest``. Folds depend on the content of rows, so equal rows are held
+    out together; those with fewer than ``fewest`` rows to learn from, and those with degenerate
+    rows, are left out.
     """
     # the last density of each fold, with which that of the next degree is compared
-    last: dict[int, tuple[ClippedDensity[Any], ...]] = {
+    last: Last = {
         i: ()
         for i in range(FOLDS)
         if rows.split(i, FOLDS).kept and rows.split(i, FOLDS, out=True).kept >= fewest
@@ -157,18 +133,15 @@ def compare_degrees(
 
 
 def _score(
-    fit: Callable[[Rows], Densities],
-    rows: Rows,
-    degrees: Sequence[int],
-    before: dict[int, tuple[ClippedDensity[Any], ...]],
-    found: DegreeScores,
-) -> tuple[DegreeScores, dict[int, tuple[ClippedDensity[Any], ...]]]:
+    fit: Fit, rows: Rows, degrees: Sequence[int], before: Last, found: DegreeScores
+) -> tuple[DegreeScores, Last]:
     """Add degrees to those that were compared, given the last density of each fold."""
-    last: dict[int, tuple[ClippedDensity[Any], ...]] = {}
-    scores, rise, square, total = np.zeros(len(degrees)), 0.0, 0.0, 0.0
+    last: Last = {}
+    scores, rise, square, total = np.zeros(len(degrees)), 0.0, 0.0, TINY
     for i, known in before.items():
+        kept = rows.split(i, FOLDS, out=True)
         try:
-            densities = fit(_held(rows.split(i, FOLDS, out=True)))
+            densities = fit(kept.hold() if kept.small else kept)  # it is passed over many times
         except InputError:  # degenerate rows
             continue
         compared = known + tuple(densities(degree) for degree in degrees)
@@ -180,31 +153,18 @@ def _score(
         rise += float(sums["rise"])
         square += float(sums["square"])
         total += float(sums["total"])
-    by_degree = dict(zip(degrees, (scores / max(total, TINY)).tolist(), strict=True))
-    rise /= max(total, TINY)
-    variance = max(square / max(total, TINY) - rise**2, 0.0)
+    by_degree = dict(zip(degrees, (scores / total).tolist(), strict=True))
+    variance = max(square / total - (rise / total) ** 2, 0.0)
     error = math.sqrt(variance / max(total, 1.0))
-    return DegreeScores(found.scores | by_degree, rise, error), last
+    return DegreeScores(found.scores | by_degree, rise / total, error), last
 
 
-def _held(rows: Rows) -> Rows:
-    """Hold the rows of a fold where they fit in memory: they are passed over many times."""
-    return rows.hold() if rows.small else rows
-
-
-def _sum_likelihoods(densities: tuple[ClippedDensity[Any], ...], block: Block) -> Sums:
+def _sum_likelihoods(densities: tuple[ClippedDensity, ...], block: Block) -> Sums:
     """Sum log-likelihoods of rows, and by how much the last density raises them."""
     counts = weights_of(block)
-    total = partial(namespace_of(counts).sum, dtype=namespace_of(counts).float64)
-    scores = np.zeros(len(densities))
-    rise = logs = 0.0 * counts
-    for j, density in enumerate(densities):
-        before, logs = logs, density.log_density(density.span.points(block))
-        rise = logs - before if j else rise
-        scores[j] = float(total(counts * logs))
-    return {
-        "scores": scores,
-        "rise": float(total(counts * rise)),
-        "square": float(total(counts * rise**2)),
-        "total": float(total(counts)),
-    }
+    xp = namespace_of(counts)
+    logs = [density.log_density(density.span.points(block)) for density in densities]
+    rise = logs[-1] - logs[-2] if len(logs) > 1 else 0.0 * counts
+    terms = (*logs, rise, rise**2, xp.ones_like(counts))
+    *scores, up, square, total = (float(xp.sum(counts * t, dtype=xp.float64)) for t in terms)
+    return {"scores": np.array(scores), "rise": up, "square": square, "total": total}

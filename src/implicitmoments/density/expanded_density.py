@@ -1,22 +1,18 @@
-"""Base of both density estimators: steps of a fit, parameters, and sampling."""
+"""Base of both density estimators: steps of a fit, parameters, sampling and findings."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, Floats
-from implicitmoments.density.clipped_density import (
-    ClippedDensity,
-    ClippedFit,
-    clip_expansion,
-)
+from implicitmoments.arrays import Array, move_like
+from implicitmoments.density.clipped_density import RATED, ClippedDensity, clip_expansion
 from implicitmoments.density.degree import (
     NOT_COMPARED,
     DegreeScores,
@@ -24,10 +20,11 @@ from implicitmoments.density.degree import (
     least_degree,
 )
 from implicitmoments.density.hermite_expansion import Expansion
-from implicitmoments.density.summary import DensitySummary
-from implicitmoments.estimator import KOLMOGOROV_CHANCE
+from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator, Table, as_floats
 from implicitmoments.evaluation import DensityScores
+from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note, Notes
+from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
 from implicitmoments.rows import RandomState, Rows, as_seed
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
@@ -39,12 +36,31 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-CLIP_LOSS = 0.02  # the part of epsilon that clipping may cost (starting value)
+# The part of epsilon that clipping may cost: small beside the half for truncation. Less of it
+# makes the clip larger, and with it the number of proposals per draw.
+CLIP_LOSS = 0.02
 # Ratios below this count as this when degrees are compared, so that one row at which a polynomial
 # is negative does not decide.
 LEAST_RATIO = 0.01
-FAR = 0.05  # total variation distance that is reported (starting value)
+FAR = 0.05  # total variation distance that is reported: the default of epsilon
 NEGATIVE = 0.01  # proportion of rows with a negative expansion, from which it is reported
+# notes that a density differs from the rows
+FAR_CODES = frozenset({"density_far_from_rows", "regression_density_far_from_rows"})
+PROPOSALS = 1_000_000  # of the rejection sampler, for a picture: a second or two
+FEWEST_DRAWN = 200  # for a picture: bars of a histogram of fewer rows are mostly chance
+ASSUMED_NOISE = "noise assumed by the expansion"
+PARAMETERS = {
+    "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
+    "clip_": ("largest ratio to the Gaussian", "The polynomial is clipped there."),
+    "normalizer_": ("normaliser", "The integral of the clipped polynomial times the Gaussian."),
+    "acceptance_rate_": ("acceptance rate", "The share of proposals that sample() keeps."),
+    "variance_": ("variance of the Gaussian", "That of the noise, along every direction."),
+    "noise_": (
+        ASSUMED_NOISE,
+        "A standard deviation, estimated from the moments unless given. It includes the spread of "
+        "the intercepts, and is not the spread around each line.",
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +68,36 @@ class RatioModel:
     """Estimate of F/G from rows, for all degrees."""
 
     reference: Any  # G, and the coordinates that F/G depends on
-    # ``bound(degree)`` bounds the total variation error of truncation
-    bound: Callable[[int], float]
+    bound: Callable[[int], float]  # of the total variation error of truncation, by degree
     expand: Callable[[int], Expansion]  # ``expand(degree)`` estimates the expansion
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
 
 
-class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator):
+class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimator):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
     """
 
+    fewest_rows = 2
+    answers: ClassVar[Mapping[str, str]] = {"densities": "score_samples", "samples": "sample"}
+    captions: ClassVar[Mapping[str, str]] = {
+        "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
+        "right, both have the same distribution.",
+    }
+
+    n_components: int
     degree: int | str
+    epsilon: float
+    max_degree: int
     clip: float | str
     floor: float
     method: str
     n_draws: int
+    max_proposals: int
+    drop_outliers: bool
     random_state: RandomState
+    hypothesis_: Any
 
     @abstractmethod
     def _least_rows(self, d: int) -> int:
@@ -84,14 +112,15 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
         """Find G and what all degrees share; ``final`` for all rows, not for those of a fold."""
 
     @abstractmethod
-    def _store(self, model: RatioModel, density: ClippedDensity[Any], probe: Array) -> Notes:
+    def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
         """Set the attributes of the fitted model, and return its notes."""
 
     def _fit(self, every: Rows, seed: int) -> None:
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
         notes = self._look_at_rows(every)
         # Outliers would dominate high-order moments.
-        near = leave_out_outliers(every, self.n_components, labelled=self.labelled, seed=seed)
+        how: dict[str, Any] = {"labelled": self.labelled, "drop": self.drop_outliers}
+        near = leave_out_outliers(every, self.n_components, seed=seed, **how)
         rows = near.rows
         least = self._least_rows(rows.n_features)
         check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
@@ -102,37 +131,28 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
         # 3. F/G by its Hermite expansion.
         expansion = model.expand(degree)
         # 4. Clip it, multiply it by G, and normalise.
-        fitted = self._clip(expansion, model, rows, seed)
-        probe = rows.like
-        density = fitted.density
+        clip = None if isinstance(self.clip, str) else self.clip
+        how = {"floor": self.floor, "loss": CLIP_LOSS * self.epsilon}
+        density, measured = clip_expansion(
+            expansion, model.reference, rows, clip=clip, seed=seed, **how
+        )
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
-        self.stats_: dict[str, Any] = {
+        self.stats_ = {
             "method": self.method,
             "rows_used": near.n_rows,
             "outliers": near.n_outliers,
             "scores": compared.scores,
             "still_rising": compared.rising,
             "last_rise": compared.rise,
-            **fitted.measurements(near.n_rows),
+            "degree": expansion.degree,
+            "rows_counted": near.n_rows * measured.pop("evenness"),
+            **measured,
             **model.stats,
         }
         if near.n_outliers:
             notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
-        self.notes_ = Notes([*notes, *self._store(model, density, probe)])
-
-    def _clip(
-        self, expansion: Expansion, model: RatioModel, rows: Rows, seed: int
-    ) -> ClippedFit[Any]:
-        return clip_expansion(
-            expansion,
-            model.reference,
-            rows,
-            floor=self.floor,
-            loss=CLIP_LOSS * self.epsilon,
-            seed=seed,
-            clip=None if isinstance(self.clip, str) else self.clip,
-        )
+        self.notes_ = Notes([*notes, *self._store(model, density, rows.like)])
 
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
         if not isinstance(self.degree, str):
@@ -141,17 +161,13 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
         if self.degree == "auto" or self.n_components == 1:
             return enough, NOT_COMPARED
         degrees = list(range(2, min(enough + 2, self.max_degree) + 1, 2))
+        how: dict[str, Any] = {"floor": LEAST_RATIO, "loss": CLIP_LOSS * self.epsilon}
 
-        def fit(kept: Rows) -> Callable[[int], ClippedDensity[Any]]:
+        def fit(kept: Rows) -> Callable[[int], ClippedDensity]:
             part = self._learn(kept, seed, final=False)
-            loss = CLIP_LOSS * self.epsilon
-
-            def density(degree: int) -> ClippedDensity[Any]:
-                expansion = part.expand(degree)
-                how: dict[str, Any] = {"floor": LEAST_RATIO, "loss": loss, "seed": seed}
-                return clip_expansion(expansion, part.reference, kept, rough=True, **how).density
-
-            return density
+            return lambda degree: clip_expansion(
+                part.expand(degree), part.reference, kept, seed=seed, rough=True, **how
+            )[0]
 
         fewest = self._least_rows(rows.n_features) + 1
         compared = compare_degrees(fit, rows, degrees, fewest=fewest, highest=self.max_degree)
@@ -159,6 +175,7 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
 
     def _check_expansion(self, methods: tuple[str, ...], highest_degree: int) -> None:
         """Check the parameters of the expansion."""
+        super()._check_parameters()
         check_whole("n_components", self.n_components, 1)
         check_whole_or("degree", self.degree, ("auto", "cv"), 1, highest_degree)
         check_number("epsilon", self.epsilon, 1e-6, 1.0)
@@ -189,8 +206,7 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
         if not stats["still_rising"] or highest + 2 <= self.max_degree or step <= FAR:
             return Notes()
         values = {"degree": highest, "before": highest - 2, "step": step}
-        values["max_degree"] = self.max_degree
-        return Notes([Note("degree_still_rising", values)])
+        return Notes([Note("degree_still_rising", {**values, "max_degree": self.max_degree})])
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw rows from the density by rejection, with their labels where it has them.
@@ -205,25 +221,70 @@ class ExpandedDensity(DensitySummary, DensityScores, DensityMixin, BaseEstimator
         array of shape (n_samples, n_features), or a pair of it and labels (n_samples,)
             In the library of the rows of the fit.
         """
-        check_is_fitted(self)
-        return self._drawn(n_samples, random_state)
+        seed, n = self._seed(random_state), check_whole("n_samples", n_samples, 1)
+        cap = check_whole("max_proposals", self.max_proposals, 1)
+        density, like = self._sampled()
+        points, proposals = density.sample(n, seed=seed, max_proposals=cap)
+        self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
+        drawn = move_like(points, like)
+        return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
 
     @abstractmethod
-    def _drawn(self, n_samples: int, random_state: RandomState) -> Any:
-        """Return rows drawn, in the library of the rows of the fit."""
-
-    def _draw(
-        self, density: ClippedDensity[Any], n_samples: int, random_state: RandomState
-    ) -> Floats:
-        """Draw points by rejection; ``stats_`` counts the proposals."""
-        n = check_whole("n_samples", n_samples, 1)
-        cap = check_whole("max_proposals", self.max_proposals, 1)
-        accepted = density.sample(n, seed=self._seed(random_state), max_proposals=cap)
-        self.stats_["proposals"] = accepted.n_proposals
-        self.stats_["acceptance_rate"] = accepted.acceptance_rate
-        return accepted.points
+    def _sampled(self) -> tuple[ClippedDensity, Array]:
+        """Return the density of rows, labels last, and an array of the library of the rows."""
 
     def _seed(self, random_state: RandomState) -> int:
         """Return a seed for draws: by default that of the estimator."""
         check_is_fitted(self)
         return as_seed(self.random_state if random_state is None else random_state)
+
+    def _density_table(self, own: str) -> Table:
+        names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", own)
+        rows = [[PARAMETERS[name][0], getattr(self, name)] for name in names]
+        return Table(
+            "Density", ["parameter", "value"], rows, dict(PARAMETERS[name] for name in names)
+        )
+
+    def _evidence(self) -> list[Fact]:
+        if self.n_components == 1:  # a Gaussian, whatever the rows are
+            return []
+        return self._distance_facts() + self._degree_facts()
+
+    def _distance_facts(self) -> list[Fact]:
+        stats = self.stats_
+        n = min(stats.get("rows_counted", stats.get("rows_used", 1)), RATED)
+        distance, chance = stats["distance"], KOLMOGOROV_CHANCE / math.sqrt(max(n, 1))
+        values = {"distance": distance, "chance": chance, "epsilon": self.epsilon}
+        if distance <= chance:
+            return [Fact(True, Note("density_agrees", values))]
+        if distance <= self.epsilon:
+            return [Fact(True, Note("density_within_epsilon", values))]
+        if not FAR_CODES.isdisjoint(self._codes()):
+            return []
+        return [Fact(False, Note("density_differs", values))]
+
+    def _degree_facts(self) -> list[Fact]:
+        bound = self.stats_.get("truncation_error", math.inf)
+        values = {"degree": self.degree_, "bound": bound}
+        if bound <= self.epsilon / 2:
+            return [Fact(True, Note("truncation_small", values))]
+        tried = self.stats_.get("scores") or {0: 0.0}
+        at_limit = self.degree_ == max(tried) == self.max_degree
+        if at_limit and (FAR_CODES | {"degree_still_rising"}).isdisjoint(self._codes()):
+            return [Fact(False, Note("degree_at_limit", values))]
+        return []
+
+    def _fit_view(self, rows: RowSample) -> FitView:
+        rate = self.acceptance_rate_
+        if rate * self.max_proposals < 2 * FEWEST_DRAWN:
+            raise NoPictureError(
+                "no_rows_drawn",
+                "no rows can be drawn from this {name}: its sampler accepts {rate:.2g} of its "
+                "proposals; use implicitmoments.plot.components",
+                name=type(self).__name__,
+                rate=rate,
+            )
+        sample = self.sample(max(min(len(rows.x), int(rate * PROPOSALS)), FEWEST_DRAWN))
+        pairs = ((rows.given, rows.y), sample) if self.labelled else ((rows.given,), (sample,))
+        logs, drawn = (as_floats(self.score_samples(*each)) for each in pairs)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)

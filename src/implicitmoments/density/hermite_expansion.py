@@ -2,6 +2,10 @@ r"""F/G of a mixture as a truncated Hermite expansion in compressed form (Lemma 
 
 :math:`F/G = \sum_t \langle T_t, H_t(x) \rangle` with
 :math:`T_t = M_t/\sqrt{t!}`, G the standard Gaussian at the centre of the mixture F.
+
+One moment of vectors :math:`(h, \beta_i)` holds those of all lower orders. A slot of
+:math:`(h, \beta)^{\otimes m}` holds the constant h or the vector :math:`\beta`; the *grade* of an
+entry is the number of its slots that hold the vector. Images and answers are kept by grade.
 """
 
 from __future__ import annotations
@@ -9,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import array_api_compat
 import numpy as np
@@ -22,11 +26,12 @@ from implicitmoments.arrays import (
     eye_like,
     move_like,
     namespace_of,
+    outer_rows,
     to_numpy,
 )
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, open_window
+from implicitmoments.moments.chain import SymmetricChain, contracted_forms, open_window, split_slot
 from implicitmoments.moments.closed_form import (
     OVERSAMPLING,
     BalancedMoments,
@@ -52,11 +57,9 @@ class Expansion(Protocol):
         """Evaluate at rows of coordinates (n, p), in their library and on their device."""
 
 
-def ones_like_rows(x: Array, width: int | None = None) -> Array:
-    """Return a one for each row of an array, or a row of ones, in its library."""
-    n, device = int(x.shape[0]), array_api_compat.device(x)
-    shape = (n,) if width is None else (n, width)
-    return namespace_of(x).ones(shape, dtype=x.dtype, device=device)
+def kind_of(x: Array) -> dict[str, Any]:
+    """Return the precision and the device of an array."""
+    return {"dtype": x.dtype, "device": array_api_compat.device(x)}
 
 
 def evaluate_blocks(function: Callable[[Array], Array], points: Array, width: int) -> Array:
@@ -67,6 +70,60 @@ def evaluate_blocks(function: Callable[[Array], Array], points: Array, width: in
     return found[0] if len(found) == 1 else namespace_of(points).concat(found)
 
 
+def graded_width(chain: SymmetricChain) -> int:
+    """Return the numbers per row that images by grade take, with the largest outer product."""
+    images = sum((n + 1) * chain.dim(n) for n in range(chain.order + 1))
+    return images + max(chain.dim(n) for n in range(chain.order)) * chain.p
+
+
+def graded_images(chain: SymmetricChain, points: Array, height: float) -> list[Array]:
+    r"""Carry rows (h, x) along a chain; return arrays (n + 1, n_rows, k_n), by order n and grade.
+
+    The recursion :math:`p_n = \phi_n(p_{n-1} \otimes (h, x)) - (n-1)\, C_n p_{n-2}` of the
+    closed form, where the constant leaves the grade as it is, a point raises it by one and a
+    contraction, which takes two slots of noise, by two. The chain is over :math:`R^{1+p}`, without
+    noise in the constant, and in the library of the points.
+    """
+    xp, rows, like = namespace_of(points), int(points.shape[0]), kind_of(points)
+    carried = [xp.ones((1, rows, 1), **like)]
+    for n, step in enumerate(chain.steps, start=1):
+        split = split_slot(step, chain.p)  # (k_n, k_{n-1}, 1 + p)
+        k = int(split.shape[0])
+        flat = xp.matrix_transpose(xp.reshape(split[:, :, 1:], (k, -1)))
+        before = carried[-1]
+        image = xp.zeros((n + 1, rows, k), **like)
+        image[:n, :, :] = before @ xp.matrix_transpose(height * split[:, :, 0])
+        for a in range(n):
+            image[a + 1, :, :] += outer_rows(before[a, :, :], points) @ flat
+        if n > 1:
+            back = xp.matrix_transpose((n - 1) * chain.contractions[n - 2])
+            image[2:, :, :] -= carried[-2] @ back
+        carried.append(image)
+    return carried
+
+
+def graded_answers(
+    chain: SymmetricChain, images: list[Array], a: int, b: int, form: Array
+) -> Array:
+    r"""Return the terms of the expansion of a tensor of order m = a + b, by grade.
+
+    For :math:`(h', \beta)^{\otimes m}` and images of (h, x), entry g of a row is
+    :math:`(h h')^{m-g} \langle \beta^{\otimes g}, He_g(x) \rangle / g!`. The result has the shape
+    (m + 1, n_rows).
+    """
+    xp = namespace_of(images[0])
+    answers = xp.zeros((a + b + 1, images[0].shape[1]), **kind_of(images[0]))
+    for n, matrix in enumerate(contracted_forms(chain, a, b, form)):
+        left, right = images[a - n], images[b - n]
+        for i in range(int(left.shape[0])):
+            pulled = left[i, :, :] @ matrix
+            for j in range(int(right.shape[0])):
+                answers[i + j + 2 * n, :] += xp.sum(pulled * right[j, :, :], axis=1)
+    for g in range(a + b + 1):  # so many choices of slots have a grade
+        answers[g, :] /= math.comb(a + b, g) * math.factorial(g)
+    return answers
+
+
 @dataclass(frozen=True)
 class Constant:
     """The expansion of one component: F is G."""
@@ -75,7 +132,7 @@ class Constant:
 
     def __call__(self, coordinates: Array) -> Array:
         """Return ones."""
-        return ones_like_rows(coordinates)
+        return namespace_of(coordinates).ones(coordinates.shape[0], **kind_of(coordinates))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,49 +142,29 @@ class JointExpansion:
     With a constant h before every mean, :math:`\tilde\mu_i = (h, \mu_i)`, the one moment
     :math:`\tilde M_n = \sum_i w_i \tilde\mu_i^{\otimes n}` contains :math:`M_0, \ldots, M_n` and
     has rank k between halves of its slots, so that lower orders, which are less noisy, help to
-    find the subspaces of higher ones. For a point (s/h, x),
-
-    .. math:: \langle He_n(s/h, x), \tilde M_n \rangle
-       = \sum_t \binom{n}{t} s^{n-t} \langle He_t(x), M_t \rangle,
-
-    and since a standard exponential s has moments j!, its mean over s is n! times the expansion.
-    Gauss-Laguerre quadrature makes it exact with n/2 + 1 nodes s.
+    find the subspaces of higher ones. A query (1/h, x) returns them by grade.
 
     :math:`h = \sqrt n` makes distances between the :math:`\tilde M_n` nearly those in L2(G):
     :math:`(1 + \langle\mu, \nu\rangle/n)^n \approx e^{\langle\mu, \nu\rangle}`.
-
-    Attributes
-    ----------
-    degree : int
-        The order n.
-    moments : BalancedMoments
-        :math:`\tilde M_n` as one matrix.
     """
 
-    degree: int
-    moments: BalancedMoments
-
-    @cached_property
-    def _nodes(self) -> tuple[Floats, Floats]:
-        nodes, weights = np.polynomial.laguerre.laggauss(self.degree // 2 + 1)
-        return np.asarray(nodes), np.asarray(weights) / math.sqrt(math.factorial(self.degree))
+    degree: int  # the order n
+    moments: BalancedMoments  # :math:`\tilde M_n` as one matrix
 
     def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p)."""
         moments = self.moments.like(coordinates)
-        chain = moments.chain
-        width = max(chain.dim(r) for r in range(chain.order + 1)) * chain.p
-        return evaluate_blocks(partial(self._evaluate, moments), coordinates, width)
+        return evaluate_blocks(
+            partial(self._evaluate, moments), coordinates, graded_width(moments.chain)
+        )
 
     def _evaluate(self, moments: BalancedMoments, coordinates: Array) -> Array:
-        n, frame, xp = self.degree, self.moments.frame, namespace_of(coordinates)
-        points = xp.concat([xp.ones_like(coordinates[:, :1]), coordinates], axis=1) / frame.scale
-        first = points[:, 0] / float(frame.height or 1.0)
-        found = xp.zeros_like(first)
-        for node, weight in zip(*self._nodes, strict=True):
-            points[:, 0] = float(node) * first
-            found += float(weight) * moments.hermite(points, [n])[n]
-        return found
+        scale, height = moments.frame.scale, moments.frame.height or 1.0
+        (((a, b), form),) = moments.forms.items()
+        images = graded_images(moments.chain, coordinates / scale, 1 / (height * scale))
+        answers = graded_answers(moments.chain, images, a, b, form)
+        # the frame divides both the point and the moment by scale, n times each
+        return namespace_of(answers).sum(answers, axis=0) * scale ** (2 * self.degree)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +181,7 @@ class OrderByOrder:
 
     def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p)."""
-        found = ones_like_rows(coordinates)
+        found = Constant(0)(coordinates)
         for moment in self.orders:
             term = moment.hermite(coordinates, n_draws=self.n_draws, random_state=self.seed)
             found = found + term / math.sqrt(math.factorial(moment.order))
@@ -160,12 +197,9 @@ class DenseExpansion:
 
     def __call__(self, coordinates: Floats) -> Floats:
         """Evaluate at rows of coordinates (n, p)."""
-        found = np.zeros(len(coordinates))
+        found, n = np.zeros(len(coordinates)), len(coordinates)
         for t, tensor in enumerate(self.tensors):
-            found += (
-                to_numpy(hermite_dense(coordinates, t)).reshape(len(coordinates), -1)
-                @ tensor.ravel()
-            )
+            found += to_numpy(hermite_dense(coordinates, t)).reshape(n, -1) @ tensor.ravel()
         return found
 
 
@@ -185,15 +219,7 @@ def expand(
     n_draws: int = 100,
     seed: int = 0,
 ) -> Expansion:
-    """Estimate the expansion of F/G up to a degree.
-
-    Parameters
-    ----------
-    method : {"closed_form", "paper"}
-        :class:`JointExpansion` or :class:`OrderByOrder`.
-    n_draws, seed : int
-        Auxiliary draws of ``"paper"``.
-    """
+    """Estimate the expansion of F/G up to a degree, jointly or by "paper" order by order."""
     if span.p == 0 or degree < 2:  # centred rows have no first order
         return Constant(degree)
     if method == "paper":

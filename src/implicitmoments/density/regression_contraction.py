@@ -20,21 +20,20 @@ With j = b + c and :math:`\langle \beta^{\otimes a} \otimes e_y^{\otimes n-a}, H
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
 
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.density.hermite_expansion import ones_like_rows
-from implicitmoments.density.regression_expansion import (
-    LabelConstant,
-    LabelExpansion,
-    expansion_at,
-)
+from implicitmoments.density.hermite_expansion import DenseExpansion
+from implicitmoments.density.regression_expansion import LabelConstant, LabelExpansion
 from implicitmoments.moments import PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, drop, split_slot
-from implicitmoments.moments.closed_form import BalancedMoments, contracted_forms, split_order
-from implicitmoments.moments.subspace import Run
+from implicitmoments.moments.chain import SymmetricChain, contracted_forms, drop, split_slot
+from implicitmoments.moments.closed_form import BalancedMoments, split_order
+from implicitmoments.moments.implicit import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.rows import Rows
 
@@ -49,7 +48,7 @@ def term_factor(a: int, b: int, c: int, excess: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ContractedExpansion:
+class ContractedExpansion(LabelExpansion):
     r"""Contracted moments, summed over b for each (a, j)."""
 
     degree: int
@@ -63,7 +62,7 @@ class ContractedExpansion:
     def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
         xp, chain = namespace_of(x), self.chain.like(x)
-        found = 0 * ones_like_rows(x, self.degree + 1)
+        found = self.zeros(x)
         basis = xp.matrix_transpose(move_like(self.basis, x))
         images = chain.images(x @ basis / self.scale)
         for (a, j), form in self.forms.items():
@@ -74,20 +73,12 @@ class ContractedExpansion:
                 found[:, a + 2 * j] += self.scale ** (2 * a) * answer
         return found
 
-    def __call__(self, coordinates: Array) -> Array:
-        """Evaluate at rows of coordinates (n, p + 1), z last."""
-        return expansion_at(self, coordinates)
-
 
 def contract_moments(moments: BalancedMoments, excess: float, degree: int) -> ContractedExpansion:
     """Contract moments of orders 0, …, degree exactly, and sum them to T_0, …, T_degree.
 
-    Parameters
-    ----------
-    moments : BalancedMoments
-        Of the regressors, in a frame centred at the origin.
-    excess : float
-        The variance of the noise less 1.
+    The frame of the moments is centred at the origin; ``excess`` is the variance of the noise
+    less 1.
     """
     moments = moments.like(np.zeros(1))  # in main memory, in double precision
     chain, scale = moments.chain, moments.frame.scale
@@ -122,7 +113,7 @@ def expand_contracted(
 
 
 @dataclass(frozen=True, eq=False)
-class PaperExpansion:
+class PaperExpansion(LabelExpansion):
     """Contracted moments by the paper's algorithm, with auxiliary draws in every query."""
 
     degree: int
@@ -136,21 +127,17 @@ class PaperExpansion:
 
     def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
-        found = 0 * ones_like_rows(x, self.degree + 1)
+        found = self.zeros(x)
         for b, norm in self.norms.items():
-            self._add(found, 0, b, norm * ones_like_rows(x))
+            self._add(found, 0, b, norm)
         for a, b, moment in self.terms:
             answer = moment.hermite(x, n_draws=self.n_draws, random_state=self.seed)
             self._add(found, a, b, math.sqrt(math.factorial(a)) * answer)
         return found
 
-    def _add(self, found: Array, a: int, b: int, answer: Array) -> None:
+    def _add(self, found: Array, a: int, b: int, answer: Array | float) -> None:
         for c in range(self.degree // 2 - a - b + 1):
             found[:, a + 2 * (b + c)] += term_factor(a, b, c, self.excess) * answer
-
-    def __call__(self, coordinates: Array) -> Array:
-        """Evaluate at rows of coordinates (n, p + 1), z last."""
-        return expansion_at(self, coordinates)
 
 
 def contract_run(run: Run, times: int) -> Run:
@@ -207,3 +194,32 @@ def expand_paper(
 def _problem(rows: Rows, basis: Floats, weights: str) -> RegressionMixtureProblem:
     """Return the rows on the span of the regressors."""
     return RegressionMixtureProblem(rows.mapped(linear=basis.T), None, weights=weights)
+
+
+def contract_dense(moments: Sequence[Floats], noise: float, degree: int) -> DenseExpansion:
+    r"""Return T_n by the double sum over (a, b, c) of the proof of Theorem 4.22.
+
+    With Errata 5 and 7. Not symmetrised: Hermite tensors are. ``moments`` are :math:`M_0, \ldots,
+    M_{degree}` as tensors over R^p, ``noise`` is the variance :math:`\sigma^2`.
+    """
+    p = len(moments[1])
+    label = np.append(np.zeros(p), 1.0)
+    tensors: list[Floats] = []
+    for n in range(degree + 1):
+        tensor = np.zeros((p + 1,) * n)
+        for a, b in product(range(n // 2 + 1), repeat=2):
+            c = n // 2 - a - b
+            if n % 2 or c < 0:
+                continue
+            moment = moments[a + 2 * b]
+            for _ in range(b):
+                moment = np.trace(moment, axis1=-2, axis2=-1)
+            padded = np.pad(moment, [(0, 1)] * a) if a else moment  # slots of (x, z), 0 along z
+            ways = math.factorial(n // 2) // (
+                math.factorial(a) * math.factorial(b) * math.factorial(c)
+            )
+            term = reduce(np.multiply.outer, [label] * (n - a), padded)
+            tensor = tensor + ways * 2.0**a * (noise - 1.0) ** c * term
+        odd_product = math.prod(range(n - 1, 0, -2))  # (n − 1)!!
+        tensors.append(np.asarray(odd_product / math.sqrt(math.factorial(n)) * tensor))
+    return DenseExpansion(degree, tuple(tensors))

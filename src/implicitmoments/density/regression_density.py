@@ -1,19 +1,37 @@
-"""The hypothesis of Theorem 4.22: the joint density of (x, y), its marginal and conditionals."""
+"""The hypothesis of Theorem 4.22 on (x, y): its coordinates, marginal and conditionals."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
+from scipy.stats import chi2, norm
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.regression_expansion import LabelExpansion, hermite_values
-from implicitmoments.density.regression_frame import RegressionFrame
-from implicitmoments.rows import DrawPurpose, RowDraws, blocks, join_labels
+from implicitmoments.notes import InputError
+from implicitmoments.rows import (
+    Block,
+    DrawPurpose,
+    LabelMap,
+    RowDraws,
+    Rows,
+    Sums,
+    Whitening,
+    blocks,
+    join_labels,
+    mean_and_covariance,
+    weights_of,
+)
 
+SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their spread
+ROUNDING = 1e-13  # and to their size
+RARE = 1e-4  # significance level of the tests for different intercepts
 REACH, NODES = 10.0, 2_001  # of the grid on which the density of z is tabulated
 STEP = 2 * REACH / (NODES - 1)  # 0.01 standard deviations
 POINTS_PER_BLOCK = 1_024  # times NODES: 16 MB of float64
@@ -21,55 +39,236 @@ LABELS = (DrawPurpose.ROWS, 3)  # random stream
 
 
 @dataclass(frozen=True, eq=False)
-class LabelDistribution:
-    r"""The distribution of z at a point x, proportional to R'(x, z) times the standard normal.
+class RegressionFrame:
+    r"""The map :math:`(x, y) \mapsto (B x', z)` of rows, and the Gaussian it makes standard.
 
-    At a point the expansion is a polynomial in z, whose coefficients are found once. The density
-    is interpolated linearly between nodes 0.01 apart.
+    :math:`x' = (x - m) W` is standard normal, and :math:`z = (y - c - b \cdot x') / s` is the
+    residual of the least-squares line, in units of s. With :math:`b = \sum_i w_i \beta_i` the rows
+    (x', z) are again a mixture of regressions, with vectors :math:`\beta_i' = (\beta_i - b)/s` of
+    mean zero: they are shorter, and k of them span k − 1 dimensions. For one component nothing is
+    left to learn.
     """
 
+    mean: Floats  # (d,)
+    whitener: Floats  # (d, d), W and its inverse
+    root: Floats  # (d, d)
+    slope: Floats  # (d,), the vector b
+    intercept: float  # the numbers c and s
+    scale: float
+    basis: Floats  # (p, d), orthonormal rows B, which span the :math:`\beta_i'`
+
+    @property
+    def p(self) -> int:
+        """Number of coordinates, with the label."""
+        return len(self.basis) + 1
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of the rows along the coordinates, (p,)."""
+        return np.ones(self.p)
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return the rows as (x', z)."""
+        labels = LabelMap(self.intercept, self.scale, self.whitener @ self.slope, self.mean)
+        return rows.mapped(self.mean, self.whitener, labels)
+
+    def points(self, block: Block) -> Array:
+        """Return the rows (n, d + 1) of a block, labels last."""
+        return join_labels(block)
+
+    def standard(self, X: Array, y: Array) -> tuple[Array, Array]:
+        """Map rows and labels to x' (n, d) and z (n,)."""
+        mean, whitener = move_like(self.mean, X), move_like(self.whitener, X)
+        x = (X - mean[None, :]) @ whitener
+        return x, (y - self.intercept - x @ move_like(self.slope, X)) / self.scale
+
+    def labels(self, x: Array, z: Array | float) -> Array:
+        """Map z back to labels, for points x' (n, d)."""
+        return self.intercept + (x @ move_like(self.slope, x)) + self.scale * z
+
+    def on_span(self, x: Array) -> Array:
+        """Map points x' (n, d) to coordinates on the span of the regressors."""
+        return x @ namespace_of(x).matrix_transpose(move_like(self.basis, x))
+
+    def coordinates(self, X: Array) -> Array:
+        """Map rows (n, d + 1), labels last, to coordinates (n, p)."""
+        x, z = self.standard(X[:, :-1], X[:, -1])
+        return namespace_of(X).concat([self.on_span(x), z[:, None]], axis=1)
+
+    def log_density(self, X: Array) -> Array:
+        """Return the logarithm of G at rows (n, d + 1), with the Jacobian of the map."""
+        x, z = self.standard(X[:, :-1], X[:, -1])
+        constant = math.log(2 * math.pi) / 2 + math.log(self.scale)
+        return self.log_density_of_points(x) - z**2 / 2 - constant
+
+    def log_density_of_points(self, x: Array) -> Array:
+        """Return the logarithm of the density of X at points given as x' (n, d)."""
+        log_volume = float(np.linalg.slogdet(self.whitener)[1])
+        constant = len(self.mean) / 2 * math.log(2 * math.pi) - log_volume
+        return -namespace_of(x).sum(x * x, axis=1) / 2 - constant
+
+    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
+        """Return rows (n, d + 1) with these coordinates, drawn from G otherwise."""
+        x = rng.normal(len(self.mean))
+        x += (coordinates[:, :-1] - x @ self.basis.T) @ self.basis
+        y = self.labels(x, coordinates[:, -1])
+        return np.column_stack([self.mean + x @ self.root, y])
+
+
+def find_frame(
+    rows: Rows, k: int, *, whiten: bool, centred: bool, label_scale: float
+) -> tuple[RegressionFrame, Floats]:
+    r"""Standardise rows, and reduce to the span of the regressors, in three passes.
+
+    The span is that of the top k − 1 eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`,
+    whose eigenvalues are returned too, in decreasing order. Without ``whiten`` x is assumed to be
+    from N(0, I), and with ``centred`` the intercept to be 0: the setting of the paper.
+    ``label_scale`` is the unit of z over the standard deviation of the labels about their line.
+    """
+    d = rows.n_features
+    moments = mean_and_covariance(rows, labelled=True)
+    mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
+    if whiten:
+        points = replace(moments, mean=moments.mean[:d], covariance=moments.covariance[:d, :d])
+        found = Whitening.from_moments(points)
+        mean, whitener, root = found.mean, found.inverse_root, found.root
+    # the least-squares line in x'
+    second = moments.second_moment if centred else moments.covariance
+    gram, right = whitener.T @ second[:d, :d] @ whitener, whitener.T @ second[:d, d]
+    slope = np.asarray(np.linalg.lstsq(gram, right, rcond=1e-12)[0], dtype=np.float64)
+    middle = float((moments.mean[:d] - mean) @ whitener @ slope)
+    intercept = 0.0 if centred else float(moments.mean[d]) - middle
+    frame = RegressionFrame(mean, whitener, root, slope, intercept, 1.0, np.zeros((0, d)))
+    # about the line itself: differences of second moments lose digits
+    sums = frame.rows(rows).fold(_sum_squares, what="spread about the line")
+    spread = math.sqrt(float(sums["squares"]) / moments.total)
+    deviation, size = (
+        math.sqrt(float(a[d, d])) for a in (moments.covariance, moments.second_moment)
+    )
+    if not spread > max(SMALLEST_SPREAD * deviation, ROUNDING * size):
+        raise InputError(
+            "labels_on_a_line",
+            "`y` is constant or an exact linear function of X, so (x, y) has no density; use "
+            "sklearn.linear_model.LinearRegression, or check that `y` holds the labels",
+        )
+    frame = replace(frame, scale=label_scale * spread)
+    sums = frame.rows(rows).fold(_sum_second_moment, width=2 * d, what="span of the regressors")
+    moment = to_numpy(sums["moment"]) - float(sums["trace"]) * np.eye(d)
+    values, vectors = np.linalg.eigh(moment / moments.total)
+    basis = np.ascontiguousarray(vectors[:, ::-1][:, : min(k - 1, d)].T)
+    return replace(frame, basis=basis), values[::-1]
+
+
+def _total(values: Array) -> float:
+    xp = namespace_of(values)
+    return float(xp.sum(values, dtype=xp.float64))
+
+
+def _sum_squares(block: Block) -> Sums:
+    return {"squares": _total(weights_of(block) * block["y"] ** 2)}
+
+
+def _sum_second_moment(block: Block) -> Sums:
+    x, weight = block["x"], weights_of(block) * (block["y"] ** 2 - 1) / 2
+    xp = namespace_of(x)
+    moment = xp.matrix_transpose(x * weight[:, None]) @ x
+    return {"moment": xp.astype(moment, xp.float64), "trace": _total(weight)}
+
+
+def intercepts_differ(rows: Rows, mean_square: float) -> bool:
+    r"""Return whether components clearly have different intercepts at the mean of x.
+
+    Lines that meet at the mean of x make (x, z) a mixture of Gaussians about 0. Its odd moments
+    are 0, and its kurtosis is at least that of one Gaussian: tested are
+    :math:`E[(z^2 - m) x] = 2 \sum_i w_i c_i \beta_i`, :math:`E[z^3]` and :math:`E[z^4] - 3 m^2`,
+    with m the mean of z².
+    """
+    d, n = rows.n_features, rows.total
+    sums = rows.fold(partial(_sum_odd_moments, mean_square), width=3 * d + 6, what="intercepts")
+    means, squares = to_numpy(sums["sum"]) / n, to_numpy(sums["square"]) / n
+    t = means / np.sqrt(np.maximum(squares - means**2, np.finfo(float).tiny) / n)
+    odd = chi2.sf(float(np.sum(t[:-1] ** 2)), d + 1)
+    return bool(odd < RARE or norm.cdf(t[-1]) < RARE)
+
+
+def _sum_odd_moments(m: float, block: Block) -> Sums:
+    """Sum terms of odd moments, of the kurtosis, and their squares: (d + 2,) numbers each."""
+    x, z = block["x"], block["y"][:, None]
+    xp, squares, counts = namespace_of(x), z**2, weights_of(block)[:, None]
+    # with the influence of the estimated mean and variance of z removed
+    odd = [(squares - m) * x, (squares - 3 * m) * z]
+    terms = xp.concat([*odd, squares**2 - 6 * m * squares + 3 * m**2], axis=1)
+    return {
+        "sum": xp.sum(counts * terms, axis=0, dtype=xp.float64),
+        "square": xp.sum(counts * terms**2, axis=0, dtype=xp.float64),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionDensity:
+    r"""The hypothesis, its marginal and its conditional distributions.
+
+    At a point x the ratio R' to G is a polynomial in z, whose coefficients are found once. The
+    density of z, proportional to R'(x, z) times the standard normal one, is interpolated linearly
+    between nodes 0.01 apart.
+    """
+
+    density: ClippedDensity  # of rows (x, y), labels last
     expansion: LabelExpansion
-    floor: float  # R' is the expansion, clipped to them
-    clip: float
 
-    def mass(self, x: Array) -> Array:
-        """Return the mean of R'(x, z) over a standard normal z at points (n, p)."""
-        xp, found = namespace_of(x), []
-        for _, _, density in self._densities(x):
+    @property
+    def frame(self) -> RegressionFrame:
+        """The coordinates, and G."""
+        return cast(RegressionFrame, self.density.span)
+
+    def log_density(self, X: Array, y: Array) -> Array:
+        """Return the logarithm of the density at rows (n, d) with labels (n,)."""
+        return self.density.log_density(join_labels({"x": X, "y": y}))
+
+    def log_marginal(self, X: Array) -> Array:
+        """Return the logarithm of the density of x alone at rows (n, d)."""
+        xp, masses = namespace_of(X), []
+        x, _ = self.frame.standard(X, xp.zeros_like(X[:, 0]))
+        for _, _, density in self._label_densities(x):
             ends = (density[:, 0] + density[:, -1]) / 2
-            found.append((xp.sum(density, axis=1) - ends) * STEP)
-        return xp.concat(found)
+            masses.append((xp.sum(density, axis=1) - ends) * STEP)
+        with np.errstate(divide="ignore"):
+            logs = xp.log(xp.concat(masses) / self.density.mass)
+        return logs + self.frame.log_density_of_points(x)
 
-    def sample(self, x: Floats, n_samples: int, *, seed: int, first: int = 0) -> Floats:
-        """Draw n_samples labels z at each of the points (n, p), as an array (n, n_samples).
+    def sample_labels(self, X: Array, n_samples: int, *, seed: int, first: int = 0) -> Floats:
+        """Draw labels at rows (n, d) in main memory: (n, n_samples).
 
-        Random numbers are keyed by the number of the point, which is ``first`` for the first.
+        ``first`` is the number of the first row, by which random numbers are keyed.
         """
-        drawn = np.empty((len(x), n_samples))
-        for part, grid, density in self._densities(x):
+        rows = np.asarray(to_numpy(X), dtype=np.float64)
+        x, _ = self.frame.standard(rows, np.zeros(len(rows)))
+        z = np.empty((len(rows), n_samples))
+        for part, grid, density in self._label_densities(x):
             # with a floor of 0 the polynomial may be negative everywhere: draw from G
             density[~np.any(density > 0, axis=1)] = np.exp(-(grid**2) / 2)
             cells = (density[:, 1:] + density[:, :-1]) / 2
             below = np.cumsum(cells, axis=1)
-            rows = range(first + part.start, first + part.stop)
-            uniform = RowDraws(seed, rows, LABELS).uniform(n_samples) * below[:, -1:]
+            keyed = range(first + part.start, first + part.stop)
+            uniform = RowDraws(seed, keyed, LABELS).uniform(n_samples) * below[:, -1:]
             for i in range(len(below)):
                 cell = np.minimum(np.searchsorted(below[i], uniform[i]), NODES - 2)
                 rest = uniform[i] - below[i, cell] + cells[i, cell]
-                drawn[part.start + i] = grid[cell] + STEP * _invert(
-                    density[i, cell], density[i, cell + 1], rest
-                )
-        return drawn
+                within = _invert(density[i, cell], density[i, cell + 1], rest)
+                z[part.start + i] = grid[cell] + STEP * within
+        labels: Floats = to_numpy(self.frame.labels(x, 0.0))[:, None] + self.frame.scale * z
+        return labels
 
-    def _densities(self, x: Array) -> Iterator[tuple[slice, Floats, Any]]:
-        """Yield blocks of points with the density at the nodes, not normalised."""
+    def _label_densities(self, x: Array) -> Iterator[tuple[slice, Floats, Any]]:
+        """Yield blocks of points x' with the density of z at the nodes, not normalised."""
+        xp, points = namespace_of(x), self.frame.on_span(x)
+        floor, clip = self.density.floor, self.density.clip
         grid = np.linspace(-REACH, REACH, NODES)
         values = move_like(hermite_values(grid, self.expansion.degree), x)
         normal = move_like(np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), x)
-        xp = namespace_of(x)
         for rows in blocks(range(int(x.shape[0])), POINTS_PER_BLOCK):
             part = slice(rows.start, rows.stop)
-            ratio = xp.clip(self.expansion.in_label(x[part, :]) @ values, self.floor, self.clip)
+            ratio = xp.clip(self.expansion.in_label(points[part, :]) @ values, floor, clip)
             yield part, grid, ratio * normal
 
 
@@ -79,44 +278,3 @@ def _invert(left: Floats, right: Floats, area: Floats) -> Floats:
     root = np.sqrt(np.maximum(left**2 + 2 * slope * area, 0.0))
     found: Floats = np.clip(2 * area / np.maximum(left + root, np.finfo(np.float64).tiny), 0, 1)
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class RegressionDensity:
-    """The hypothesis, its marginal and its conditional distributions."""
-
-    density: ClippedDensity[RegressionFrame]  # of rows (x, y), labels last
-    expansion: LabelExpansion
-
-    @property
-    def frame(self) -> RegressionFrame:
-        """The coordinates, and G."""
-        return self.density.span
-
-    @property
-    def label(self) -> LabelDistribution:
-        """The distribution of z at a point."""
-        return LabelDistribution(self.expansion, self.density.floor, self.density.clip)
-
-    def log_density(self, X: Array, y: Array) -> Array:
-        """Return the logarithm of the density at rows (n, d) with labels (n,)."""
-        return self.density.log_density(join_labels({"x": X, "y": y}))
-
-    def log_marginal(self, X: Array) -> Array:
-        """Return the logarithm of the density of x alone at rows (n, d)."""
-        xp = namespace_of(X)
-        x, _ = self.frame.standard(X, xp.zeros_like(X[:, 0]))
-        mass = self.label.mass(self.frame.on_span(x)) / self.density.mass
-        with np.errstate(divide="ignore"):
-            return xp.log(mass) + self.frame.log_density_of_points(x)
-
-    def sample_labels(self, X: Array, n_samples: int, *, seed: int, first: int = 0) -> Floats:
-        """Draw labels at rows (n, d) in main memory: (n, n_samples).
-
-        ``first`` is the number of the first row, by which random numbers are keyed.
-        """
-        rows = np.asarray(to_numpy(X), dtype=np.float64)
-        x, _ = self.frame.standard(rows, np.zeros(len(rows)))
-        z = self.label.sample(to_numpy(self.frame.on_span(x)), n_samples, seed=seed, first=first)
-        labels: Floats = to_numpy(self.frame.labels(x, 0.0))[:, None] + self.frame.scale * z
-        return labels

@@ -3,32 +3,52 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.clipped_density import ClippedDensity, Reference
 from implicitmoments.density.degree import least_degree, regression_tail
-from implicitmoments.density.expanded_density import FAR, ExpandedDensity, RatioModel
-from implicitmoments.density.regression_contraction import expand_contracted, expand_paper
-from implicitmoments.density.regression_density import RegressionDensity
-from implicitmoments.density.regression_expansion import LabelExpansion, expand_labels
-from implicitmoments.density.regression_frame import (
+from implicitmoments.density.expanded_density import (
+    ASSUMED_NOISE,
+    FAR,
+    ExpandedDensity,
+    RatioModel,
+)
+from implicitmoments.density.hermite_expansion import Expansion
+from implicitmoments.density.regression_contraction import (
+    ContractedExpansion,
+    PaperExpansion,
+    expand_contracted,
+    expand_paper,
+)
+from implicitmoments.density.regression_density import (
+    RegressionDensity,
     RegressionFrame,
     find_frame,
     intercepts_differ,
 )
-from implicitmoments.density.summary import RegressionDensitySummary
+from implicitmoments.density.regression_expansion import (
+    GradedExpansion,
+    LabelConstant,
+    LabelExpansion,
+    expand_labels,
+)
+from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.moments.subspace import span_stats
+from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import InputError, Note, Notes
+from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
-from implicitmoments.rows.answers import answer
 from implicitmoments.rows.normality import looks_standard, measure_gaussianity
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
-HIGHEST_DEGREE = 24  # limit of `degree` (starting value)
+# Limit of `degree`: weights grow as y^n, so that a few rows dominate higher orders.
+HIGHEST_DEGREE = 24
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
 LOOSE = 5.0  # the tail bound is for components of one length; mixtures have about a fifth of it
@@ -36,7 +56,7 @@ SLACK = 5.0  # standard errors by which the noise may exceed the spread of the l
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
+class RegressionMixtureDensity(ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
@@ -48,13 +68,13 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     Parameters
     ----------
     n_components : int, default 2
-        The number k of components, or a bound on it.
+        The number k of components. A bound on it is enough.
     noise : float, optional
         The standard deviation of :math:`\nu`; estimated from the moments by default. It determines
         how many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
     fit_intercept : bool, default True
-        Whether components have different intercepts. If not, all lines meet at the mean of x, and
-        odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
+        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
+        and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
     whiten : bool, default True
         Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
     label_scale : float, default 1.0
@@ -62,7 +82,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         some lines are much steeper than others: the expansion converges only for components whose
         residual varies less than twice as much as that of G.
     degree : int, "cv" or "auto", default "cv"
-        Highest order of the expansion in (x, y). ``"auto"``: what the tail bound requires for
+        Of the polynomial. Its total degree in (x, y). ``"auto"``: what the tail bound requires for
         ``epsilon`` and the measured noise, whether or not there are enough rows. ``"cv"``: the
         even degree with the highest held-out likelihood in three folds, among those up to two
         above that, and higher ones while the likelihood increases by more than its standard error.
@@ -77,26 +97,33 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "contracted", "paper"}, default "closed_form"
-        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that they
-        share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by the
-        closed form, and contracts them to coefficients by the sum of the proof. ``"paper"`` does
-        so with algorithm Implicit-Moment-Estimation and auxiliary draws: for comparison. The last
-        two require ``fit_intercept=False``.
+        How moments are estimated. ``"closed_form"`` averages the coefficients of F/G over the
+        rows, on subspaces that they share. ``"contracted"`` estimates moments of the regressors
+        to order ``degree`` by the closed form, and contracts them to coefficients by the sum of
+        the proof. ``"paper"`` does so with algorithm Implicit-Moment-Estimation and auxiliary
+        draws: for comparison. The last two require ``fit_intercept=False``.
     n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` at each point.
+        Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
-    slope_ : array of shape (n_features,)
+    coef_ : array of shape (n_features,)
         Of the least-squares line, at which G is centred: the mean of the regressors.
     intercept_ : float
     noise_ : float
         The standard deviation of the noise, as given or estimated. An estimate includes the spread
         of the intercepts, and may be 0.
     degree_ : int
+        Of the polynomial.
     clip_ : float
     normalizer_ : float
         The integral of the clipped ratio times G.
@@ -104,7 +131,7 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : RegressionDensity
     notes_ : Notes
-        Findings that may make the density wrong.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
         ``truncation_error``, the tail bound at the degree used, and ``degree_for_epsilon``, the
@@ -135,6 +162,26 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     (10, 4)
     """
 
+    kind = "regression-density"
+    labelled = True
+    results = ("intercept_", "noise_", "coef_", "degree_", "acceptance_rate_")
+    saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": RegressionDensity}
+    variants: ClassVar[Mapping[Any, Any]] = {
+        **dict.fromkeys(
+            (Expansion, LabelExpansion),
+            ContractedExpansion | GradedExpansion | LabelConstant | PaperExpansion,
+        ),
+        Reference: RegressionFrame,
+    }
+    slopes = ("coef_",)
+    captions: ClassVar[Mapping[str, str]] = {
+        **ExpandedDensity.captions,
+        "spectra": "Variance of the slopes along each direction of the inputs. Filled: the "
+        "directions along which the density is expanded.",
+        "components": "Rows around the least-squares line, coloured by log density. A density has "
+        "no lines of its own.",
+    }
+
     n_components: int = 2
     _: KW_ONLY
     noise: float | None = None
@@ -149,7 +196,9 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
     method: str = "closed_form"
     n_draws: int = 100
     max_proposals: int = 20_000_000
+    drop_outliers: bool = True
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -173,10 +222,13 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
         k = self.n_components
         scale = self.label_scale if k > 1 else 1.0
         centred = not (self.whiten or self.fit_intercept)
-        found = find_frame(rows, k, whiten=self.whiten, centred=centred, label_scale=scale)
-        frame, square, framed = found.frame, found.mean_square, found.frame.rows(rows)
-        # the variance of the noise, and the mean of |β'|², in units of the labels
-        noise = found.noise if self.noise is None else (self.noise / frame.scale) ** 2
+        how: dict[str, bool] = {"whiten": self.whiten, "centred": centred}
+        frame, spectrum = find_frame(rows, k, label_scale=scale, **how)
+        framed, square = frame.rows(rows), scale**-2  # the mean of z²
+        # in units of the labels: without noise it is the mean of |β'|², the trace of the moment
+        noise = max(square - float(np.sum(spectrum)), 0.0)
+        if self.noise is not None:
+            noise = (self.noise / frame.scale) ** 2
         share = min(noise, square)
         expansion = partial(self._expand, framed, frame, share, seed)
         model = RatioModel(frame, partial(regression_tail, square - share, share), expansion)
@@ -190,8 +242,12 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
                 intercepts_differ=differ,
             )
             if k > 1:
-                floor = found.floor(rows.total)
-                model.stats.update(span_stats(found.spectrum, len(frame.basis), floor))
+                # What noise gives the moment: the edge of the semicircle law for Gaussian z, whose
+                # weights have a mean square of 1/2, or minus the smallest eigenvalue, since the
+                # moment itself has no negative one.
+                edge = 2 * math.sqrt(len(spectrum) / (2 * rows.total))
+                floor = max(edge, -float(spectrum[-1]))
+                model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
         return model
 
     def _expand(
@@ -202,8 +258,9 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
         if self.method == "contracted":
             return expand_contracted(rows, basis, k, degree, excess=share - 1)
-        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
-        return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
+        return expand_paper(
+            rows, basis, k, degree, excess=share - 1, n_draws=self.n_draws, seed=seed
+        )
 
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
@@ -217,14 +274,12 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             notes.append(Note("inputs_not_standard"))
         return notes
 
-    def _store(
-        self, model: RatioModel, density: ClippedDensity[RegressionFrame], probe: Array
-    ) -> Notes:
-        frame, stats = density.span, self.stats_
+    def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
+        frame, stats = model.reference, self.stats_
         expansion: Any = density.expansion
         self.hypothesis_ = RegressionDensity(density, expansion)
         slope = frame.whitener @ frame.slope
-        self.slope_ = move_like(slope, probe)
+        self.coef_ = move_like(slope, like)
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
         stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
@@ -263,10 +318,8 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             return RowFunction(self.hypothesis_.log_density, labelled=True)
         return RowFunction(self.hypothesis_.log_marginal)
 
-    def _drawn(self, n_samples: int, random_state: RandomState) -> tuple[Any, Any]:
-        points = self._draw(self.hypothesis_.density, n_samples, random_state)
-        drawn = move_like(points, self.slope_)
-        return drawn[:, :-1], drawn[:, -1]
+    def _sampled(self) -> tuple[ClippedDensity, Array]:
+        return self.hypothesis_.density, self.coef_
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw labels given points, by inversion of their conditional distribution.
@@ -293,7 +346,33 @@ class RegressionMixtureDensity(RegressionDensitySummary, ExpandedDensity):
             done += int(x.shape[0])
             return move_like(drawn, x)
 
-        return answer(self, X, draw)
+        return RowFunction(draw).evaluate(self, X)
+
+    def _title(self) -> str:
+        return f"a density of degree {self.degree_} for a mixture of regressions"
+
+    def _findings(self) -> dict[str, Any]:
+        found = super()._findings()
+        own = FOUND["noise_"]
+        return {ASSUMED_NOISE if name == own else name: value for name, value in found.items()}
+
+    def _parameter_tables(self) -> list[Table]:
+        values = [float(self.intercept_), *as_floats(self.coef_).tolist()]
+        names = ["intercept", *column_names(self)]
+        rows = [[*pair] for pair in zip(names, values, strict=True)]
+        return [
+            self._density_table("noise_"),
+            Table("Least-squares line", ["column", "value"], rows),
+        ]
+
+    def _component_view(self, rows: RowSample) -> Densities:
+        frame = self.hypothesis_.frame
+        directions = frame.basis @ frame.whitener.T
+        logs = as_floats(self.score_samples(rows.given, rows.y))
+        residuals = rows.y - rows.x @ as_floats(self.coef_) - float(self.intercept_)
+        center = rows.x.mean(axis=0)
+        what = "log density of x and {target}"
+        return Densities(directions[:1], center, logs, what, residuals=residuals)
 
     def __sklearn_tags__(self) -> Any:
         """Return tags with the requirement of labels."""

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.clipped_density import ClippedDensity, Reference
 from implicitmoments.density.degree import mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
-from implicitmoments.density.hermite_expansion import expand
-from implicitmoments.density.summary import SphericalDensitySummary
+from implicitmoments.density.hermite_expansion import (
+    Constant,
+    Expansion,
+    JointExpansion,
+    OrderByOrder,
+    expand,
+)
+from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.moments.subspace import second_moment_floor, span_stats
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
+from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.validation import check_variance
 
-HIGHEST_DEGREE = 40  # limit of `degree` (starting value)
+# Limit of `degree`: half the order is the number of passes, and terms of the usual lengths of
+# means, which decrease as R^t/√t!, are noise long before.
+HIGHEST_DEGREE = 40
 METHODS = ("closed_form", "paper")
+LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
+class SphericalMixtureDensity(ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
@@ -38,13 +51,13 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     Parameters
     ----------
     n_components : int, default 2
-        The number k of components, or a bound on it.
+        The number k of components. A bound on it is enough.
     variance : float, optional
-        The common variance :math:`\sigma^2`. By default the mean of the smallest eigenvalues of
-        the covariance, which requires ``n_components <= n_features``.
+        The common variance :math:`\sigma^2`, where it is known; by default the mean of the
+        smallest eigenvalues of the covariance, which requires ``n_components <= n_features``.
     degree : int, "cv" or "auto", default "cv"
-        Highest order of the expansion. ``"auto"``: what the tail bound of the theorem requires for
-        ``epsilon`` and the measured radius of the means, whether or not there are enough rows.
+        Of the polynomial. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``
+        and the measured radius of the means, whether or not there are enough rows.
         ``"cv"``: the even degree with the highest held-out likelihood in three folds, by the
         closed form, among those up to two above that, and higher ones while the likelihood
         increases by more than its standard error.
@@ -59,19 +72,26 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "paper"}, default "closed_form"
-        ``"paper"`` estimates every order by algorithm Implicit-Moment-Estimation and evaluates it
-        with auxiliary draws: for comparison, it needs far more rows.
+        How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
+        evaluated with auxiliary draws; for comparison, it needs far more rows.
     n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` at each point.
+        Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
     center_ : array of shape (n_features,)
     variance_ : float
     degree_ : int
+        Of the polynomial.
     clip_ : float
     normalizer_ : float
         The integral of the clipped ratio times G.
@@ -79,7 +99,7 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
         The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : ClippedDensity
     notes_ : Notes
-        Findings that may make the density wrong.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`;
         ``truncation_error``, the bound at the degree used; ``normalizer_error``, a standard error;
@@ -107,6 +127,23 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     (100, 5)
     """
 
+    kind = "density"
+    results = ("variance_", "center_", "degree_", "acceptance_rate_")
+    saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": ClippedDensity}
+    variants: ClassVar[Mapping[Any, Any]] = {
+        Expansion: Constant | JointExpansion | OrderByOrder,
+        Reference: SphericalSpan,
+    }
+    points = ("center_",)
+    captions: ClassVar[Mapping[str, str]] = {
+        **ExpandedDensity.captions,
+        "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
+        "the directions along which the density is expanded.",
+        "components": "Rows on two directions, coloured by log density. A density has no "
+        "components.",
+        "components_one_column": "Log density of the rows along the column.",
+    }
+
     n_components: int = 2
     _: KW_ONLY
     variance: float | None = None
@@ -118,7 +155,9 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
     method: str = "closed_form"
     n_draws: int = 100
     max_proposals: int = 20_000_000
+    drop_outliers: bool = True
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
@@ -129,38 +168,50 @@ class SphericalMixtureDensity(SphericalDensitySummary, ExpandedDensity):
 
     def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
-        k = self.n_components
+        k, method = self.n_components, self.method if final else "closed_form"
         span = find_span(rows, k, check_variance(self.variance))
-        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
-        expansion = partial(expand, rows, span, k, method=self.method if final else METHODS[0])
-        return RatioModel(
-            span, partial(mixture_tail, span.squared_radius), partial(expansion, **how)
-        )
+        how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
+        bound = partial(mixture_tail, span.squared_radius)
+        return RatioModel(span, bound, partial(expand, rows, span, k, **how))
 
-    def _store(
-        self, model: RatioModel, density: ClippedDensity[SphericalSpan], probe: Array
-    ) -> Notes:
-        span, stats = density.span, self.stats_
+    def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
+        span, stats = model.reference, self.stats_
         self.hypothesis_, self.variance_ = density, span.variance
-        self.center_ = move_like(span.center, probe)
+        self.center_ = move_like(span.center, like)
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
-        stats |= span_stats(span.spectrum - 1, span.p, floor)
+        stats |= spectrum_stats((span.spectrum - 1, floor, span.p, 2))
         notes = Notes()
         flat = smallest_variance(span, round(stats["rows_counted"]))
         if flat is not None:
             notes.append(Note("flat_direction", {"ratio": flat, "variance": span.variance}))
         if not self._differs():
             return Notes([*notes, *self._degree_notes()])
-        names = ("distance", "negative_rows", "degree", "radius")
-        usual = math.sqrt(math.log(max(self.n_components, 2)))
-        values = {name: stats[name] for name in names}
-        notes.append(Note("density_far_from_rows", {**values, "usual": usual}))
-        return notes
+        values = {name: stats[name] for name in ("distance", "negative_rows", "degree", "radius")}
+        values["usual"] = math.sqrt(math.log(max(self.n_components, 2)))
+        return Notes([*notes, Note("density_far_from_rows", values)])
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         return RowFunction(self.hypothesis_.log_density)
 
-    def _drawn(self, n_samples: int, random_state: RandomState) -> Any:
-        return move_like(self._draw(self.hypothesis_, n_samples, random_state), self.center_)
+    def _sampled(self) -> tuple[ClippedDensity, Array]:
+        return self.hypothesis_, self.center_
+
+    def _title(self) -> str:
+        return f"a density of degree {self.degree_} for a spherical mixture"
+
+    def _parameter_tables(self) -> list[Table]:
+        center = as_floats(self.center_).tolist()
+        rows = [[*pair] for pair in zip(column_names(self), center, strict=True)]
+        center_table = Table("Centre of the Gaussian", ["column", "value"], rows)
+        return [self._density_table("variance_"), center_table]
+
+    def _component_view(self, rows: RowSample) -> Densities:
+        basis = self.hypothesis_.span.basis
+        leading = np.arange(len(basis), 0, -1.0)[:, None] * basis
+        logs = as_floats(self.score_samples(rows.given))
+        return Densities(leading, as_floats(self.center_), logs, "log density")
+
+    def _noise_free(self, rows: RowSample) -> bool:
+        return bool(self.variance_ <= LEAST_VARIANCE * rows.x.var(axis=0).sum())

@@ -23,8 +23,7 @@ from implicitmoments.arrays import (
     pair_rows,
     to_numpy,
 )
-from implicitmoments.mixture.sample import Sample
-from implicitmoments.rows import blocks
+from implicitmoments.rows import Rows, blocks
 
 BLOCK, DEVICE_BLOCK = 4_096, 65_536  # rows
 
@@ -128,15 +127,15 @@ NEWTON_STEPS = 8  # at most: Newton's method converges quadratically
 CLOSE = 1e-4  # relative change at which the iteration stops: EM refines the variance
 
 
-def guess_variance(rows: Sample, k: int) -> tuple[float, str]:
+def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
     """Return the variance of the noise in rows of a mixture of k components, and how.
 
     Returns
     -------
     how : {"covariance", "fourth moments", "smallest eigenvalue"}
     """
-    d, times, xp = rows.n_features, normalised(rows), namespace_of(rows.X)
-    x = rows.X - (times[None, :] @ rows.X)
+    x, d, times = rows.block["x"], rows.n_features, normalised(rows)
+    xp, x = namespace_of(x), x - (times[None, :] @ x)
     covariance = xp.matrix_transpose(x * times[:, None]) @ x
     values = np.linalg.eigvalsh(to_numpy(covariance).astype(np.float64))
     if k <= d:
@@ -153,9 +152,9 @@ def guess_variance(rows: Sample, k: int) -> tuple[float, str]:
     )
 
 
-def normalised(rows: Sample) -> Array:
+def normalised(rows: Rows) -> Array:
     """Return weights of the rows that sum to 1, (n,)."""
-    return move_like(rows.weights / rows.total, rows.X)
+    return move_like(rows.counts / rows.total, rows.block["x"])
 
 
 def _fourth_moment_root(x: Array, times: Array, k: int, upper: float) -> float:

@@ -11,7 +11,6 @@ import numpy as np
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
 from implicitmoments.mixture.fit import Start
 from implicitmoments.mixture.likelihood import Mixture, log_joint
-from implicitmoments.mixture.sample import Sample, hold_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
 
@@ -39,14 +38,14 @@ def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Withi
     """Measure a sample of the rows about the means, in the unit of the rows."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
     n = min(MOST_ROWS, max(FEWEST_ROWS * mixture.k, affordable))
-    return measure_within(hold_rows(rows.sample(n, rng, width=mixture.k, single=True)), mixture)
+    return measure_within(rows.sample(n, rng, width=mixture.k, single=True), mixture)
 
 
-def measure_within(sample: Sample, mixture: Mixture) -> Within:
+def measure_within(sample: Rows, mixture: Mixture) -> Within:
     """Measure the rows of a sample about the means."""
-    shares = to_numpy(softmax_rows(log_joint(sample.X, mixture))[0])
+    shares = to_numpy(softmax_rows(log_joint(sample.block["x"], mixture))[0])
     labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
-    counts = sample.weights
+    counts = sample.counts
     parts: dict[int, tuple[Floats, Floats]] = {}
     pooled, least = np.zeros(sample.n_features), np.full(sample.n_features, np.inf)
     for i in range(mixture.k):

@@ -12,25 +12,19 @@ from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.mixture.diagnostics import look_within, notes_on
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import Options
+from implicitmoments.mixture.fit import Options, without_outliers
 from implicitmoments.mixture.fitted import SphericalAnswers
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import (
-    center_of,
-    hold_rows,
-    merge_small,
-    scale_of,
-    standardise_rows,
-)
-from implicitmoments.mixture.sample import without_outliers as leave_out
-from implicitmoments.moments.subspace import component_stats
+from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.validation import (
-    check_flag,
+    check_enough_rows,
+    check_even_order,
     check_number,
     check_option,
     check_variance,
@@ -58,58 +52,62 @@ class SphericalMixture(SphericalAnswers):
     Parameters
     ----------
     n_components : int or "auto", default 2
-        ``"auto"`` starts from the number of eigenvalues of the moment of order 4 above its
-        noise, and splits and merges components while the Bayesian information criterion falls.
+        The number k of components. ``"auto"`` starts from the number of eigenvalues of the moment
+        of order 4 above its noise, and splits and merges components while the Bayesian
+        information criterion falls.
     variance : float, optional
-        The variance of every component where it is known; estimated by default.
+        The common variance :math:`\sigma^2`, where it is known; estimated by default.
     covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
         One variance for all components, or one each. The moments assume one for all.
-    order : int, optional
-        Decode components from moments of orders 2r and 3r for r = ``order``, 1, 2 or 3; chosen
-        by the number of components and features by default.
+    order : {2, 4, 6} or "auto", default "auto"
+        The even order of the moment that is used. Components are decoded from it and from the
+        moment of one and a half times that order. ``"auto"`` chooses by the number of components
+        and features.
     n_moves : int, default 20
         The most moves that are tried on a sample; 0 for EM alone.
-    max_iter : int, default 200
-        The most EM iterations over all rows.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows.
     tol : float, default 1e-7
-        EM stops when the mean log-likelihood per row can rise by less.
+        EM stops when the mean log-likelihood per row can rise by less than this.
     max_components : int, default 50
-        The most components that ``"auto"`` tries.
+        The largest number of components that ``"auto"`` tries.
     drop_outliers : bool, default True
-        Leave out rows far from the bulk that have too few neighbours to be a component, since
-        each would take a component. ``stats_["outliers"]`` counts them.
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
-        Seed of samples of rows, of scattered starts and of :meth:`sample`.
+        Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
     weights_ : array of shape (k,)
-        Sorted from the largest down.
+        In decreasing order.
     means_ : array of shape (k, n_features)
     variance_ : float, or array of shape (k,)
         One for all components, or one each.
     n_components_ : int
+        The number k of components.
     converged_ : bool
+        Whether iterations stopped by ``tol``.
     n_iter_ : int
-        EM iterations over all rows.
+        Iterations over all rows.
     lower_bound_ : float
         Mean log-likelihood per row.
-    components_read_ : Components or None
+    decoded_components_ : Components or None
         The components decoded from the moments, in standardised coordinates, with ``notes`` on
         what the moments leave open; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     notes_ : Notes
-        Findings about the fit that the user can act on; see :class:`implicitmoments.notes.Notes`.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
         moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that
-        raised the likelihood; ``outliers`` left out; ``doubt``,
-        the expected misclassification rate; ``width_by_component``, the largest variance along a
-        direction over that of spherical noise; ``spread_by_column``, standard deviations about
-        the means; for ``"auto"`` ``sample_bic``, the criterion by the number of components, and
-        ``spectral_components``, where it started; ``groups`` fitted separately;
+        raised the likelihood; ``outliers`` left out; ``misclassification_rate``, expected;
+        ``width_by_component``, the largest variance along a direction over that of spherical
+        noise; ``spread_by_column``, standard deviations about the means; ``bic_by_n_components``
+        of ``"auto"``, on the rows searched, and ``spectral_components``, where it started;
+        ``groups`` fitted separately;
         ``mean_log_likelihood_history`` of EM; ``spectra``, ``noise_floor``, ``ranks`` and
         ``moment_orders`` of the moments; after ``partial_fit`` ``rows_seen``.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -134,9 +132,9 @@ class SphericalMixture(SphericalAnswers):
     _: KW_ONLY
     variance: float | None = None
     covariance_type: str = "tied_spherical"
-    order: int | None = None
+    order: int | str = "auto"
     n_moves: int = 20
-    max_iter: int = 200
+    max_iter: int = 500
     tol: float = 1e-7
     max_components: int = 50
     drop_outliers: bool = True
@@ -147,9 +145,10 @@ class SphericalMixture(SphericalAnswers):
         self._stream: Stream | None = None
         self._held: dict[str, Array] | None = None
         self._fitted = 0
-        rows = replace(rows, rows_per_block=self.rows_per_block)
         self._check_enough(rows.n)
-        self._fit_rows(standardise_rows(merge_small(rows)), seed)
+        if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
+            rows = rows.merged()
+        self._fit_rows(standardise_rows(rows), seed)
 
     def _warns(self, note: Note) -> bool:
         return note.code == "not_converged"
@@ -202,7 +201,6 @@ class SphericalMixture(SphericalAnswers):
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
         with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
             rows = in_one_unit(Rows.of(given), sample_weight)
-            rows = replace(rows, rows_per_block=self.rows_per_block)
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
             else:
@@ -237,15 +235,15 @@ class SphericalMixture(SphericalAnswers):
         self._stream, self._held = None, columns
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(mixture.k):
-            self._placing = center_of(rows), scale_of(rows)
+            self._placing = rows.origin, rows.unit
             kept, _ = self._without_outliers(rows)
-            self._stream = begin_stream(hold_rows(kept.hold(single=True)), mixture)
+            self._stream = begin_stream(kept.hold(single=True), mixture)
             self._held = None
 
     def _refine(self, rows: Rows) -> Mixture:
         """Run EM on held rows of which a part was fitted before."""
-        unit = scale_of(rows)
-        start = self._mixture().moved(-center_of(rows) / unit, 1 / unit)
+        unit = rows.unit
+        start = self._mixture().moved(-rows.origin / unit, 1 / unit)
         kept, _ = self._without_outliers(rows)
         fitted = run_em(self._family(unit), kept, start, self._final)
         self.notes_: Notes = self.notes_.without("not_converged")
@@ -257,11 +255,12 @@ class SphericalMixture(SphericalAnswers):
         rows, n_out = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
         k = None if self.n_components == "auto" else int(self.n_components)
-        most, unit = min(self.max_components, rows.kept), scale_of(rows)
-        options = Options(k, most, self.order, self.n_moves, self._final)
+        most, unit = min(self.max_components, rows.kept), rows.unit
+        order = None if self.order == "auto" else int(self.order) // 2
+        options = Options(k, most, order, self.n_moves, self._final)
         found = fit_by_scale(rows, self._family(unit), options, rng)
         decoded = found.start.decoded
-        self.components_read_ = decoded.components
+        self.decoded_components_ = decoded.components
         self.stats_: dict[str, Any] = {}
         self.notes_ = Notes()
         mixture = self._store_fitted(found.fitted, rows)
@@ -271,7 +270,7 @@ class SphericalMixture(SphericalAnswers):
             "outliers": n_out,
             "spread_by_column": (within.spreads * unit).tolist(),
             "width_by_component": within.widths.tolist(),
-            "doubt": within.doubt,
+            "misclassification_rate": within.doubt,
             **component_stats(decoded.components),
         }
         notes = notes_on(self, within, found.start, unit, rows.total, n_out)
@@ -280,7 +279,7 @@ class SphericalMixture(SphericalAnswers):
 
     def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows) -> Mixture:
         """Store parameters and the course of EM; note where it did not converge."""
-        unit = rows.n_features * math.log(scale_of(rows))
+        unit = rows.n_features * math.log(rows.unit)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_ = float(fitted.level) - unit
         levels = tuple(float(level) - unit for level in fitted.history)
@@ -295,25 +294,25 @@ class SphericalMixture(SphericalAnswers):
         In the library of the rows and on their device; in NumPy always in double precision.
         """
         ordered = mixture.take(np.argsort(-mixture.weights, kind="stable"))
-        own, like = ordered.moved(center_of(rows), scale_of(rows)), rows.first["x"]
+        own, like = ordered.moved(rows.origin, rows.unit), rows.first["x"]
         weights, means, variances = (
             value if isinstance(like, np.ndarray) else move_like(value, like)
             for value in (own.weights, own.means, own.variances)
         )
-        self.weights_, self.means_, self.n_components_ = weights, means, own.k
+        self.weights_, self.means_ = weights, means
         tied = self.covariance_type == "tied_spherical"
         self.variance_ = float(own.variances[0]) if tied else variances
         return ordered
 
     def _store_stream(self, stream: Stream, rows: Rows) -> None:
         self._store(stream.mixture, rows)
-        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(scale_of(rows))
+        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(rows.unit)
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
         self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
 
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)
-        return leave_out(rows, most, drop=self.drop_outliers)
+        return without_outliers(rows, most, drop=self.drop_outliers)
 
     @property
     def _final(self) -> Budget:
@@ -326,13 +325,11 @@ class SphericalMixture(SphericalAnswers):
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""
+        super()._check_parameters()
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         for name, least in (("max_iter", 1), ("max_components", 1), ("n_moves", 0)):
             check_whole(name, getattr(self, name), least)
-        for name, most in (("rows_per_block", math.inf), ("order", 3)):
-            if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name), 1, most)
-        check_flag("drop_outliers", self.drop_outliers)
+        check_even_order(self.order, 6)
         check_number("tol", self.tol, 0.0)
         check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
         if check_variance(self.variance) is not None and self.covariance_type == "spherical":
@@ -345,10 +342,5 @@ class SphericalMixture(SphericalAnswers):
 
     def _check_enough(self, n: int) -> None:
         """Raise where there are fewer rows than components."""
-        if self.n_components != "auto" and n < int(self.n_components):
-            raise InputError(
-                "fewer_rows_than_components",
-                "`n_components={k}` is more than n_samples={n}; use fewer components or more rows",
-                k=self.n_components,
-                n=n,
-            )
+        if self.n_components != "auto":
+            check_enough_rows(n, int(self.n_components), int(self.n_components))

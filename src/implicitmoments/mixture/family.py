@@ -17,7 +17,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.mixture import likelihood
 from implicitmoments.mixture.likelihood import Mixture, MixtureSums
-from implicitmoments.mixture.sample import AnyRows, Integers, Sample
+from implicitmoments.rows import Rows
+from implicitmoments.search.family import Places
 
 EMPTY = 1e-8  # of a row: a component with less keeps its mean
 SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
@@ -58,7 +59,7 @@ class SphericalFamily:
 
     model: VarianceModel
 
-    def e_step(self, rows: AnyRows, state: Mixture) -> MixtureSums:
+    def e_step(self, rows: Rows, state: Mixture) -> MixtureSums:
         """Return the sums of one pass over all rows."""
         return likelihood.e_step(rows, state)
 
@@ -109,22 +110,22 @@ class SphericalFamily:
         """Count the free parameters."""
         return state.k * (state.d + 1) - 1 + self.model.parameters(state.k)
 
-    def log_joint(self, rows: Sample, state: Mixture) -> Array:
+    def log_joint(self, rows: Rows, state: Mixture) -> Array:
         """Return log weight plus log density, (n, k)."""
-        return linear_rows(rows.lifted, move_like(state.slopes, rows.X))
+        lifted = rows.lifted.block["x"]
+        return linear_rows(lifted, move_like(state.slopes, lifted))
 
-    def counts(self, rows: Sample) -> Array:
+    def counts(self, rows: Rows) -> Array:
         """Return how often each row counts, (n,)."""
-        return rows.lifted[:, -1] if rows.sample_weight is None else rows.sample_weight
+        return rows.block.get("counts", rows.lifted.block["x"][:, -1])
 
-    def part(self, rows: Sample, places: Integers, counts: Floats) -> Sample:
+    def part(self, rows: Rows, places: Places, counts: Floats) -> Rows:
         """Return the rows at some places, each counting as often as given."""
-        some = rows.take(places)
-        return Sample(some.X, move_like(counts, some.X), rows.rows_per_block)
+        return rows.take(places, counts)
 
-    def expect(self, rows: Sample, shares: Array) -> MixtureSums:
+    def expect(self, rows: Rows, shares: Array) -> MixtureSums:
         """Return the sums for given responsibilities (n, m)."""
-        moments = to_numpy(cross_sums(shares, rows.lifted))
+        moments = to_numpy(cross_sums(shares, rows.lifted.block["x"]))
         return MixtureSums(0.0, rows.total, moments[:, -1], moments[:, :-2], moments[:, -2])
 
     def pool(self, sums: MixtureSums, state: Mixture) -> Floats:
@@ -157,7 +158,7 @@ class SphericalFamily:
         return np.asarray(-0.5 * n * trials.d * np.log(v) - 0.5 * squares / v)
 
     def split_starts(
-        self, part: Sample, state: Mixture, i: int, rng: np.random.Generator
+        self, part: Rows, state: Mixture, i: int, rng: np.random.Generator
     ) -> Mixture:
         """Return starts of a split: halves, unequal parts, and a light part in the tail.
 
@@ -165,7 +166,7 @@ class SphericalFamily:
         parts lie at the rows that the component explains worst, apart from one another. Where
         variances differ, a narrow part may lie inside a wide one.
         """
-        x, counts = part.points.astype(np.float64), part.weights
+        x, counts = part.points.astype(np.float64), part.counts
         mean, v = state.means[i], float(state.variances[i])
         steps = _axes(x - counts @ x / counts.sum(), counts, rng)
         starts = [((0.5, 0.5), (mean + HALVES * s, mean - HALVES * s)) for s in steps]
@@ -185,7 +186,7 @@ class SphericalFamily:
         return Mixture(weights, means, v * factors)
 
     def candidates(
-        self, rows: Sample, state: Mixture, log_density: Array, rng: np.random.Generator
+        self, rows: Rows, state: Mixture, log_density: Array, rng: np.random.Generator
     ) -> Mixture:
         """Return components that others may hide.
 
@@ -209,7 +210,7 @@ def _midpoints(state: Mixture) -> Floats:
     return np.vstack([(state.weights @ m)[None, :], (m[i] + m[j]) / 2])
 
 
-def _sparse_places(rows: Sample, log_density: Array, rng: np.random.Generator) -> Floats:
+def _sparse_places(rows: Rows, log_density: Array, rng: np.random.Generator) -> Floats:
     """Return means of neighbours among the rows of lowest density."""
     low = np.argsort(to_numpy(log_density), kind="stable")[: max(1, int(SPARSE * rows.n))]
     points = rows.points[low].astype(np.float64)

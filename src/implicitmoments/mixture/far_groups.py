@@ -11,19 +11,20 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.mixture.family import SphericalFamily
-from implicitmoments.mixture.fit import DecodedMixture, Fit, Options, Start, fit_mixture
-from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import (
-    Integers,
-    center_of,
+from implicitmoments.mixture.fit import (
+    DecodedMixture,
+    Fit,
+    Options,
+    Start,
     draw_sample,
-    scale_of,
-    standardise_rows,
+    fit_mixture,
     without_outliers,
 )
+from implicitmoments.mixture.likelihood import Mixture
 from implicitmoments.notes import Notes
 from implicitmoments.rows import Block, Rows
-from implicitmoments.rows.outliers import squared_distances
+from implicitmoments.rows.draws import Integers
+from implicitmoments.rows.outliers import squared_distances, standardise_rows
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
 LINKED = 2_000  # rows among which groups are looked for
@@ -92,7 +93,7 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
         return None
     chosen = _representatives(x, labels)
-    return Groups(center_of(rows), scale_of(rows), x[chosen], labels[chosen])
+    return Groups(rows.origin, rows.unit, x[chosen], labels[chosen])
 
 
 def _representatives(x: Floats, labels: Integers) -> Integers:
@@ -155,7 +156,7 @@ def _fit_part(
     group = standardise_rows(group.hold() if rows.small else group)
     group, _ = without_outliers(group, 1, drop=False)
     if (known := family.model.known) is not None:
-        known *= (scale_of(rows) / scale_of(group)) ** 2
+        known *= (rows.unit / group.unit) ** 2
         family = SphericalFamily(replace(family.model, known=known))
     fit = fit_by_scale(group, family, options, rng)
     return _Part(group, family, fit, fit.fitted.state)
@@ -188,7 +189,7 @@ def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Pa
 def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
     """Run EM on every group, with one variance where it is shared, and join the mixtures."""
     fitted = [part.settle(part.family, options) for part in parts]
-    scales = [scale_of(part.rows) for part in parts]
+    scales = [part.rows.unit for part in parts]
     totals = np.array([part.rows.total for part in parts])
     shares = totals / totals.sum()
     model = parts[0].family.model
@@ -199,9 +200,9 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
         ]
         parts = [replace(p, mixture=f.state) for p, f in zip(parts, fitted, strict=True)]
         fitted = [p.settle(family, options) for p, family in zip(parts, families, strict=True)]
-    d, unit = rows.n_features, scale_of(rows)
+    d, unit = rows.n_features, rows.unit
     own_units = [
-        found.state.moved(center_of(part.rows), s)
+        found.state.moved(part.rows.origin, s)
         for part, found, s in zip(parts, fitted, scales, strict=True)
     ]
     together = Mixture(
@@ -209,7 +210,7 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
         np.vstack([m.means for m in own_units]),
         np.concatenate([m.variances for m in own_units]),
     )
-    mixture = together.moved(-center_of(rows) / unit, 1 / unit)
+    mixture = together.moved(-rows.origin / unit, 1 / unit)
     levels = np.array([found.level for found in fitted]) - d * np.log(scales)
     level = d * math.log(unit) + shares @ (levels + np.log(shares))
     converged, n_iter = all(f.converged for f in fitted), max(f.n_iter for f in fitted)

@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.arrays import Floats, check_squares, to_numpy
 from implicitmoments.mixture.common_variance import guess_variance
 from implicitmoments.mixture.family import SphericalFamily, VarianceModel
 from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.mixture.sample import Sample, draw_sample
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
-from implicitmoments.rows.outliers import far_limit
+from implicitmoments.rows.outliers import far_limit, leave_out_outliers
 from implicitmoments.search import SEARCH, Budget, Fitted, choose_k, run_em, search_moves
 
 MANY_ROWS = (
@@ -31,6 +30,26 @@ ABOVE = 1.25  # noise floors above which an eigenvalue is a component (starting 
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start, so that no component is lost in EM (starting value)
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
+FAR_OUT = 100.0  # units: a square is then 1e4, which float32 resolves to 1e-3
+
+
+def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) -> Rows:
+    """Hold about n rows, drawn at random; equal rows are counted once.
+
+    Single precision is enough for a search. Where ``width`` numbers will be made of each row, n
+    is at most what memory should hold.
+    """
+    return rows.sample(n, rng, width=width, single=True).merged()
+
+
+def without_outliers(rows: Rows, k: int, *, drop: bool) -> tuple[Rows, int]:
+    """Leave out outliers, if asked for, and count rows; return how many were left out.
+
+    Rows that lie too far out for single precision are read in double precision.
+    """
+    rows, n_out = leave_out_outliers(rows, k, drop=drop)
+    check_squares("X", rows.census.squares or 0.0)
+    return replace(rows, wide=(rows.census.longest or 0.0) > FAR_OUT**2), n_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +79,7 @@ class Start:
 
 
 def choose_start(
-    sample: Sample,
+    sample: Rows,
     k: int,
     decoded: DecodedMixture,
     family: SphericalFamily,
@@ -70,7 +89,7 @@ def choose_start(
 
     Parameters
     ----------
-    sample : Sample
+    sample : Rows
         Rows on which the starts are compared.
     decoded : DecodedMixture
         What the moments give.
@@ -91,10 +110,10 @@ def choose_start(
 
 
 def scattered_mixture(
-    sample: Sample, k: int, model: VarianceModel, rng: np.random.Generator
+    sample: Rows, k: int, model: VarianceModel, rng: np.random.Generator
 ) -> Mixture:
     """Initialise the means by k-means++."""
-    points, counts = sample.points, sample.weights
+    points, counts = sample.points, sample.counts
     n = min(k, len(points))
     seed = int(rng.integers(2**31))
     means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)
@@ -111,7 +130,7 @@ def scattered_mixture(
 
 def decode_moments(
     rows: Rows,
-    sample: Sample,
+    sample: Rows,
     k: int,
     model: VarianceModel,
     order: int | None,
@@ -121,7 +140,7 @@ def decode_moments(
 
     Parameters
     ----------
-    sample : Sample
+    sample : Rows
         Some of them.
     order : int or None
         Moments of orders 2r and 3r are decoded for r = ``order``.
@@ -135,7 +154,7 @@ def decode_moments(
     return _decode(many, k, model, order, int(rng.integers(2**31)))
 
 
-def trim(sample: Sample) -> tuple[Sample, int]:
+def trim(sample: Rows) -> tuple[Rows, int]:
     """Leave out rows so far out that they would dominate sixth moments; return how many."""
     radius = _radii(sample)
     near = radius <= far_limit(radius, sample.n)
@@ -144,14 +163,14 @@ def trim(sample: Sample) -> tuple[Sample, int]:
     return sample.take(np.flatnonzero(near)), int(np.sum(~near))
 
 
-def _radii(sample: Sample) -> Floats:
+def _radii(sample: Rows) -> Floats:
     """Return the distance of every row from the centre."""
-    squares: Floats = to_numpy(sample.lifted[:, -2]).astype(np.float64)
+    squares: Floats = to_numpy(sample.lifted.block["x"][:, -2]).astype(np.float64)
     return np.sqrt(squares)
 
 
 def _decode(
-    sample: Sample, k: int, model: VarianceModel, order: int | None, seed: int
+    sample: Rows, k: int, model: VarianceModel, order: int | None, seed: int
 ) -> DecodedMixture:
     kept, n_far = trim(sample)
     numbers: dict[str, Any] = {"moment_rows": kept.n, "far_rows": n_far / sample.n}
@@ -161,12 +180,11 @@ def _decode(
     variance, how = (model.known, "known") if model.known else guess_variance(kept, k)
     variance = max(variance, model.floor)
     numbers |= {"first_variance": variance, "first_variance_from": how}
-    problem = SphericalMixtureProblem(kept.X, variance=variance, sample_weight=kept.sample_weight)
+    problem = SphericalMixtureProblem(kept, variance=variance)
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
-            view = all_rows(problem, rows_per_block=kept.rows_per_block)
-            found = find_components(view, k, order, seed)
+            found = find_components(all_rows(problem), k, order, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
         unusable = Note("moments_unusable", {"error": getattr(error, "code", "linear_algebra")})
         return DecodedMixture(notes=Notes([unusable]), numbers=numbers)
@@ -185,14 +203,14 @@ def _weights(found: Components) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _inside(means: Floats, kept: Sample) -> Floats:
+def _inside(means: Floats, kept: Rows) -> Floats:
     """Shorten means that lie outside the ball that the rows fill."""
     reach = float(_radii(kept).max())
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means * np.minimum(1.0, reach / np.maximum(lengths, 1e-300)), dtype=float)
 
 
-def spectral_rank(sample: Sample, most: int, model: VarianceModel) -> int:
+def spectral_rank(sample: Rows, most: int, model: VarianceModel) -> int:
     """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
     kept, _ = trim(sample)
     room = kept.n_features * (kept.n_features + 1) // 2
@@ -200,10 +218,8 @@ def spectral_rank(sample: Sample, most: int, model: VarianceModel) -> int:
     if most < 2:
         return 1
     variance = max(model.known or guess_variance(kept, most)[0], model.floor)
-    center = np.average(kept.points, axis=0, weights=kept.weights)
-    problem = SphericalMixtureProblem(
-        kept.X, variance=variance, center=center, sample_weight=kept.sample_weight
-    )
+    center = np.average(kept.points, axis=0, weights=kept.counts)
+    problem = SphericalMixtureProblem(kept, variance=variance, center=center)
     try:
         report = implicit_moments(problem, n_components=most, order=4).steps[-1]
     except (ValueError, np.linalg.LinAlgError):
@@ -255,7 +271,7 @@ def fit_mixture(
     if k is None:
         chosen = choose_k(family, sample, state, most, options.n_moves, rng)
         state, moves = chosen.searched.state, [chosen.searched]
-        found = {"spectral_components": first, "sample_bic": chosen.scores}
+        found = {"spectral_components": first, "bic_by_n_components": chosen.scores}
         if state.k != first:  # describe the moments of the number that was chosen
             again = decode_moments(rows, sample, state.k, family.model, options.order, rng)
             start = replace(start, decoded=again)

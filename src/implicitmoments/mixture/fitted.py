@@ -63,7 +63,7 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
         -------
         X : array of shape (n_samples, n_features)
         labels : array of int of shape (n_samples,)
-            The component each row was drawn from. Rows come in their order.
+            The component of each row, in increasing order as in scikit-learn.
         """
         check_is_fitted(self)
         check_whole("n_samples", n_samples, 1)

@@ -19,10 +19,9 @@ from implicitmoments.mixture.common_variance import (
 )
 from implicitmoments.mixture.family import SphericalFamily
 from implicitmoments.mixture.likelihood import Mixture, MixtureSums, e_step
-from implicitmoments.mixture.sample import AnyRows, Integers, Sample
-from implicitmoments.moments.decode.hidden_vectors import decompose
-from implicitmoments.moments.decode.moment_pairs import cube_sum, fill_cube, symmetrise
-from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
+from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
+from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, run_em, search_moves
 
 BLOCK = 2_048  # rows per block, of all products of two coordinates (starting value)
@@ -46,7 +45,7 @@ class MomentSums:
     Q: Floats  # (dim, dim)
     cube: Floats  # (m, m, m), sums of products of three of the directions
 
-    def add(self, rows: AnyRows) -> MomentSums:
+    def add(self, rows: Rows) -> MomentSums:
         """Return the sums with a batch of rows added."""
         step = _MomentStep(self.basis, self.center, self.length, self.directions)
         found = replace(rows, rows_per_block=rows.rows_per_block or BLOCK).fold(
@@ -102,10 +101,10 @@ class MomentSums:
         return np.asarray(ppp + symmetrise(corrections))
 
 
-def begin_sums(rows: Sample, k: int, variance: float) -> MomentSums:
+def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
     """Choose the frame from the first rows, and start the sums with them."""
     x = rows.points.astype(np.float64)
-    times = rows.weights / rows.total
+    times = rows.counts / rows.total
     center = times @ x
     covariance = ((x - center) * times[:, None]).T @ (x - center)
     values, vectors = np.linalg.eigh(covariance)
@@ -176,14 +175,14 @@ class Stream:
     sums: MixtureSums  # of EM, each batch evaluated at the mixture of its time
     moments: MomentSums
     # reservoir sample: uniform among the rows seen, of constant size
-    sample: Sample
+    sample: Rows
     n_seen: int
     read_at: float  # rows at which the moments were last decoded
     # number of times that moments or moves gave a clearly higher likelihood than EM
     corrections: int = 0
 
 
-def begin_stream(rows: Sample, mixture: Mixture) -> Stream:
+def begin_stream(rows: Rows, mixture: Mixture) -> Stream:
     """Start from rows held in memory and the mixture fitted to them."""
     sums = e_step(rows, mixture)
     moments = begin_sums(rows, mixture.k, mixture.pooled)
@@ -226,22 +225,22 @@ def continue_stream(
     return _look_again(grown, family, n_moves, rng)
 
 
-def _mixed(sample: Sample, rows: Rows, n_seen: int, rng: np.random.Generator) -> Sample:
+def _mixed(sample: Rows, rows: Rows, n_seen: int, rng: np.random.Generator) -> Rows:
     """Update the sample so that every row seen is in it with the same probability."""
     entering, places = _enter(sample.n, rows.n, n_seen, rng)
     if len(entering) == 0:
         return sample
     # excluded rows keep their place in the draw, with weight zero
-    new = rows.reader().whole(rows.source.pick(entering, what="some of the rows"), entering)
-    points = to_numpy(new["x"])
-    X = sample.points.astype(np.result_type(points.dtype, sample.points.dtype))
+    new, old = rows.pick(entering, whole=True), sample.source.block(range(sample.n))
+    points, before = to_numpy(new["x"]), to_numpy(old["x"])
+    X = before.astype(np.result_type(points.dtype, before.dtype))
     X[places] = points
-    x = move_like(X, new["x"] if points.dtype == X.dtype else sample.X)
-    if sample.sample_weight is None and "counts" not in new:
-        return Sample(x, None, sample.rows_per_block)
-    counts = sample.weights.copy()
-    counts[places] = to_numpy(new["counts"]) if "counts" in new else 1.0
-    return Sample(x, move_like(counts, x), sample.rows_per_block)
+    x = move_like(X, new["x"] if points.dtype == X.dtype else old["x"])
+    if "counts" not in old and "counts" not in new:
+        return replace(sample, source=ArraySource(x))
+    counts = to_numpy(weights_of(old)).astype(np.float64)
+    counts[places] = to_numpy(weights_of(new))
+    return replace(sample, source=ArraySource(x, counts=move_like(counts, x)), known=None)
 
 
 def _enter(
@@ -262,7 +261,7 @@ def _look_again(
     stream: Stream, family: SphericalFamily, n_moves: int, rng: np.random.Generator
 ) -> Stream:
     """Compare the mixture with candidates from the moments of all rows and from moves."""
-    stream, sample = replace(stream, read_at=stream.sums.total), stream.sample
+    stream, sample = replace(stream, read_at=stream.sums.total), stream.sample.hold()
     k, seed = stream.mixture.k, int(rng.integers(2**31))
     settled = [run_em(family, sample, stream.mixture, SEARCH)]
     decoded = stream.moments.read(k, stream.mixture.pooled, seed)

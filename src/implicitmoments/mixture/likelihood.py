@@ -18,7 +18,6 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.sample import AnyRows, center_of, scale_of
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import Expectations, State
 
@@ -101,12 +100,12 @@ def log_densities(x: Array, mixture: Mixture) -> Array:
     return softmax_rows(log_joint(x, mixture))[1]
 
 
-def e_step(rows: AnyRows, mixture: Mixture) -> MixtureSums:
+def e_step(rows: Rows, mixture: Mixture) -> MixtureSums:
     """Return the sums of one pass over all rows."""
-    if isinstance(rows, Rows) and _alike(rows, mixture):
+    if _alike(rows, mixture):
         return _plain_e_step(rows, mixture)
     step = _EStep(move_like(mixture.slopes, rows.like))
-    found = rows.fold(step, width=mixture.k, what="EM", lifted=True)
+    found = rows.lifted.fold(step, width=mixture.k, what="EM")
     moments = to_numpy(found["moments"])
     level, total = float(found["log_likelihood"]), float(found["total"])
     return MixtureSums(level, total, moments[:, -1], moments[:, :-2], moments[:, -2])
@@ -127,9 +126,9 @@ def _plain(rows: Rows) -> bool:
     """
     if rows.keep or rows.weights is not None or rows.wide:
         return False
-    x, far = rows.first["x"], float(np.abs(center_of(rows)).max())
+    x, far = rows.first["x"], float(np.abs(rows.origin).max())
     double = isinstance(x, np.ndarray) and x.dtype == np.float64
-    return double and far <= FAR_CENTER * scale_of(rows)
+    return double and far <= FAR_CENTER * rows.unit
 
 
 def _plain_e_step(rows: Rows, mixture: Mixture) -> MixtureSums:
@@ -140,10 +139,10 @@ def _plain_e_step(rows: Rows, mixture: Mixture) -> MixtureSums:
     make together. Sums of z are sums of x less those of c. Of the sum of :math:`|z|^2`
     components get what gives each the same variance: a shared one asks for no more.
     """
-    center, s, v = center_of(rows), scale_of(rows), float(mixture.variances[0])
+    center, s, v = rows.origin, rows.unit, float(mixture.variances[0])
     slopes, offsets = mixture.slopes[:-2] / s, mixture.slopes[-1]
     step = _PlainEStep(slopes, offsets - center @ slopes)
-    found = rows.fold_source(step, width=mixture.k, what="EM")
+    found = rows.as_given().fold(step, width=mixture.k, what="EM")
     counts, total = to_numpy(found["counts"]), float(found["total"])
     points = (to_numpy(found["points"]) - counts[:, None] * center) / s
     squares = float(rows.census.squares or 0.0)
@@ -181,7 +180,7 @@ class _PlainEStep:
     slopes: Floats
     offsets: Floats
 
-    def __call__(self, block: Block, rows: range) -> Sums:  # noqa: ARG002
+    def __call__(self, block: Block) -> Sums:
         x, times = block["x"], block.get("counts")
         joint = linear_rows(x, self.slopes)
         joint += self.offsets

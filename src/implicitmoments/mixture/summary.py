@@ -12,7 +12,7 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.evaluation import Predictions
 from implicitmoments.mixture.incremental import Stream
-from implicitmoments.moments.decode import Components
+from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 
@@ -44,7 +44,7 @@ class MeansSummary(Predictions, FittedEstimator):
         "weights_": Floats,
         "means_": Floats,
         "variance_": float | Floats,
-        "components_read_": NotRequired[Components | None],
+        "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
     }
     points = ("means_",)
@@ -53,11 +53,10 @@ class MeansSummary(Predictions, FittedEstimator):
     means_: Any
     variance_: Any
 
-    def _k(self) -> int:
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
         return int(self.means_.shape[0])
-
-    def _findings(self) -> dict[str, Any]:
-        return {"components": self._k()} | super()._findings()
 
     def _variances(self) -> Floats:
         return np.broadcast_to(as_floats(self.variance_), self._k())
@@ -98,8 +97,6 @@ class SphericalMixtureSummary(MeansSummary):
         "right, both have the same distribution.",
     }
 
-    max_components: int
-
     def _title(self) -> str:
         k = self._k()
         return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
@@ -116,9 +113,11 @@ class SphericalMixtureSummary(MeansSummary):
         unequal = "columns_differ_in_spread" in codes
         if len(widths) == k and max(widths) <= SPHERICAL and not unequal:
             facts.append(Fact(True, Note("components_spherical", {"ratio": max(widths)})))
-        if k > 1 and stats.get("doubt", 1.0) <= FEW_MISCLASSIFIED:
-            facts.append(Fact(True, Note("few_misclassified", {"rate": stats["doubt"]})))
-        facts += self._bic_facts(stats.get("sample_bic", {}), self.max_components)
+        if k > 1 and stats.get("misclassification_rate", 1.0) <= FEW_MISCLASSIFIED:
+            facts.append(
+                Fact(True, Note("few_misclassified", {"rate": stats["misclassification_rate"]}))
+            )
+        facts += self._bic_facts()
         if stats.get("groups", 1) > 1:
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
         return facts

@@ -2,18 +2,18 @@
 
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.moments.closed_form import BalancedMoments, noise_floor, split_order
-from implicitmoments.moments.decode import Components
+from implicitmoments.moments.components import Components
 from implicitmoments.moments.estimate import implicit_moments
 from implicitmoments.moments.framed_rows import Frame, FramedRows, SplitMean
-from implicitmoments.moments.problem import HermiteProblem, MomentProblem
-from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
-from implicitmoments.moments.subspace import (
+from implicitmoments.moments.implicit import (
     Run,
     StepReport,
     distances_to_truth,
     projected_moment,
     top_subspace,
 )
+from implicitmoments.moments.problem import HermiteProblem, MomentProblem
+from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
 
 __all__ = [
     "ClosedFormMoments",

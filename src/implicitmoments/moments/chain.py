@@ -10,10 +10,11 @@ tensors.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from implicitmoments.arrays import (
     outer_rows,
     turned,
 )
+
+Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,21 +75,14 @@ class SymmetricChain:
         return tuple(contract(a, b, self.noise) for a, b in pairwise(self.steps))
 
     def images(self, points: Array) -> list[Array]:
-        r"""Return the images :math:`p_n = \phi_n(p_{n-1} \otimes x) - (n-1)\, C_n p_{n-2}`.
+        r"""Return the images of points (n_samples, p): arrays (n_samples, k_n), n = 0, …, order.
 
-        Parameters
-        ----------
-        points : array of shape (n_samples, p)
-
-        Returns
-        -------
-        list of arrays (n_samples, k_n), for n = 0, …, order
+        :math:`p_n = \phi_n(p_{n-1} \otimes x) - (n-1)\, C_n p_{n-2}`.
         """
         xp = namespace_of(points)
         carried = [xp.ones_like(points[:, :1])]
         if self.steps:
-            first = xp.matrix_transpose(self.steps[0])
-            carried.append(points if self.whole else points @ first)
+            carried.append(points if self.whole else points @ xp.matrix_transpose(self.steps[0]))
         for n, step in enumerate(self.steps[1:], start=2):
             image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
             image -= (n - 1) * (carried[-2] @ xp.matrix_transpose(self.contractions[n - 2]))
@@ -114,14 +111,11 @@ class SymmetricChain:
         if r == 0:
             return eye
         # rows (a, j'), columns b, so that the Gram matrix is indexed (a, j', a', j)
-        split = xp.reshape(xp.permute_dims(self._split(r), (0, 2, 1)), (k * p, self.dim(r - 1)))
+        slots = xp.permute_dims(split_slot(self.steps[-1], p), (0, 2, 1))
+        split = xp.reshape(slots, (k * p, self.dim(r - 1)))
         gram = xp.reshape(split @ xp.matrix_transpose(split), (k, p, k, p))
         swap = xp.reshape(xp.permute_dims(gram, (0, 3, 2, 1)), (k * p, k * p))
         return (eye + r * swap) / (r + 1)
-
-    def _split(self, n: int) -> Array:
-        """Step n as an array (k_n, k_{n-1}, p)."""
-        return split_slot(self.steps[n - 1], self.p)
 
 
 def split_slot(step: Array, p: int) -> Array:
@@ -141,19 +135,10 @@ def contract(before: Array, after: Array, noise: Array) -> Array:
 
 
 def lift(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
-    r"""Append a slot of noise on both sides of a matrix, and project.
+    r"""Append a slot of noise on both sides of a matrix, and project to steps.
 
-    :math:`L(Q) = \sum_{jl} J_{jl}\, \phi(\cdot \otimes e_j)\, Q\, \theta(\cdot \otimes e_l)^\top`.
-
-    Parameters
-    ----------
-    matrix : array of shape (k_{a-1}, k_{b-1})
-    left, right : array of shape (k_a, k_{a-1}·p) and (k_b, k_{b-1}·p)
-    noise : array of shape (p, p)
-
-    Returns
-    -------
-    array of shape (k_a, k_b)
+    :math:`L(Q) = \sum_{jl} J_{jl}\, \phi(\cdot \otimes e_j)\, Q\, \theta(\cdot \otimes e_l)^\top`,
+    from (k_{a-1}, k_{b-1}) to (k_a, k_b), for steps (k_a, k_{a-1}·p) and (k_b, k_{b-1}·p).
     """
     xp = namespace_of(noise)
     phi, theta = split_slot(left, noise.shape[0]), split_slot(right, noise.shape[0])
@@ -187,37 +172,12 @@ def mixed_coefficients(a: int, b: int) -> list[float]:
     ]
 
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
-
-
-class Window(Protocol):
-    """Coordinates of the window over a chain."""
-
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether the window contains symmetric tensors only."""
-
-    def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
-        """Map rows into the window, times ``root``, by which ``images`` are multiplied already."""
-
-    def lift(self, matrix: Array) -> Array:
-        """Append a slot of noise on both sides of a matrix on the last step."""
-
-    def step(self, rows: Array) -> Array:
-        """Turn rows of window coordinates (k, dim) into a step (k, k_r · p) of the chain."""
-
-
 @dataclass(frozen=True, eq=False)
 class PairWindow:
-    """Symmetric p × p matrices: the upper triangle with off-diagonal entries times √2."""
+    """The window over all of R^p: symmetric p × p matrices, off-diagonal entries times √2."""
 
     noise: Array
-    exact: bool = True
+    exact: ClassVar[bool] = True  # it contains symmetric tensors only
 
     @cached_property
     def pairs(self) -> tuple[Array, Array, Array]:
@@ -233,7 +193,7 @@ class PairWindow:
         return int(self.pairs[0].shape[0])
 
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
-        """Return ``x xᵀ − J`` for each row, as coordinates.
+        """Return ``x xᵀ − J`` for each row, as coordinates, times ``root``.
 
         Computed with the rows of data along contiguous memory, and returned transposed: row i of
         the upper triangle is then one product of long vectors.
@@ -285,8 +245,21 @@ class PairWindow:
         return xp.reshape(xp.take(scaled, index_like(place.ravel(), scaled), axis=1), (-1, p, p))
 
     def lift(self, matrix: Array) -> Array:
-        """Return the symmetric product of a matrix with the noise."""
-        return symmetric_product(matrix, self.noise, self.pairs)
+        r"""Return the symmetric product :math:`A \otimes_s J` of a matrix with the noise.
+
+        :math:`\langle X, (A \otimes_s J) Y \rangle = (\mathrm{tr}\, XAYJ + \mathrm{tr}\, XJYA)/2`.
+        """
+        xp = namespace_of(matrix)
+        i, j, factors = self.pairs
+
+        def pick(array: Array, rows: Array, columns: Array) -> Array:
+            return xp.take(xp.take(array, rows, axis=0), columns, axis=1)
+
+        def half(left: Array, right: Array) -> Array:
+            return pick(left, i, i) * pick(right, j, j) + pick(left, i, j) * pick(right, j, i)
+
+        product = half(matrix, self.noise) + half(self.noise, matrix)
+        return factors[:, None] * factors[None, :] * product / 4
 
     def step(self, rows: Array) -> Array:
         """Return the matrices of the rows, flattened."""
@@ -302,7 +275,7 @@ def _pairs(p: int) -> tuple[Integers, Integers]:
 
 @dataclass(frozen=True, eq=False)
 class ChainWindow:
-    """The span of some rows of ``U_r ⊗ R^p``."""
+    """A window over a chain: the span of some rows of ``U_r ⊗ R^p``."""
 
     chain: SymmetricChain
     basis: Array  # (dim, k_r · p), orthonormal rows
@@ -318,15 +291,19 @@ class ChainWindow:
         return int(self.basis.shape[0])
 
     def features(self, images: list[Array], points: Array, root: Array | None) -> Array:  # noqa: ARG002
-        """Append a slot and project to the basis, as one more step of the chain."""
+        """Map rows into the window as by one more step of the chain.
+
+        Times ``root``, by which ``images`` are multiplied already.
+        """
         xp = namespace_of(points)
         made = outer_rows(images[-1], points) @ xp.matrix_transpose(self.basis)
         if self.chain.order:
-            made -= self.chain.order * (images[-2] @ xp.matrix_transpose(self._contraction))
+            made -= self.chain.order * (images[-2] @ xp.matrix_transpose(self.contraction))
         return made
 
     @cached_property
-    def _contraction(self) -> Array:
+    def contraction(self) -> Array:
+        """The contraction of the last slot of the chain with that of the window."""
         return contract(self.chain.steps[-1], self.basis, self.chain.noise)
 
     def lift(self, matrix: Array) -> Array:
@@ -336,6 +313,9 @@ class ChainWindow:
     def step(self, rows: Array) -> Array:
         """Return rows as combinations of the basis."""
         return rows @ self.basis
+
+
+Window: TypeAlias = PairWindow | ChainWindow
 
 
 def open_window(chain: SymmetricChain, k: int) -> Window:
@@ -351,36 +331,35 @@ def open_window(chain: SymmetricChain, k: int) -> Window:
     return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
 
 
-def even_moment(grams: list[Array], chain: SymmetricChain, window: Window) -> Array:
-    r"""Assemble :math:`M_{2n} = \sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})` on the window.
+def assemble_form(
+    chain: SymmetricChain, means: Sequence[Array], a: int, b: int, window: Window | None = None
+) -> Array:
+    r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
 
-    Parameters
-    ----------
-    grams : list of arrays
-        :math:`Q_j`, the means of :math:`c\, p_j p_j^\top`, j = 0, …, n − 1 along the chain and
-        j = n in the window.
+    From the means (k_{a-n}, k_{b-n}) of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a. For
+    a = b = n it is :math:`\sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})`, with :math:`Q_j` the
+    mean of :math:`c\, p_j p_j^\top`; a window over a chain of order n − 1 may then replace U_n.
     """
-    n = chain.order + 1
-    coefficients = mixed_coefficients(n, n)
-    lifted = coefficients[n] * grams[0]
-    for j in range(1, n):  # Horner's scheme in the lift
-        step = chain.steps[j - 1]
-        lifted = lift(lifted, step, step, chain.noise) + coefficients[n - j] * grams[j]
-    return window.lift(lifted) + grams[n]
+    coefficients = mixed_coefficients(a, b)
+    total = coefficients[a] * means[a]
+    for j in range(1, a + 1):  # Horner's scheme in the lift
+        if j == a and window is not None:
+            lifted = window.lift(total)
+        else:
+            lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
+        total = lifted + coefficients[a - j] * means[a - j]
+    return total
 
 
-def symmetric_product(A: Array, B: Array, pairs: tuple[Array, Array, Array]) -> Array:
-    r"""Return :math:`A \otimes_s B` in coordinates of symmetric matrices.
+def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
+    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
 
-    :math:`\langle X, (A \otimes_s B) Y \rangle = (\mathrm{tr}\, XAYB + \mathrm{tr}\, XBYA)/2`.
+    For a symmetric tensor T of order a + b with this form,
+    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
     """
-    xp = namespace_of(A)
-    i, j, factors = pairs
-
-    def pick(matrix: Array, rows: Array, columns: Array) -> Array:
-        return xp.take(xp.take(matrix, rows, axis=0), columns, axis=1)
-
-    def half(left: Array, right: Array) -> Array:
-        return pick(left, i, i) * pick(right, j, j) + pick(left, i, j) * pick(right, j, i)
-
-    return factors[:, None] * factors[None, :] * (half(A, B) + half(B, A)) / 4
+    forms = [form]
+    for n in range(min(a, b)):
+        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
+        forms.append(drop(forms[-1], left, right, chain.noise))
+    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
+    return [coefficient * matrix for coefficient, matrix in pairs]

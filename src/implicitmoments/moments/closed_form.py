@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, descending_eigh, eye_like, move_like, to_numpy
-from implicitmoments.arrays.namespace import namespace_of
+from implicitmoments.arrays import (
+    Array,
+    descending_eigh,
+    eye_like,
+    gram,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.chain import (
     SymmetricChain,
     Window,
-    drop,
-    even_moment,
-    lift,
-    mixed_coefficients,
+    assemble_form,
+    contracted_forms,
     open_window,
 )
 from implicitmoments.moments.framed_rows import (
@@ -31,14 +35,16 @@ from implicitmoments.moments.framed_rows import (
     SplitMean,
     Weights,
     average,
-    by_sign,
-    signed_gram,
 )
+from implicitmoments.moments.implicit import StepReport
 from implicitmoments.moments.problem import HermiteProblem
-from implicitmoments.moments.subspace import StepReport
 from implicitmoments.notes import InputError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 from implicitmoments.rows import Sums
+
+LARGEST_EXPONENT = 300  # of ten, in a double
+MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
+OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 
 
 def split_order(n: int, *, balanced: bool = True) -> tuple[int, int]:
@@ -127,46 +133,10 @@ class BalancedMoments:
         return projection
 
 
-def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
-    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
-
-    For a symmetric tensor T of order a + b with this form,
-    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
-    """
-    forms = [form]
-    for n in range(min(a, b)):
-        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
-        forms.append(drop(forms[-1], left, right, chain.noise))
-    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
-    return [coefficient * matrix for coefficient, matrix in pairs]
-
-
-def assemble_form(chain: SymmetricChain, means: Sequence[Array], a: int, b: int) -> Array:
-    r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
-
-    Parameters
-    ----------
-    means : sequence of arrays (k_{a-n}, k_{b-n})
-        The means of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a.
-    """
-    coefficients = mixed_coefficients(a, b)
-    total = coefficients[a] * means[a]
-    for j in range(1, a + 1):  # Horner's scheme in the lift
-        lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
-        total = lifted + coefficients[a - j] * means[a - j]
-    return total
-
-
 def mean_moments(
     view: FramedRows, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], SplitMean]:
-    """Average the moments of the given splits along a chain, in one pass.
-
-    Parameters
-    ----------
-    splits : sequence of (int, int)
-        Pairs (a, b) with a ≤ b, for M_{a+b} on U_a × U_b.
-    """
+    """Average M_{a+b} on U_a × U_b for pairs (a, b) with a ≤ b, in one pass."""
     orders = sorted({a + b for a, b in splits})
 
     def measure(points: Array, weights: Weights) -> Sums:
@@ -180,21 +150,15 @@ def mean_moments(
                 sums[f"{a},{b},{n}"] = xp.matrix_transpose(left) @ images[b - n]
         return sums
 
-    def assembled(a: int, b: int) -> Callable[[Sums], Array]:
-        def build(means: Sums) -> Array:
-            return assemble_form(chain, [means[f"{a},{b},{n}"] for n in range(a + 1)], a, b)
+    def assemble(means: Sums) -> Sums:
+        return {
+            f"{a},{b}": assemble_form(chain, [means[f"{a},{b},{n}"] for n in range(a + 1)], a, b)
+            for a, b in splits
+        }
 
-        return build
-
-    builders = {f"{a},{b}": assembled(a, b) for a, b in splits}
     width = max(chain.dim(n) for n in range(chain.order + 1)) * chain.p
-    means = average(view, orders, measure, builders, "moments", width)
+    means = average(view, orders, measure, assemble, "moments", width)
     return {(a, b): means[f"{a},{b}"] for a, b in splits}
-
-
-LARGEST_EXPONENT = 300  # of ten, in a double
-MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
-OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 
 
 @dataclass(frozen=True)
@@ -243,27 +207,22 @@ class Fold:
     errors: dict[tuple[int, int], float]  # standard error of each form, relative to its size
 
 
-def estimate_closed_form(
-    how: ClosedForm, view_of: Callable[[int], FramedRows], view_of_forms: FramedRows
-) -> Fold:
+def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
     """Estimate the subspaces U_1, …, U_{m/2} and the moments of orders 0, …, m on them.
 
-    Parameters
-    ----------
-    view_of : callable
-        ``view_of(n)`` returns the rows, in an identity frame, from which U_n is estimated.
-    view_of_forms : FramedRows
-        The rows from which the moments on the subspaces are averaged.
+    The views are rows in an identity frame. U_n is estimated from the n-th view, or the last but
+    one if there are fewer; the moments on the subspaces are averaged over the last.
     """
-    frame, problem = view_of_forms.frame, view_of_forms.problem
+    frame, problem = views[-1].frame, views[-1].problem
     chain = SymmetricChain((), frame.noise)
     known = BalancedMoments(frame, chain, {})  # on the rows that estimate the subspaces
     reducing = how.reduce_weights and problem.reduces
-    lower = _mean_and_slope(view_of(1)) if reducing else None
+    lower = _mean_and_slope(views[0]) if reducing else None
     reports, ranks = [], [1]
     for n in range(1, how.levels + 1):
         clock = perf_counter()
-        view = view_of(n).in_frame(frame).with_lower(lower)
+        rows = views[min(n, len(views) - 1) - 1]
+        view = rows.in_frame(frame).with_lower(lower)
         # M_2n on the window over U_{n−1}, and its noise from split halves.
         window = open_window(chain, OVERSAMPLING * how.k)
         moment = even_mean(view, chain, window)
@@ -290,7 +249,7 @@ def estimate_closed_form(
             StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken)
         )
     # The moments themselves, on separate rows if sampling requires it.
-    seen = view_of_forms.in_frame(frame).with_lower(lower)
+    seen = views[-1].in_frame(frame).with_lower(lower)
     forms, errors = _forms(mean_moments(seen, chain, how.splits(problem)), ranks)
     return Fold(BalancedMoments(frame, chain, forms), tuple(reports), errors)
 
@@ -306,26 +265,37 @@ def even_means(view: FramedRows, chain: SymmetricChain, window: Window) -> dict[
 
     def measure(points: Array, weights: Weights) -> Sums:
         sums: Sums = {}
-        for sign, x, root in by_sign(points, weights[2 * n]):
+        for sign, x, root in _by_sign(points, weights[2 * n]):
             images = chain.images(x)
-            if (
-                root is not None
-            ):  # all terms are linear in the images, which absorb the root of the weight
+            if root is not None:  # all terms are linear in the images, which absorb the root
                 images = [image * root for image in images]
             for j, rows in enumerate([*images, window.features(images, x, root)]):
-                gram = signed_gram(rows, sign)
-                sums[str(j)] = sums[str(j)] + gram if str(j) in sums else gram
+                name, part = f"gram{j}", gram(rows) if sign > 0 else -gram(rows)
+                sums[name] = sums[name] + part if name in sums else part
         return sums
 
-    def assemble(means: Sums) -> Array:
-        return even_moment([means[str(j)] for j in range(n + 1)], chain, window)
+    def assemble(means: Sums) -> Sums:
+        grams = [means[f"gram{j}"] for j in range(n, -1, -1)]
+        return {**means, "moment": assemble_form(chain, grams, n, n, window)}
 
-    builders: dict[str, Callable[[Sums], Array]] = {
-        f"gram{j}": itemgetter(str(j)) for j in range(n + 1)
-    }
-    builders["moment"] = assemble
     width = max(window.dim, chain.dim(n - 1) * chain.p)
-    return average(view, [2 * n], measure, builders, f"order {2 * n}", width)
+    return average(view, [2 * n], measure, assemble, f"order {2 * n}", width)
+
+
+def _by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array, Array | None]]:
+    """Yield ``(sign, points, √|weight|)`` for the rows of positive and of negative weight.
+
+    A signed sum of outer products is then a difference of two symmetric products over a
+    partition of the rows: no row is multiplied twice, and each product costs half a general one.
+    """
+    if weights is None:
+        yield 1.0, points, None
+        return
+    xp = namespace_of(points)
+    for sign in (1.0, -1.0):
+        (chosen,) = xp.nonzero(sign * weights > 0)
+        root = xp.sqrt(xp.abs(xp.take(weights, chosen, axis=0)))
+        yield sign, xp.take(points, chosen, axis=0), root[:, None]
 
 
 def noise_floor(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import count
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
-from implicitmoments.moments.circuit_means import CircuitMeans
-from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
+from implicitmoments.datasets import Truth
+from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
 from implicitmoments.moments.framed_rows import FramedRows, all_rows
-from implicitmoments.moments.implicit import estimate
+from implicitmoments.moments.implicit import CircuitMeans, estimate
 from implicitmoments.moments.problem import HermiteProblem, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.rows import Progress, RandomState, Truth, as_seed
-from implicitmoments.validation import check_method, check_option, check_whole
+from implicitmoments.rows import Progress, RandomState, as_seed
+from implicitmoments.validation import check_enough_rows, check_method, check_option, check_whole
 
 HIGHEST_ORDER = 80  # the factorial of twice that is still a finite double
 
@@ -140,12 +140,31 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     if method is None:
         method = "closed_form" if isinstance(problem, HermiteProblem) else "paper"
     if check_method(method) == "paper":
-        _check_paper(sampling, drop_noise, balanced, reduce_weights)
+        _refuse_options(
+            method,
+            sampling=sampling not in (None, "fresh"),
+            drop_noise=not drop_noise,
+            balanced=not balanced,
+            reduce_weights=not reduce_weights,
+        )
         average = CircuitMeans(problem, seed, rows_per_block, progress)
         return _paper(average, n_components, order, n_samples, n_repeats, truth)
+    _refuse_options(method, n_repeats=n_repeats > 1, truth=truth is not None)
+    if not isinstance(problem, HermiteProblem):
+        raise InputTypeError(
+            "not_a_hermite_problem",
+            "`method='closed_form'` needs a HermiteProblem, got {kind}; `method='paper'` accepts "
+            "any problem",
+            kind=type(problem).__name__,
+        )
+    if not problem.has_order(order):
+        raise InputError(
+            "order_without_data",
+            "the data carry no information about the moment of order {order}; use another order",
+            order=order,
+        )
     how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights)
-    checked = _check_closed_form(problem, order, n_repeats, truth)
-    view = all_rows(checked, n_samples, rows_per_block, seed, progress)
+    view = all_rows(problem, n_samples, rows_per_block, seed, progress)
     return _closed(how, view, sampling or "reuse")
 
 
@@ -160,7 +179,7 @@ def _paper(
     clock = perf_counter()
     problem = average.problem
     n = _rows_per_step(problem, k, m, n_samples, n_repeats)
-    fresh = _consecutive(n)
+    fresh = (range(i * n, (i + 1) * n) for i in count())  # step 1 of the box
     runs = tuple(estimate(average, k, m, fresh, truth) for _ in range(n_repeats))
     stats: dict[str, Any] = {
         "method": "paper",
@@ -188,14 +207,10 @@ def _closed(how: ClosedForm, view: FramedRows, sampling: str) -> ClosedFormMomen
             "`sampling={sampling!r}` at order {m} needs at least {needed} rows, got {n_rows}",
             **{"n_rows": view.n_rows, "sampling": sampling, "m": how.m, "needed": needed},
         )
-    if view.n_rows < how.k:
-        raise InputError(
-            "too_few_rows",
-            "`n_components={k}` exceeds the number of rows, {n_rows}; use more rows or fewer "
-            "components",
-            **{"k": how.k, "n_rows": view.n_rows},
-        )
-    folds = tuple(_folds(how, view, sampling, parts))
+    check_enough_rows(view.n_rows, how.k, how.k)
+    split = [view.take_part(i, parts) for i in range(parts)]
+    divided = [split, split[::-1]] if sampling == "cross_fit" else [split]
+    folds = tuple(estimate_closed_form(how, views) for views in divided)
     stats = {
         "method": "closed_form",
         "sampling": sampling,
@@ -206,26 +221,6 @@ def _closed(how: ClosedForm, view: FramedRows, sampling: str) -> ClosedFormMomen
         "relative_errors": {a + b: error for (a, b), error in folds[0].errors.items()},
     }
     return ClosedFormMoments(view.problem, how.k, how.m, stats, view, folds)
-
-
-def _folds(how: ClosedForm, view: FramedRows, sampling: str, parts: int) -> Iterator[Fold]:
-    """Divide the rows between the passes that estimate subspaces and moments."""
-    split = [view.take_part(i, parts) for i in range(parts)]
-    if sampling == "fresh":
-        yield estimate_closed_form(how, lambda n: split[n - 1], split[-1])
-    elif sampling == "reuse":
-        yield estimate_closed_form(how, lambda _: view, view)
-    else:
-        yield estimate_closed_form(how, lambda _: split[0], split[1])
-        yield estimate_closed_form(how, lambda _: split[1], split[0])
-
-
-def _consecutive(n: int) -> Iterator[range]:
-    """Step 1 of the box: consecutive ranges of N rows, without end."""
-    start = 0
-    while True:
-        yield range(start, start + n)
-        start += n
 
 
 def _rows_per_step(
@@ -278,40 +273,9 @@ def _check_problem(problem: MomentProblem, truth: Truth | None) -> None:
         )
 
 
-def _check_paper(
-    sampling: str | None, drop_noise: bool, balanced: bool, reduce_weights: bool
-) -> None:
-    if sampling not in (None, "fresh"):
-        raise InputError(
-            "option_of_other_method",
-            "`method='paper'` uses fresh rows in every average, got `sampling={sampling!r}`",
-            sampling=sampling,
-        )
-    if not (drop_noise and balanced and reduce_weights):
-        raise InputError(
-            "option_of_other_method",
-            "drop_noise, balanced and reduce_weights are options of `method='closed_form'`",
-        )
-
-
-def _check_closed_form(
-    problem: MomentProblem, order: int, n_repeats: int, truth: Truth | None
-) -> HermiteProblem:
-    if not isinstance(problem, HermiteProblem):
-        raise InputTypeError(
-            "not_a_hermite_problem",
-            "`method='closed_form'` needs a HermiteProblem, got {kind}; `method='paper'` accepts "
-            "any problem",
-            kind=type(problem).__name__,
-        )
-    if n_repeats != 1 or truth is not None:
-        raise InputError(
-            "option_of_other_method", "n_repeats and truth are options of `method='paper'`"
-        )
-    if not problem.has_order(order):
-        raise InputError(
-            "order_without_data",
-            "the data carry no information about the moment of order {order}; use another order",
-            order=order,
-        )
-    return problem
+def _refuse_options(method: str, **given: bool) -> None:
+    """Raise for options of the other method that were given."""
+    options = " and ".join(name for name, there in given.items() if there)
+    if options:
+        template = "{options} cannot be combined with `method={method!r}`"
+        raise InputError("option_of_other_method", template, options=options, method=method)

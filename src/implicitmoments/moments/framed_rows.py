@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from implicitmoments.arrays import Array, check_finite, eye_like, gram, move_like, namespace_of
+from implicitmoments.arrays import Array, check_finite, eye_like, move_like, namespace_of
 from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Progress, Rows, Sums, shares_of
@@ -215,7 +215,7 @@ def average(
     view: FramedRows,
     orders: Sequence[int],
     measure: Callable[[Array, Weights], Sums],
-    assemble: Mapping[str, Callable[[Sums], Array]],
+    assemble: Callable[[Sums], Sums],
     what: str,
     width: int,
 ) -> dict[str, SplitMean]:
@@ -227,46 +227,19 @@ def average(
         Orders whose weights ``measure`` reads.
     measure : callable
         ``measure(points, weights)`` returns named sums over a block of rows.
-    assemble : mapping of str to callable
-        Linear functions of the named means.
+    assemble : callable
+        Linear: maps the named means to the named results.
     what : str
         Name of the pass, reported to ``progress``.
     width : int
         Numbers computed per row.
     """
     totals, counts = view.fold(orders, measure, what, width)
-    if min(counts) == 0:  # one row, or all rows equal: the noise is unknown
-        means = {name: (totals[0][name] + totals[1][name]) / sum(counts) for name in totals[0]}
-        return {n: _all_noise(build(means), sum(counts)) for n, build in assemble.items()}
-    halves = [{name: value / counts[i] for name, value in totals[i].items()} for i in (0, 1)]
-    return {
-        name: SplitMean((build(halves[0]), build(halves[1])), (counts[0], counts[1]))
-        for name, build in assemble.items()
-    }
-
-
-def _all_noise(value: Array, n: float) -> SplitMean:
-    """Return a mean whose estimated noise is as large as itself."""
-    return SplitMean((2 * value, 0 * value), (n, n))
-
-
-def by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array, Array | None]]:
-    """Yield ``(sign, points, √|weight|)`` for the rows of positive and of negative weight.
-
-    A signed sum of outer products is then a difference of two symmetric products over a
-    partition of the rows: no row is multiplied twice, and each product costs half a general one.
-    """
-    if weights is None:
-        yield 1.0, points, None
-        return
-    xp = namespace_of(points)
-    for sign in (1.0, -1.0):
-        (chosen,) = xp.nonzero(sign * weights > 0)
-        root = xp.sqrt(xp.abs(xp.take(weights, chosen, axis=0)))
-        yield sign, xp.take(points, chosen, axis=0), root[:, None]
-
-
-def signed_gram(rows: Array, sign: float) -> Array:
-    """Return ``sign · rowsᵀ rows``, by a symmetric rank-n update."""
-    made = gram(rows)
-    return made if sign > 0 else -made
+    n = sum(counts)
+    if min(counts) == 0:  # one row, or all rows equal: the noise is taken as large as the mean
+        mean = assemble({name: (totals[0][name] + totals[1][name]) / n for name in totals[0]})
+        return {name: SplitMean((2 * value, 0 * value), (n, n)) for name, value in mean.items()}
+    first, second = (
+        assemble({name: value / counts[i] for name, value in totals[i].items()}) for i in (0, 1)
+    )
+    return {name: SplitMean((first[name], second[name]), (counts[0], counts[1])) for name in first}

@@ -235,11 +235,6 @@ class HermiteProblem(MomentProblem):
         weights = self._all_weights(order)
         return None if weights is None else move_like(weights[rows.start : rows.stop], block["x"])
 
-    @property
-    def mass(self) -> float:
-        """Number of rows, with their multiplicity; 0 for a problem that generates its rows."""
-        return self.rows.total
-
     def prepare(self, orders: Sequence[int]) -> None:
         """Compute what weights depend on beyond their own row, before a pass.
 
@@ -367,7 +362,7 @@ class HermiteProblem(MomentProblem):
 
     @property
     def _mean_count(self) -> float:
-        return self.mass / self.n_rows if self.n_rows else 1.0
+        return self.rows.total / self.n_rows if self.n_rows else 1.0
 
     def _inputs(
         self, order: int, block: Block, rows: range, rng: RowDraws, mean_count: float

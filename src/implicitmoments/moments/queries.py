@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.arrays import Array, move_like, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.projections import Batch, read_inputs
 from implicitmoments.rows import DrawPurpose, RowDraws, blocks
 from implicitmoments.validation import check_whole
 
 Sampler: TypeAlias = Callable[[RowDraws], Array]
 Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
+InnerProduct: TypeAlias = Callable[[Circuit, Mapping[str, Array]], Array]
 
 QUERY_NUMBERS = 2**20  # held at a time by the wires of a circuit: 8 MB
 
@@ -23,7 +25,7 @@ class Query:
     r"""A circuit :math:`\mathcal{F}_m(\mathcal{X}, \mathcal{Y})` with given and drawn inputs."""
 
     circuit: Circuit
-    given: Mapping[str, Array]  # one row per query
+    given: Batch  # one row per query
     # ``sampler(rng)`` draws an auxiliary input for a range of queries
     samplers: Mapping[str, Sampler]
     n_draws: int
@@ -60,49 +62,29 @@ class Query:
             )
         check_whole("n_draws", n_draws, 1)
         samplers = _samplers(circuit, inputs, auxiliary, n_features)
-        given = {
-            name: as_real_array(inputs[name], f"input {name!r}", order + 1)
-            for name, order in circuit.inputs.items()
-            if name not in samplers
-        }
-        for name, array in given.items():
-            check_finite(array, f"input {name!r}")
-        rows = {name: int(array.shape[0]) for name, array in given.items()}
-        if len(set(rows.values())) > 1:
-            raise InputError(
-                "lengths_differ", "inputs have different numbers of rows: {rows}", rows=rows
-            )
+        orders = {name: t for name, t in circuit.inputs.items() if name not in samplers}
+        given = read_inputs(orders, inputs, n_features)
         return cls(circuit, given, samplers, n_draws if samplers else 1, seed)
 
-    def answer(self, inner: Callable[[Mapping[str, Array]], Array], width: int) -> Array:
-        """Average ``inner`` over draws, block by block of queries.
+    def answer(self, inner: InnerProduct, width: int) -> Array:
+        """Average ``inner``, linear in the circuit, over draws, block by block of queries.
 
-        Parameters
-        ----------
-        inner : callable
-            Linear in the circuit's output: maps inputs to one number per row.
-        width : int
-            Numbers carried by a wire per row.
+        A wire carries ``width`` numbers per row.
         """
-        n = int(next(iter(self.given.values())).shape[0]) if self.given else 1
         size = max(1, QUERY_NUMBERS // (width * max(1, self.circuit.order)))
         parts = []
-        for rows in blocks(range(n), size):
+        for rows in blocks(range(self.given.n), size):
+            block = {name: a[rows.start : rows.stop, ...] for name, a in self.given.arrays.items()}
+            model = next(iter(block.values()), None)
             total: Any = 0.0
-            for inputs in self._draws(rows):
-                total = total + inner(inputs)
+            for i in range(self.n_draws):
+                rng = RowDraws(self.seed, rows, (DrawPurpose.QUERY, i))
+                drawn = {name: draw(rng) for name, draw in self.samplers.items()}
+                if model is not None:
+                    drawn = {name: move_like(array, model) for name, array in drawn.items()}
+                total = total + inner(self.circuit, {**block, **drawn})
             parts.append(total / self.n_draws)
         return namespace_of(parts[0]).concat(parts)
-
-    def _draws(self, rows: range) -> Iterator[dict[str, Array]]:
-        block = {name: array[rows.start : rows.stop, ...] for name, array in self.given.items()}
-        for draw in range(self.n_draws):
-            rng = RowDraws(self.seed, rows, (DrawPurpose.QUERY, draw))
-            drawn = {name: sampler(rng) for name, sampler in self.samplers.items()}
-            if block:
-                model = next(iter(block.values()))
-                drawn = {name: move_like(array, model) for name, array in drawn.items()}
-            yield {**block, **drawn}
 
 
 def _samplers(

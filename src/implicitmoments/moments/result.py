@@ -9,19 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, as_real_array, check_finite, move_like
-from implicitmoments.arrays.namespace import namespace_of
+from implicitmoments.arrays import Array, Floats, as_real_array, check_finite, namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.implicit import Run, StepReport
 from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.moments.queries import Auxiliary, Query
-from implicitmoments.moments.subspace import Run, StepReport
+from implicitmoments.moments.queries import Auxiliary, InnerProduct, Query
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.projections import evaluate
 from implicitmoments.rows import RandomState, as_seed, blocks
-from implicitmoments.validation import check_whole
+from implicitmoments.validation import check_enough_rows, check_whole
 
 HERMITE_NUMBERS = 2**22  # held at a time by Hermite queries: 32 MB
 
@@ -125,7 +123,7 @@ class ImplicitMoments(ABC):
             circuit, inputs, auxiliary, n_draws, as_seed(random_state), self.problem.n_features
         )
         self._check_order(circuit.order)
-        return self._answer(query)
+        return _median([query.answer(inner, self.width) for inner in self._inner_products()])
 
     @abstractmethod
     def hermite(self, points: Array, order: int | None = None) -> Any:
@@ -181,18 +179,12 @@ class ImplicitMoments(ABC):
         check_whole("n_components", k, 1)
         if r is not None:
             check_whole("r", r, 1, 3)
-        if k > self.view.n_rows:
-            raise InputError(
-                "too_few_rows",
-                "`n_components={k}` exceeds the number of rows, {n_rows}; use more rows or fewer "
-                "components",
-                **{"k": k, "n_rows": self.view.n_rows},
-            )
+        check_enough_rows(self.view.n_rows, k, k)
         return find_components(self.view, k, r, as_seed(random_state))
 
     @abstractmethod
-    def _answer(self, query: Query) -> Array:
-        """Answer a validated query."""
+    def _inner_products(self) -> list[InnerProduct]:
+        """Functions of a circuit and its inputs, whose median is the answer."""
 
     @abstractmethod
     def _check_order(self, order: int) -> None:
@@ -270,17 +262,8 @@ class PaperMoments(ImplicitMoments):
             random_state=random_state,
         )
 
-    def _answer(self, query: Query) -> Array:
-        """Take steps 7 and 8 of the box for every run, and their median."""
-
-        def answer(run: Run) -> Array:
-            def inner(inputs: Mapping[str, Array]) -> Array:
-                B: Array = evaluate(query.circuit, inputs, run.projection)
-                return B @ move_like(run.coordinates, B)
-
-            return query.answer(inner, self.width)
-
-        return _median([answer(run) for run in self.runs])
+    def _inner_products(self) -> list[InnerProduct]:
+        return [run.inner for run in self.runs]
 
     def _check_order(self, order: int) -> None:
         if order != self.order:
@@ -360,14 +343,12 @@ class ClosedFormMoments(ImplicitMoments):
             parts.append(sum(answers) / len(moments))
         return namespace_of(x).concat(parts)
 
-    def _answer(self, query: Query) -> Array:
-        def inner(inputs: Mapping[str, Array]) -> Array:
-            answers = (fold.moments.inner(query.circuit, inputs) for fold in self.folds)
-            total: Any = sum(answers)
-            mean: Array = total / len(self.folds)
-            return mean
+    def _inner_products(self) -> list[InnerProduct]:
+        def mean(circuit: Circuit, inputs: Mapping[str, Array]) -> Any:
+            answers = (fold.moments.inner(circuit, inputs) for fold in self.folds)
+            return sum(answers) / len(self.folds)
 
-        return query.answer(inner, self.width)
+        return [mean]
 
     def _check_order(self, order: int) -> None:
         known = sorted(a + b for a, b in self.folds[0].moments.forms)

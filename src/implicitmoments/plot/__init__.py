@@ -5,8 +5,7 @@ imported when the first picture is drawn.
 """
 
 from implicitmoments.plot.component_plane import components
-from implicitmoments.plot.convergence import convergence
 from implicitmoments.plot.data_comparison import fit
-from implicitmoments.plot.eigenvalues import spectra
+from implicitmoments.plot.fit_statistics import convergence, spectra
 
 __all__ = ["components", "convergence", "fit", "spectra"]

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import array_api_compat
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.estimator import FittedEstimator
-from implicitmoments.notes import InputTypeError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-import copy
-
-import array_api_compat
-
 from implicitmoments.arrays import namespace_of
-from implicitmoments.estimator import as_floats, counted, fit_columns
-from implicitmoments.notes import InputError
+from implicitmoments.estimator import FittedEstimator, as_floats, counted, fit_columns
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
 from implicitmoments.rows import Rows, draw_numbers
 from implicitmoments.rows.files import MissingLibraryError
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.validation import check_whole
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # The colours of Okabe and Ito without black and yellow, which are invisible on dark and on light
 # backgrounds
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P")  # one per colour
-WIDTH, HEIGHT = 5.6, 4.0  # inches (starting values)
+WIDTH, HEIGHT = 5.6, 4.0  # inches: text keeps its size across a column of a page
+BINS = 40  # of a histogram: some 50 rows each of the least number of rows drawn
 ROUNDED_ZERO = 1e-9  # of the end of an axis: a smaller tick is 0 up to rounding
 
 
@@ -108,8 +105,7 @@ def finish(ax: Axes, title: str, note: str = "") -> None:
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "linear":
             _number_plainly(axis)
-    text = f"{title}\n" if note else title
-    ax.set_title(text, loc="left", fontsize="medium")
+    ax.set_title(f"{title}\n" if note else title, loc="left", fontsize="medium")
     if note:
         ax.text(0, 1.02, note, transform=ax.transAxes, fontsize="small", alpha=0.75, va="bottom")
 
@@ -134,15 +130,15 @@ def whole_numbers(ax: Axes) -> None:
 def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSample:
     """Return at most ``max_rows`` rows, drawn at random with a fixed seed, in their order.
 
-    Parameters
-    ----------
-    X, y : what ``fit`` takes
-        Arrays, data frames, files, Dask, sources; or a sample drawn before.
+    X and y are whatever ``fit`` takes, or X is a sample drawn before.
     """
     check_model(model)
     check_whole("max_rows", max_rows, 1)
     if isinstance(X, RowSample):
-        return _subsample(X, max_rows)
+        chosen, xp = draw_numbers(len(X.x), max_rows, 0), namespace_of(X.given)
+        places = xp.asarray(chosen, device=array_api_compat.device(X.given))
+        labels = X.y[chosen] if len(X.y) else X.y
+        return X._replace(given=xp.take(X.given, places, axis=0), x=X.x[chosen], y=labels)
     name = type(model).__name__
     if y is not None and not model.labelled:
         raise InputTypeError(
@@ -162,15 +158,6 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     names = getattr(model, "feature_names_in_", None)
     return RowSample(block["x"], as_floats(block["x"]), labels, n, names, target_name(model, y))
-
-
-def _subsample(rows: RowSample, most: int) -> RowSample:
-    chosen = draw_numbers(len(rows.x), most, 0)
-    xp = namespace_of(rows.given)
-    places = xp.asarray(chosen, device=array_api_compat.device(rows.given))
-    given = xp.take(rows.given, places, axis=0)
-    labels = rows.y[chosen] if len(rows.y) else rows.y
-    return rows._replace(given=given, x=rows.x[chosen], y=labels)
 
 
 def count_note(rows: RowSample) -> str:

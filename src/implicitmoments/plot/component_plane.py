@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +23,8 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 2_000  # drawn (starting value)
+MOST_ROWS = 2_000  # drawn: more would cover each other
 NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
-BINS = 40  # of a histogram (starting value)
 RANK_TOL = 1e-9  # of the largest singular value
 ALONG_AN_AXIS = 0.99  # cosine from which a direction is called by the name of its column
 ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reaches
@@ -74,16 +72,18 @@ def components(
     rows = sample_rows(model, X, y, max_rows)
     view = frozen_copy(model)._component_view(rows)
     ax = canvas.axes_for(ax)
-    _draw(view, ax, rows, model.component)
+    match view:
+        case Means():
+            _draw_means(view, ax, rows, model.component)
+        case LinePicture():
+            _draw_lines(view, ax, rows, model.component)
+        case Directions():
+            _draw_directions(view, ax, rows, model.component)
+        case _:
+            _draw_densities(view, ax, rows)
     return ax
 
 
-@singledispatch
-def _draw(view: Any, ax: Axes, rows: RowSample, noun: str) -> None:
-    raise NotImplementedError
-
-
-@_draw.register(Means)
 def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
     center = view.weights @ view.means
     spread = np.sqrt(view.weights)[:, None] * (view.means - center)
@@ -102,7 +102,6 @@ def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
     canvas.finish(ax, counted(len(view.means), noun), note)
 
 
-@_draw.register(LinePicture)
 def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None:
     center, coef = rows.x.mean(axis=0), view.coef
     apart = coef - (view.weights @ coef if len(coef) > 1 else 0.0)
@@ -129,7 +128,6 @@ def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None
     )
 
 
-@_draw.register(Directions)
 def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> None:
     x, target = rows.x - view.center, canvas.plain_text(rows.target)
     plane = _leading_plane(np.sqrt(np.abs(view.weights))[:, None] * view.vectors, x)
@@ -151,8 +149,7 @@ def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> 
     canvas.finish(ax, counted(len(view.vectors), noun), note)
 
 
-@_draw.register(Densities)
-def _draw_densities(view: Densities, ax: Axes, rows: RowSample, noun: str) -> None:  # noqa: ARG001
+def _draw_densities(view: Densities, ax: Axes, rows: RowSample) -> None:
     plane = _leading_plane(view.vectors, rows.x - view.center)
     what, target = view.what.format(target=rows.target), canvas.plain_text(rows.target)
     at, second = rows.x @ plane.T, what
@@ -213,9 +210,8 @@ def _draw_rows(ax: Axes, at: Floats, labels: Integers, k: int) -> None:
     """Draw rows in the colours of their components."""
     style: dict[str, Any] = {"ms": 2.5, "mew": 0, "alpha": 0.55}
     for i in range(k):
-        marker = canvas.marker(i)
-        points = at[labels == i].T
-        ax.plot(*points, marker, color=canvas.colour(i), label=f"component {i}", **style)
+        style |= {"color": canvas.colour(i), "label": f"component {i}"}
+        ax.plot(*at[labels == i].T, canvas.marker(i), **style)
 
 
 def _colour_by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
@@ -230,7 +226,7 @@ def _draw_histogram(view: Means, ax: Axes, x: Floats) -> None:
     k, deviations = len(view.weights), np.sqrt(view.variances)
     ax.hist(
         [x[view.labels == i] for i in range(k)],
-        bins=BINS,
+        bins=canvas.BINS,
         stacked=True,
         density=True,
         color=[canvas.colour(i) for i in range(k)],
@@ -260,10 +256,5 @@ def _number(ax: Axes, marks: Floats, weights: Floats) -> None:
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small", "zorder": 5}
     for i, (mark, weight) in enumerate(zip(marks, weights, strict=True)):
         words = f"{i}: {weight:.2g}" if len(marks) <= WEIGHED else str(i)
-        box = {
-            "boxstyle": "round,pad=0.2",
-            "fc": ax.get_facecolor(),
-            "ec": canvas.colour(i),
-            "lw": 1,
-        }
-        ax.text(mark[0], mark[1], words, bbox=box, **style)
+        box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "lw": 1}
+        ax.text(mark[0], mark[1], words, bbox=box | {"ec": canvas.colour(i)}, **style)

@@ -14,8 +14,7 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 5_000  # compared (starting value)
-BINS = 40  # of a histogram (starting value)
+MOST_ROWS = 5_000  # compared: two samples of a law then differ by 0.03 by chance
 CELLS = 36  # across a picture of predictions
 INNER = (0.002, 0.998)  # quantiles between which histograms are drawn: outliers would flatten them
 
@@ -109,7 +108,7 @@ def _draw_distribution(view: Distribution, ax: Axes, rows: RowSample) -> None:
 def _edges(values: Floats) -> list[float]:
     finite = values[np.isfinite(values)]
     low, high = np.quantile(finite, INNER) if len(finite) else (0.0, 1.0)
-    return [float(edge) for edge in np.linspace(*_widened(low, high), BINS + 1)]
+    return [float(edge) for edge in np.linspace(*_widened(low, high), canvas.BINS + 1)]
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:

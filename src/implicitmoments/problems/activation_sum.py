@@ -159,11 +159,11 @@ def degrees_to_try(
             raise InputError(
                 "degree_cv_with_paper",
                 "`degree='cv'` requires `method='closed_form'`, which holds rows out; for "
-                "`method='paper'` set a degree or `degree='epsilon'`",
+                "`method='paper'` set a degree or `degree='auto'`",
             )
         degrees = list(range(1, max(_largest_degree(activation, method, most), 1) + 1))
     else:
-        degrees = [degree_for(activation, epsilon) if degree == "epsilon" else int(degree)]
+        degrees = [degree_for(activation, epsilon) if degree == "auto" else int(degree)]
     check_conditions(activation, degrees[-1], method)
     return [n for n in degrees if activation.coefficient(n) != 0] or degrees[-1:]
 

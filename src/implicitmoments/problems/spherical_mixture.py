@@ -10,9 +10,10 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.circuits import Circuit, power, scalar, vector
+from implicitmoments.datasets import Truth
 from implicitmoments.moments import HermiteProblem, MomentProblem
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, DifferenceSource, RowDraws, Rows, Source, Truth, as_source
+from implicitmoments.rows import Block, DifferenceSource, RowDraws, Rows, Source, as_source
 from implicitmoments.validation import check_positive_number
 
 

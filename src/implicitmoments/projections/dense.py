@@ -13,7 +13,7 @@ from typing import Any
 from implicitmoments.arrays import Array, as_real_array, move_like, namespace_of
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.projections.inputs import read_inputs
+from implicitmoments.projections.evaluate import read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection
 
 
@@ -39,7 +39,7 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Any:
     >>> evaluate_dense(power(vector("x"), 2), {"x": np.array([[1.0, 2.0]])}).tolist()
     [[[1.0, 2.0], [2.0, 4.0]]]
     """
-    batch = read_inputs(circuit, inputs, None)
+    batch = read_inputs(circuit.inputs, inputs, None)
     xp = namespace_of(batch.ones())
     tensors: dict[int, Array] = {}
     for node in wires(circuit):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from implicitmoments.arrays import Array
+import numpy as np
+
+from implicitmoments.arrays import Array, as_real_array, check_finite, namespace_of
 from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.projections.inputs import Batch, read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection
 
 
@@ -51,7 +53,7 @@ def evaluate(
     True
     """
     _check_order(circuit, projection.order)
-    batch = read_inputs(circuit, inputs, projection.n_features, first_row)
+    batch = read_inputs(circuit.inputs, inputs, projection.n_features, first_row)
     carried = _carry(wires(circuit), batch, projection)
     return _enter(carried[id(circuit)], circuit.order, projection)
 
@@ -110,9 +112,8 @@ def evaluate_split(
             "evaluate for a single projection",
             **{"order": left.order, "other_order": right.order},
         )
-    batch = read_inputs(circuit, inputs, left.n_features, first_row)
-    listed = wires(circuit)
-    cut = left.order
+    batch = read_inputs(circuit.inputs, inputs, left.n_features, first_row)
+    listed, cut = wires(circuit), left.order
     carried = _carry([w for w in listed if w.order <= cut], batch, left)
     crossing = {
         id(w.tensor): w.tensor for w in listed if isinstance(w, Append) and w.order == cut + 1
@@ -120,7 +121,12 @@ def evaluate_split(
     above = [w for w in listed if w.order > cut]
     pairs = []
     for wire in crossing.values():
-        started = _start_at(wire, above, carried, batch, right)
+        # 1 from this wire, 0 from every other; a wire that it does not reach is absent
+        started = {id(wire): batch.ones()}
+        for node in above:
+            value = _operate(node, started, carried, cut, right)
+            if value is not None:
+                started[id(node)] = value
         right_value = _enter(started[id(circuit)], right.order, right)
         pairs.append((_enter(carried[id(wire)], cut, left), right_value))
     return pairs
@@ -149,26 +155,6 @@ def _carry(
         if value is not None:  # operands come first, so that every wire is reached
             carried[id(node)] = value
     return carried
-
-
-def _start_at(
-    wire: Circuit,
-    above: list[Circuit],
-    carried: Mapping[int, Array],
-    batch: Batch,
-    right: RecursiveProjection,
-) -> dict[int, Array]:
-    """Propagate 1 from ``wire`` and 0 from every other wire of its order.
-
-    A wire that is not reached is absent from the result rather than a block of zeros.
-    """
-    cut = wire.order
-    started: dict[int, Array] = {id(wire): batch.ones()}
-    for node in above:
-        value = _operate(node, started, carried, cut, right)
-        if value is not None:
-            started[id(node)] = value
-    return started
 
 
 def _operate(
@@ -220,3 +206,63 @@ def _check_order(circuit: Circuit, order: int) -> None:
             "equal",
             **{"order": circuit.order, "other_order": order},
         )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Named arrays with a common batch axis."""
+
+    arrays: Mapping[str, Array]  # vectors ``(n, n_features)``, scalars ``(n,)``
+    n: int  # number of rows
+
+    def ones(self) -> Array:
+        """Return a column ``(n, 1)`` of ones like the arrays."""
+        model = next(iter(self.arrays.values()), np.ones(1))
+        xp = namespace_of(model)
+        return xp.ones((self.n, 1), dtype=model.dtype, device=model.device)
+
+
+def read_inputs(
+    orders: Mapping[str, int],
+    inputs: Mapping[str, Array],
+    n_features: int | None,
+    first_row: int = 0,
+) -> Batch:
+    """Select and validate the inputs of a circuit, given the order of each.
+
+    Other names are ignored: ``hermite(x, y, order=1)`` does not read y. ``n_features`` is the
+    required length of vectors, by default that of the first; ``first_row`` is the number of the
+    first row in error messages.
+    """
+    missing = [name for name in orders if name not in inputs]
+    if missing:
+        raise InputError(
+            "input_missing",
+            "the circuit needs {missing}, missing from inputs (given: {given})",
+            missing=", ".join(map(repr, missing)),
+            given=", ".join(map(repr, inputs)) or "nothing",
+        )
+    arrays = {
+        name: as_real_array(inputs[name], f"input {name!r}", order + 1)
+        for name, order in orders.items()
+    }
+    if arrays:
+        namespace_of(*arrays.values())
+    rows = {name: int(array.shape[0]) for name, array in arrays.items()}
+    if len(set(rows.values())) > 1:
+        raise InputError(
+            "lengths_differ",
+            "inputs have different numbers of rows: {rows}; expected one row per sample",
+            rows=rows,
+        )
+    for name, array in arrays.items():
+        if array.ndim == 2:
+            n_features = n_features or int(array.shape[1])
+            if array.shape[1] != n_features:
+                raise InputError(
+                    "n_features_differ",
+                    "input {name!r} has {n_features} features, expected {expected}",
+                    **{"name": name, "n_features": array.shape[1], "expected": n_features},
+                )
+        check_finite(array, f"input {name!r}", first_row)
+    return Batch(arrays, next(iter(rows.values()), 1))

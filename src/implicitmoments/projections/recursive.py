@@ -69,8 +69,7 @@ class Step:
             Values after the step.
         """
         # index of the outer product: (copy, a, j), theta acts on (a, j)
-        joined = outer_rows(carried, vector)
-        return joined if self.theta is None else self.apply_joined(joined)
+        return self.apply_joined(outer_rows(carried, vector))
 
     def apply_joined(self, joined: Array) -> Array:
         """Map rows of ``R^{n_in} ⊗ R^{n_features}``.
@@ -101,9 +100,7 @@ class Step:
         array of shape (n_out, n_in · n_features)
             The matrix.
         """
-        theta = self.theta
-        if theta is None:
-            theta = np.eye(self.n_before * self.n_features)
+        theta = np.eye(self.n_before * self.n_features) if self.theta is None else self.theta
         xp = namespace_of(theta)
         eye = eye_like(self.copies, theta)
         joined = eye[:, None, :, None] * theta[None, :, None, :]

@@ -23,9 +23,8 @@ from implicitmoments.arrays import (
     namespace_of,
     on_host,
 )
-from implicitmoments.regression.design_rows import DesignRows, as_sum
-from implicitmoments.regression.likelihood import Lines, Model
-from implicitmoments.rows import Block, Sums, blocks, fold_blocks
+from implicitmoments.regression.likelihood import Lines, Model, as_sum, columns_of
+from implicitmoments.rows import Block, Rows, Sums, blocks, fold_blocks
 
 LONGEST_STEP = 0.4  # of mean shift, about a bandwidth
 LEAST_VALUE = 1.5  # standard errors, in place of a value that noise has made small or negative
@@ -100,11 +99,11 @@ class WaveRows:
     span: Floats | None = None  # (r, q), orthonormal directions that are searched; all by default
 
     @classmethod
-    def of(cls, rows: DesignRows, span: Floats | None = None) -> WaveRows:
+    def of(cls, rows: Rows, span: Floats | None = None) -> WaveRows:
         """Copy held rows."""
-        held = rows.held
-        xp = namespace_of(held.u)
-        u, share = (xp.astype(a, xp.float32) for a in (held.u, held.counts / rows.mass))
+        u, share = columns_of(rows.block), rows.block["counts"] / rows.total
+        xp = namespace_of(u)
+        u, share = (xp.astype(a, xp.float32) for a in (u, share))
         return cls(u[:-1, :], u[-1, :], share, span)
 
     @property

@@ -20,9 +20,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
-from implicitmoments.regression.design_rows import lay_out
 from implicitmoments.regression.fit import FittedLines, fit_lines
-from implicitmoments.regression.likelihood import Lines, responsibilities
+from implicitmoments.regression.likelihood import Lines, columns_of, design, responsibilities
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.standardise import Standard, standardise
 from implicitmoments.regression.summary import RegressionMixtureSummary
@@ -34,7 +33,6 @@ from implicitmoments.regression.validation import (
     most_lines,
 )
 from implicitmoments.rows import RandomState, Rows, Source, as_seed
-from implicitmoments.rows.answers import answer
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
@@ -59,41 +57,43 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     Parameters
     ----------
     n_components : int or "auto", default 2
-        The number k of lines; k lines may not have more coefficients than there are rows.
+        The number k of components. k lines may not have more coefficients than there are rows.
         ``"auto"`` grows and prunes lines while BIC falls.
     noise_type : {"shared", "separate"}, default "shared"
         One standard deviation for all lines, or one for each.
     fit_intercept : bool, default True
-        Whether lines have intercepts.
-    max_components : int, default 30
-        The largest number of lines that ``"auto"`` tries.
+        Whether components have intercepts of their own. If not, lines go through the origin.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
     max_iter : int, default 500
-        The largest number of EM iterations on all rows.
+        The largest number of EM iterations over all rows.
     tol : float, default 1e-7
-        EM stops when the mean log-likelihood per row is estimated to rise by less than this.
-    random_state : int, RandomState or None, default None
-        Of the points from which peaks are climbed, and of the directions of splits.
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
-    coef_ : array of shape (k, n_features)
-        The heaviest line first.
-    intercept_ : array of shape (k,)
     weights_ : array of shape (k,)
+        In decreasing order.
+    coef_ : array of shape (k, n_features)
+    intercept_ : array of shape (k,)
     noise_ : array of shape (k,)
         Standard deviations; equal where they are shared.
     coef_errors_, intercept_errors_ : arrays of the shapes of ``coef_`` and ``intercept_``
         Standard errors, from the observed information; NaN where it is singular.
     n_components_ : int
+        The number k of components.
     lower_bound_ : float
-        The mean log-likelihood per row, of y given x.
-    log_likelihood_ : float
-        Its sum over the rows.
+        Mean log-likelihood per row. That of y given x.
     n_iter_ : int
-        EM iterations on all rows.
+        Iterations over all rows.
     converged_ : bool
+        Whether iterations stopped by ``tol``.
     notes_ : Notes
-        Findings about the rows and the fit; prints as sentences.
+        Findings about the fit, which print as sentences.
     stats_ : dict
         ``n_rows``; ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
@@ -123,12 +123,14 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     _: KW_ONLY
     noise_type: str = "shared"
     fit_intercept: bool = True
-    max_components: int = 30
+    max_components: int = 50
     max_iter: int = 500
     tol: float = 1e-7
     random_state: RandomState = None
+    rows_per_block: int | None = None
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_parameters(self)
 
     def _warns(self, note: Note) -> bool:
@@ -138,7 +140,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         k, self._model = check_parameters(self)
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
-        most = most_lines(self, rows.n_rows, standard.n_features + model.intercept, k)
+        most = most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, model, k, names)
         fitted = fit_lines(
             rows,
@@ -188,12 +190,12 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             return move_like(lines.weights, x) + namespace_of(x).zeros_like(x[:, :1])
 
         def probabilities(x: Array, y: Array) -> Any:
-            shares, _ = responsibilities(lines, lay_out(x, y))
+            shares, _ = responsibilities(lines, _columns(x, y))
             return namespace_of(shares).matrix_transpose(shares)
 
         if y is None and not isinstance(X, Source):
-            return answer(self, X, weights)
-        return answer(self, X, probabilities, y, labelled=True)
+            return RowFunction(weights).evaluate(self, X)
+        return RowFunction(probabilities, labelled=True).evaluate(self, X, y)
 
     def predict_component(self, X: Any, y: Any = None) -> Any:
         """Return the most probable line of each row.
@@ -211,35 +213,31 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         lines = self._lines()
 
         def largest(x: Array, y: Array) -> Any:
-            shares, _ = responsibilities(lines, lay_out(x, y))
+            shares, _ = responsibilities(lines, _columns(x, y))
             return namespace_of(shares).argmax(shares, axis=0)
 
-        return answer(self, X, largest, y, labelled=True)
-
-    @property
-    def log_likelihood_(self) -> float:
-        """The log-likelihood of y given x, summed over the rows that were fitted."""
-        return self.lower_bound_ * self._standard.mass
+        return RowFunction(largest, labelled=True).evaluate(self, X, y)
 
     def sample(
-        self, n_samples: int = 1, X: Any = None, random_state: RandomState = None
+        self, n_samples: int = 1, random_state: RandomState = None, *, X: Any = None
     ) -> tuple[Any, Any, Any]:
-        """Draw rows.
+        """Draw rows from the mixture.
 
         Parameters
         ----------
         n_samples : int
             Rows to draw, where X is not given.
-        X : array of shape (n, n_features), optional
-            Inputs at which labels are drawn. By default they are drawn too, from a Gaussian with
-            the mean and covariance of the inputs that were fitted.
         random_state : int, generator or None; by default that of the estimator
+        X : array of shape (n_samples, n_features), optional
+            Inputs at which y is drawn. By default they are drawn too, from a Gaussian with the
+            mean and covariance of the inputs that were fitted.
 
         Returns
         -------
-        X : array of shape (n, n_features)
-        y : array of shape (n,)
-        components : array of shape (n,)
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        labels : array of int of shape (n_samples,)
+            The line of each row.
         """
         check_is_fitted(self)
         chosen = self.random_state if random_state is None else random_state
@@ -250,7 +248,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             drawn = whitening.mean + rng.normal(size=(n, len(whitening.mean))) @ whitening.root
             X = move_like(drawn, self.coef_)
         else:
-            X = answer(self, X, lambda x: x)
+            X = RowFunction(lambda x: x).evaluate(self, X)
         lines, xp = self._lines(), namespace_of(X)
         labels = rng.choice(lines.k, size=X.shape[0], p=lines.weights)
         noise = np.sqrt(lines.variances)[labels] * rng.normal(size=X.shape[0])
@@ -296,5 +294,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
 
 
+def _columns(x: Array, y: Array) -> Array:
+    return columns_of(design({"x": x, "y": y}))
+
+
 def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
-    return responsibilities(lines, lay_out(x, y))[1]
+    return responsibilities(lines, _columns(x, y))[1]

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
-from implicitmoments.regression.design_rows import DesignRows, as_sum, rows_per_block
 from implicitmoments.regression.likelihood import (
     LOG_TWO_PI,
     Lines,
     LineSums,
     Model,
+    as_sum,
+    columns_of,
     expect,
     log_joint,
     weighted_products,
 )
+from implicitmoments.rows import Rows
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
@@ -45,7 +47,7 @@ class LineFamily:
 
     model: Model
 
-    def e_step(self, rows: DesignRows, state: Lines) -> LineSums:
+    def e_step(self, rows: Rows, state: Lines) -> LineSums:
         """Return the sums of one pass over all rows."""
         return expect(rows, state)
 
@@ -83,25 +85,24 @@ class LineFamily:
         """Count the free parameters."""
         return self.model.n_parameters(*state.coef.shape)
 
-    def log_joint(self, rows: DesignRows, state: Lines) -> Array:
+    def log_joint(self, rows: Rows, state: Lines) -> Array:
         """Return log weight plus log density of held rows, (n, k)."""
-        joint = log_joint(state, rows.held)
+        joint = log_joint(state, columns_of(rows.block))
         return namespace_of(joint).matrix_transpose(joint)
 
-    def counts(self, rows: DesignRows) -> Array:
+    def counts(self, rows: Rows) -> Array:
         """Return how often each held row counts."""
-        return rows.held.counts
+        return rows.block["counts"]
 
-    def part(self, rows: DesignRows, places: np.ndarray[Any, Any], counts: Floats) -> DesignRows:
+    def part(self, rows: Rows, places: np.ndarray[Any, Any], counts: Floats) -> Rows:
         """Return held rows at some places, each counting as often as given."""
-        return rows.part(places, counts)
+        return rows.take(places, counts)
 
-    def expect(self, rows: DesignRows, shares: Array) -> LineSums:
+    def expect(self, rows: Rows, shares: Array) -> LineSums:
         """Return the sums for given responsibilities (n, m), which include the counts."""
-        turned, held = namespace_of(shares).matrix_transpose(shares), rows.held
-        size = rows_per_block(2 * held.u.shape[0], held.u)
-        products = weighted_products(turned, held.u, size)
-        return LineSums(0.0, rows.mass, products)
+        turned, u = namespace_of(shares).matrix_transpose(shares), columns_of(rows.block)
+        size = rows.budget.rows_per_block(3 * rows.n_features, u)
+        return LineSums(0.0, rows.total, weighted_products(turned, u, size))
 
     def pool(self, sums: LineSums, state: Lines) -> Floats:
         """Return rows and squared residuals of each line, (k, 2), for a shared variance."""
@@ -132,9 +133,7 @@ class LineFamily:
             return np.zeros(len(v))
         return np.asarray(-0.5 * (rest[0] * (LOG_TWO_PI + np.log(v)) + rest[1] / v))
 
-    def split_starts(
-        self, part: DesignRows, state: Lines, i: int, rng: np.random.Generator
-    ) -> Lines:
+    def split_starts(self, part: Rows, state: Lines, i: int, rng: np.random.Generator) -> Lines:
         r"""Return two parts for line i, apart in several directions, equal and unequal.
 
         A step :math:`s A^{-1/2} g` with g of length 1 and A the second moments of z moves a line
@@ -144,7 +143,7 @@ class LineFamily:
         :math:`\delta`, with :math:`H = \sum R (r^2 / v - 1) z z^T / 2`.
         """
         q, first = state.coef.shape[1], self.model.first
-        products = self.expect(part, part.held.counts[:, None]).products[0]
+        products = self.expect(part, part.block["counts"][:, None]).products[0]
         values, vectors = np.linalg.eigh(products[first:-1, first:-1] / products[0, 0])
         varying = values > 1e-8 * values[-1]  # directions in which these rows vary
         root = vectors[:, varying] / np.sqrt(values[varying])
@@ -166,19 +165,18 @@ class LineFamily:
         variances = np.full(k, state.variances[i])
         return Lines(np.concatenate(weights), np.concatenate(coef).reshape(k, q), variances)
 
-    def _widest(self, part: DesignRows, line: Floats, variance: float, root: Floats) -> Floats:
+    def _widest(self, part: Rows, line: Floats, variance: float, root: Floats) -> Floats:
         """Return the direction along which squared residuals of a line vary most."""
-        held = part.held
-        xp = namespace_of(held.u)
-        excess = (held.y - move_like(line, held.u) @ held.z) ** 2 / variance - 1
-        z = move_like(root.T, held.u) @ held.z[self.model.first :, :]
-        moment = as_sum((z * (excess * held.counts)) @ xp.matrix_transpose(z))
+        u, counts = columns_of(part.block), part.block["counts"]
+        excess = (u[-1, :] - move_like(line, u) @ u[:-1, :]) ** 2 / variance - 1
+        z = move_like(root.T, u) @ u[self.model.first : -1, :]
+        moment = as_sum((z * (excess * counts)) @ namespace_of(u).matrix_transpose(z))
         widest: Floats = np.linalg.eigh(moment)[1][:, -1]
         return widest
 
     def candidates(
         self,
-        rows: DesignRows,  # noqa: ARG002
+        rows: Rows,  # noqa: ARG002
         state: Lines,
         log_density: Array,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002

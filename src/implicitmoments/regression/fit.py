@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from implicitmoments.arrays import Floats, namespace_of
-from implicitmoments.moments.decode import Components, find_components
+from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.regression.characteristic_function import (
@@ -21,10 +21,9 @@ from implicitmoments.regression.characteristic_function import (
     random_points,
     separate,
 )
-from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_sum
 from implicitmoments.regression.family import LineFamily
-from implicitmoments.regression.likelihood import Lines, Model
-from implicitmoments.rows import Sums
+from implicitmoments.regression.likelihood import Lines, Model, as_sum, columns_of
+from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import (
     LOCAL,
     SEARCH,
@@ -107,19 +106,14 @@ def unalias(waves: Waves, points: Floats, omega: float) -> Floats:
     return np.asarray(moved[np.arange(len(points)), best])
 
 
-def decode_moments(rows: DesignRows, k: int, seed: int) -> tuple[Floats, Components | None]:
+def decode_moments(rows: Rows, k: int, seed: int) -> tuple[Floats, Components | None]:
     """Return vectors decoded from moments with Fourier weights, (m, q), without intercepts."""
-    q = rows.n_features
-    if not 1 < k <= min(MOST_DECODED, rows.n_rows) or q == 1:
+    q = rows.n_features - 1
+    if not 1 < k <= min(MOST_DECODED, rows.kept) or q == 1:
         return np.zeros((0, q)), None
-    held = rows.held
-    x = namespace_of(held.u).matrix_transpose(held.u[1:-1, :])
-    problem = RegressionMixtureProblem(
-        np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x,
-        held.y,
-        weights="fourier",
-        sample_weight=held.counts,
-    )
+    u, counts = rows.block["x"], rows.block["counts"]
+    x = np.ascontiguousarray(u[:, 1:-1]) if isinstance(u, np.ndarray) else u[:, 1:-1]
+    problem = RegressionMixtureProblem(x, u[:, -1], weights="fourier", sample_weight=counts)
     read = find_components(all_rows(problem), k, seed=seed)
     guesses = read.guesses
     guesses = guesses[np.all(np.isfinite(guesses), axis=1)]
@@ -127,17 +121,17 @@ def decode_moments(rows: DesignRows, k: int, seed: int) -> tuple[Floats, Compone
     return np.hstack([np.zeros((len(guesses), 1)), guesses]), read
 
 
-def search_span(rows: DesignRows, k: int) -> Floats | None:
+def search_span(rows: Rows, k: int) -> Floats | None:
     r"""Return an orthonormal basis (r, q) to search in, or None where all features will do.
 
     With Fourier weights :math:`-E[\cos(\omega y)(x x^T - I)] / \omega^2` is a positive combination
     of :math:`\beta_i \beta_i^T`: its top eigenvectors, and those of
     :math:`E[\sin(\omega y) x]`, span the regressors (order 2 of Lemma 4.23). The constant is kept.
     """
-    q = rows.n_features
+    q = rows.n_features - 1
     if q - 1 <= max(FEW_FEATURES, OVERSAMPLING * k + 1):
         return None
-    sums = rows.fold(_wave_moments, 3 * q, "span of the regressors")
+    sums = rows.fold(_wave_moments, width=4 * q, what="span of the regressors")
     second = float(sums["mass"]) * np.eye(q - 1) - sums["second"]
     _, vectors = np.linalg.eigh(second)
     top = vectors[:, : -OVERSAMPLING * k - 1 : -1]
@@ -148,12 +142,13 @@ def search_span(rows: DesignRows, k: int) -> Floats | None:
     return basis
 
 
-def _wave_moments(block: DesignBlock) -> Sums:
+def _wave_moments(block: Block) -> Sums:
     """Sum sin(ωy) x, cos(ωy) x xᵀ and cos(ωy)."""
-    x, xp = block.u[1:-1, :], namespace_of(block.u)
-    cosine = xp.cos(SPAN_OMEGA * block.y) * block.counts
+    u, counts = columns_of(block), block["counts"]
+    x, xp = u[1:-1, :], namespace_of(u)
+    cosine = xp.cos(SPAN_OMEGA * u[-1, :]) * counts
     return {
-        "first": as_sum(x @ (xp.sin(SPAN_OMEGA * block.y) * block.counts)),
+        "first": as_sum(x @ (xp.sin(SPAN_OMEGA * u[-1, :]) * counts)),
         "second": as_sum((x * cosine) @ xp.matrix_transpose(x)),
         "mass": as_sum(xp.sum(cosine)),
     }
@@ -198,7 +193,7 @@ class FittedLines:
 
 
 def fit_lines(
-    rows: DesignRows,
+    rows: Rows,
     k: int | None,
     model: Model,
     *,
@@ -221,7 +216,7 @@ def fit_lines(
     """
     family, rng = LineFamily(model), np.random.default_rng(seed)
     about = k or min(most, USUAL_LINES)
-    many = rows.sample(max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
+    many = _some(rows, max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
     waves = WaveRows.of(many, search_span(many, about))
     starts, scores = list[Lines](), dict[int, float]()
     if k is None:
@@ -239,18 +234,18 @@ def fit_lines(
     lines = em.state.keep(np.argsort(-em.state.weights, kind="stable"))
     left = _unexplained(family, many, waves, lines, rng)
     return FittedLines(
-        lines, em, searched.accepted, start, len(vectors), decoded, left, scores, many.mass
+        lines, em, searched.accepted, start, len(vectors), decoded, left, scores, many.total
     )
 
 
 def _choose(
-    family: LineFamily, rows: DesignRows, most: int, rng: np.random.Generator
+    family: LineFamily, rows: Rows, most: int, rng: np.random.Generator
 ) -> tuple[Lines, dict[int, float]]:
     """Return as many lines as minimise BIC, and BIC by the number of lines.
 
     Lines are grown from one on a sample; all rows given may show more of them, or fewer.
     """
-    some = rows.sample(SEARCH.rows)
+    some = _some(rows, SEARCH.rows)
     chosen = choose_k(
         family, some, _one_line(rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
     )
@@ -260,23 +255,24 @@ def _choose(
     return chosen.searched.state, chosen.scores
 
 
-def _grow(family: LineFamily, rows: DesignRows, k: int, rng: np.random.Generator) -> list[Lines]:
+def _grow(family: LineFamily, rows: Rows, k: int, rng: np.random.Generator) -> list[Lines]:
     """Return k lines grown from one; several times where that costs little."""
-    some = rows.sample(_rows_for(k, rows.n_features))
-    times = N_GROWTHS if some.n_rows * k * some.n_features <= SMALL else 1
+    q = rows.n_features - 1
+    some = _some(rows, _rows_for(k, q))
+    times = N_GROWTHS if some.n * k * q <= SMALL else 1
     return [
         grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
     ]
 
 
 def _search(
-    family: LineFamily, rows: DesignRows, starts: list[Lines], rng: np.random.Generator
+    family: LineFamily, rows: Rows, starts: list[Lines], rng: np.random.Generator
 ) -> Searched[Lines]:
     """Improve the best start by moves on a sample; again on a larger one for light lines."""
-    k, q, accepted, n_before = starts[0].k, rows.n_features, 0, 0
+    k, q, accepted, n_before = starts[0].k, rows.n_features - 1, 0, 0
     n = _rows_for(k, q)
     while True:
-        some = rows.sample(n)
+        some = _some(rows, n)
         found = [run_em(family, some, start, EM_ON_SAMPLE) for start in starts]
         best = max(found, key=lambda each: each.level).state
         searched = search_moves(family, some, best, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
@@ -284,22 +280,22 @@ def _search(
         needed = _rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
         if float(lines.weights @ lines.variances) > LOUD:
             needed *= IN_NOISE
-        if needed < 2 * n or some.n_rows in (n_before, rows.n_rows):
+        if needed < 2 * n or some.n in (n_before, rows.kept):
             return replace(searched, accepted=accepted)
-        starts, n, n_before = [lines], needed, some.n_rows
+        starts, n, n_before = [lines], needed, some.n
 
 
 def _unexplained(
     family: LineFamily,
-    rows: DesignRows,
+    rows: Rows,
     waves: WaveRows,
     lines: Lines,
     rng: np.random.Generator,
 ) -> Unexplained:
     """Measure the residuals: remaining peaks, and predicted gains of splits."""
     peaks = peaks_left(waves, lines, family.model, rng)
-    some = rows.sample(lines.k * _local(rows).rows)
-    ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n_rows))
+    some = _some(rows, lines.k * _local(rows).rows)
+    ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
     gains = np.zeros(lines.k)
     gains[ranking.origins] = ranking.gains
     larger = lines.split(0, lines.take(np.array([0, 0])))
@@ -308,13 +304,18 @@ def _unexplained(
         float(peaks.z[0]) if len(peaks.z) else 0.0,
         noise_maximum(waves.n_searched),
         gains,
-        0.5 * extra * math.log(some.mass),
+        0.5 * extra * math.log(some.total),
     )
 
 
-def _one_line(rows: DesignRows) -> Lines:
+def _some(rows: Rows, n: int) -> Rows:
+    """Return n random rows, held in memory; all of them if they are fewer than 2 n."""
+    return rows.sample(n if rows.kept >= 2 * n else rows.n)
+
+
+def _one_line(rows: Rows) -> Lines:
     """Return a line where EM of one component starts; its first step is least squares."""
-    return Lines(np.ones(1), np.zeros((1, rows.n_features)), np.ones(1))
+    return Lines(np.ones(1), np.zeros((1, rows.n_features - 1)), np.ones(1))
 
 
 def _rows_for(k: float, q: int) -> int:
@@ -322,6 +323,6 @@ def _rows_for(k: float, q: int) -> int:
     return max(FEWEST_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
 
 
-def _local(rows: DesignRows) -> Budget:
+def _local(rows: Rows) -> Budget:
     """Return the budget of a split: enough rows for the coefficients of one line."""
-    return replace(LOCAL, rows=max(600, 30 * rows.n_features))
+    return replace(LOCAL, rows=max(600, 30 * (rows.n_features - 1)))

@@ -14,9 +14,9 @@ from implicitmoments.arrays import (
     move_like,
     multiply_into,
     namespace_of,
+    to_numpy,
 )
-from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_sum
-from implicitmoments.rows import Sums, blocks
+from implicitmoments.rows import Block, Rows, Sums, blocks
 from implicitmoments.search import Expectations, State
 
 
@@ -69,26 +69,58 @@ class LineSums(Expectations):
     products: Floats  # (k, q + 1, q + 1)
 
 
+def design(block: Block) -> Block:
+    """Return rows with points u = (1, x, y), each column contiguous, and their counts.
+
+    In NumPy in double precision, which costs little there.
+    """
+    x, y, counts = block["x"], block["y"], block.get("counts")
+    xp = namespace_of(x)
+    if isinstance(x, np.ndarray):
+        u = np.empty((x.shape[1] + 2, len(x)))
+        u[0], u[1:-1], u[-1] = 1.0, x.T, y
+        counts = np.ones(len(x)) if counts is None else np.asarray(counts, dtype=np.float64)
+        return {"x": u.T, "counts": counts}
+    ones = xp.ones_like(y)
+    columns = xp.concat([ones[None, :], xp.matrix_transpose(x), y[None, :]], axis=0)
+    return {"x": xp.matrix_transpose(columns), "counts": ones if counts is None else counts}
+
+
+def columns_of(block: Block) -> Array:
+    """Return the rows of a design as columns, (q + 1, n): (1, x), and y below them."""
+    return namespace_of(block["x"]).matrix_transpose(block["x"])
+
+
+def as_sum(value: Array) -> Floats:
+    """Return a sum over the rows of a block as it is added to others: NumPy, double precision."""
+    return np.asarray(to_numpy(value), dtype=np.float64)
+
+
 LOG_TWO_PI = math.log(2 * math.pi)  # of the normal density
 FEWEST_FOR_PRODUCTS, WIDEST_PRODUCTS = 12, 40  # components and columns; measured
 NARROW = 64  # columns below which a full product is faster than a symmetric one
 
 
-def log_joint(lines: Lines, block: DesignBlock) -> Array:
+def log_joint(lines: Lines, u: Array) -> Array:
     """Return the log weight of each line plus the log density of y given x, (k, n)."""
-    u = block.u
     weights = np.maximum(lines.weights, np.finfo(float).tiny)
     constant = np.log(weights) - 0.5 * (LOG_TWO_PI + np.log(lines.variances))
-    joint = block.y - move_like(lines.coef, u) @ block.z
+    joint = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
     joint *= joint
     joint *= move_like(-0.5 / lines.variances, u)[:, None]
     joint += move_like(constant, u)[:, None]
     return joint
 
 
-def responsibilities(lines: Lines, block: DesignBlock) -> tuple[Array, Array]:
-    """Return the probability of each line given the row (k, n), and log densities (n,)."""
-    joint, xp = log_joint(lines, block), namespace_of(block.u)
+def responsibilities(lines: Lines, u: Array) -> tuple[Array, Array]:
+    """Return the probability of each line given the row (k, n), and log densities (n,).
+
+    Parameters
+    ----------
+    u : array of shape (q + 1, n)
+        Rows (1, x, y) as columns.
+    """
+    joint, xp = log_joint(lines, u), namespace_of(u)
     largest = xp.max(joint, axis=0)
     joint -= largest
     joint = map_into("exp", joint)
@@ -97,12 +129,12 @@ def responsibilities(lines: Lines, block: DesignBlock) -> tuple[Array, Array]:
     return joint, largest + xp.log(total)
 
 
-def expect(rows: DesignRows, lines: Lines) -> LineSums:
-    """Return the sums of one pass over the rows: the E-step."""
-    side = rows.n_features + 1
+def expect(rows: Rows, lines: Lines) -> LineSums:
+    """Return the sums of one pass over the rows of a design: the E-step."""
+    side = rows.n_features
     fast = lines.k >= FEWEST_FOR_PRODUCTS and side <= WIDEST_PRODUCTS
     width = 4 * lines.k + (side * (side + 1) // 2 if fast else 2 * side)
-    sums = rows.fold(_Expect(lines, fast), width, "EM")
+    sums = rows.fold(_Expect(lines, fast), width=width + side, what="EM")
     products = sums["products"]
     if fast:
         half, products = products, np.zeros((lines.k, side, side))
@@ -118,14 +150,15 @@ class _Expect:
     lines: Lines
     fast: bool
 
-    def __call__(self, block: DesignBlock) -> Sums:
-        shares, logs = responsibilities(self.lines, block)
-        sums = _likelihood(block.counts, logs)
-        shares *= block.counts
+    def __call__(self, block: Block) -> Sums:
+        u, counts = columns_of(block), block["counts"]
+        shares, logs = responsibilities(self.lines, u)
+        sums = _likelihood(counts, logs)
+        shares *= counts
         if self.fast:
-            pairs = namespace_of(shares).matrix_transpose(_pairs(block.u))
+            pairs = namespace_of(shares).matrix_transpose(_pairs(u))
             return {**sums, "products": as_sum(shares @ pairs)}
-        return {**sums, "products": weighted_products(shares, block.u)}
+        return {**sums, "products": weighted_products(shares, u)}
 
 
 def _likelihood(counts: Array, logs: Array) -> Sums:

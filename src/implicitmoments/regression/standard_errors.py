@@ -7,15 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicitmoments.arrays import Floats, move_like, namespace_of
-from implicitmoments.regression.design_rows import DesignBlock, DesignRows, as_sum
-from implicitmoments.regression.likelihood import Lines, Model, responsibilities
-from implicitmoments.rows import Sums
+from implicitmoments.regression.likelihood import (
+    Lines,
+    Model,
+    as_sum,
+    columns_of,
+    responsibilities,
+)
+from implicitmoments.rows import Block, Rows, Sums
 
 ROWS_PER_PARAMETER = 20  # at least, so that the information of a sample is not singular
 MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, a sample is used
 
 
-def covariances(rows: DesignRows, lines: Lines, model: Model, n: int | None = None) -> Floats:
+def covariances(rows: Rows, lines: Lines, model: Model, n: int | None = None) -> Floats:
     """Return the covariance of the coefficients of each line, (k, q, q); NaN if not known.
 
     The inverse of the observed information of all parameters together, so that the uncertainty
@@ -41,7 +46,7 @@ def covariances(rows: DesignRows, lines: Lines, model: Model, n: int | None = No
     return found
 
 
-def _inverse_information(rows: DesignRows, lines: Lines, model: Model, n: int) -> Floats | None:
+def _inverse_information(rows: Rows, lines: Lines, model: Model, n: int) -> Floats | None:
     """Invert the information of about n rows, or of more where so few leave it indefinite.
 
     The lines maximise the likelihood of all rows; the information of a sample at them need not
@@ -49,19 +54,19 @@ def _inverse_information(rows: DesignRows, lines: Lines, model: Model, n: int) -
     """
     before = 0
     while True:
-        some = rows if rows.n_rows < 2 * n else rows.sample(n)
-        matrix = information(some, lines, model) * (rows.mass / some.mass)
+        some = rows if rows.kept < 2 * n else rows.sample(n)
+        matrix = information(some, lines, model) * (rows.total / some.total)
         try:
             np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
-            if some is rows or some.n_rows <= before:
+            if some is rows or some.kept <= before:
                 return None
-            before, n = some.n_rows, 2 * n
+            before, n = some.kept, 2 * n
         else:
             return np.asarray(np.linalg.inv(matrix))
 
 
-def information(rows: DesignRows, lines: Lines, model: Model) -> Floats:
+def information(rows: Rows, lines: Lines, model: Model) -> Floats:
     r"""Return the observed information of all parameters (Louis 1982).
 
     Parameters are the coefficients, then :math:`\log w_i` of all lines but the last, then
@@ -72,7 +77,8 @@ def information(rows: DesignRows, lines: Lines, model: Model) -> Floats:
     first = model.first
     k, p = lines.k, lines.coef.shape[1] - first
     side = model.n_parameters(k, lines.coef.shape[1])
-    sums = rows.fold(_Scores(lines, model), 2 * side + 8 * k, "standard errors")
+    width = 2 * side + 8 * k + rows.n_features
+    sums = rows.fold(_Scores(lines, model), width=width, what="standard errors")
     total: Floats = sums["outer"].copy()
     for i in range(k):
         part = slice(i * p, (i + 1) * p)
@@ -92,13 +98,13 @@ class _Scores:
     lines: Lines
     model: Model
 
-    def __call__(self, block: DesignBlock) -> Sums:
-        lines, u, xp = self.lines, block.u, namespace_of(block.u)
-        k, n, c = lines.k, u.shape[1], block.counts
-        z = block.z[self.model.first :, :]
-        R, _ = responsibilities(lines, block)
+    def __call__(self, block: Block) -> Sums:
+        lines, u, c = self.lines, columns_of(block), block["counts"]
+        xp, k, n = namespace_of(u), lines.k, u.shape[1]
+        z = u[self.model.first : -1, :]
+        R, _ = responsibilities(lines, u)
         v = move_like(lines.variances, u)[:, None]
-        r = block.y - move_like(lines.coef, u) @ block.z
+        r = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
         slope = r / v  # score of b is this times z
         noise = 0.5 * (r * slope - 1)  # score of log v
         on_line = R * noise

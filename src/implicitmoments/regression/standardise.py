@@ -9,8 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
-from implicitmoments.regression.design_rows import DesignRows
-from implicitmoments.regression.likelihood import Lines
+from implicitmoments.regression.likelihood import Lines, design
 from implicitmoments.rows import (
     Census,
     LabelMap,
@@ -68,7 +67,7 @@ class Standard:
         return errors[:, 1:], errors[:, 0]
 
 
-def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, DesignRows]:
+def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
     """Estimate mean and covariance of points and labels in one pass, and map the rows.
 
     Without intercepts rows are scaled about zero instead of their mean.
@@ -80,8 +79,8 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, DesignRows]:
 
     Returns
     -------
-    Standard, DesignRows
-        The map, and the rows in standard coordinates.
+    Standard, Rows
+        The map, and the design: rows (1, x, y) in standard coordinates.
     """
     found = mean_and_covariance(rows, labelled=True)
     if not intercept:
@@ -97,4 +96,10 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, DesignRows]:
     whitening = Whitening.from_moments(points, reduce=True)
     counted = replace(rows, known=Census(found.n, found.total))
     mapped = counted.mapped(whitening.mean, whitening.inverse_root, LabelMap(center, scale))
-    return Standard(whitening, center, scale, constant, found.total), DesignRows.of(mapped)
+    return Standard(whitening, center, scale, constant, found.total), design_rows(mapped)
+
+
+def design_rows(rows: Rows) -> Rows:
+    """Return rows (1, x, y); those of this process are held in memory if they are few enough."""
+    made = rows.transformed(design)
+    return made.hold() if rows.source.local and made.small else made

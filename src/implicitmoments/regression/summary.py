@@ -47,7 +47,7 @@ class RegressionMixtureSummary(FittedEstimator):
     vectors = "coef_"
     results = (
         *("n_components_", "weights_", "coef_", "intercept_", "noise_", "coef_errors_"),
-        *("intercept_errors_", "lower_bound_", "log_likelihood_", "converged_", "n_iter_"),
+        *("intercept_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "coef_": Floats,
@@ -70,7 +70,6 @@ class RegressionMixtureSummary(FittedEstimator):
         "labels drawn from the model. If the model is right, both have the same distribution.",
     }
 
-    max_components: int
     weights_: Any
     coef_: Any
     intercept_: Any
@@ -101,7 +100,7 @@ class RegressionMixtureSummary(FittedEstimator):
             facts.append(Fact(True, Note("no_peak_left", {"height": height, "usual": usual})))
         if k > 1 and stats.get("n_peaks") == k:
             facts.append(Fact(True, Note("lines_clear_before_em", {"k": k})))
-        return facts + self._bic_facts(stats.get("bic_by_n_components", {}), self.max_components)
+        return facts + self._bic_facts()
 
     def _row_evidence(self, rows: RowSample) -> list[Fact]:
         """Test whether labels are as probable as labels drawn from the model, for all inputs.

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.moments.subspace import component_stats
-from implicitmoments.notes import InputError, Note
+from implicitmoments.moments.components import component_stats
+from implicitmoments.notes import Note
 from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.likelihood import Model
 from implicitmoments.regression.standardise import Standard
 from implicitmoments.rows import Rows, Whitening
 from implicitmoments.rows.normality import measure_gaussianity
 from implicitmoments.validation import (
+    check_enough_rows,
     check_flag,
     check_number,
     check_option,
@@ -44,15 +45,9 @@ def most_lines(estimator: Any, n_rows: int, n_coefficients: int, k: int | None) 
     if k is None:
         enough = n_rows // (ROWS_PER_PARAMETER * (n_coefficients + 1))
         return max(1, min(int(estimator.max_components), enough))
-    if k > n_rows:
-        raise InputError(
-            "too_few_rows",
-            "`n_components={k}` is more than the {n:count row}; use more rows or fewer components",
-            k=k,
-            n=n_rows,
-        )
+    check_enough_rows(n_rows, k, k)
     if k > 1:  # one line has the minimum-norm solution, whatever the number of features
-        check_unknowns(k, n_coefficients, n_rows, "lines", "coefficients")
+        check_unknowns(k, n_coefficients, n_rows)
     return k
 
 

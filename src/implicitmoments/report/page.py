@@ -28,7 +28,7 @@ from implicitmoments.notes import SENTENCES, Note, Notes
 from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.canvas import frozen_copy, sample_rows
-from implicitmoments.plot.convergence import step_history
+from implicitmoments.plot.fit_statistics import step_history
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
 

@@ -114,11 +114,8 @@ STATISTICS = {
     "spectral_components": Statistic(
         "components by the spectrum", "Eigenvalues above the noise, where the search began."
     ),
-    "sample_bic": Statistic(
-        "BIC above the best", "By number of components; lower is better.", _above_best
-    ),
     "bic_by_n_components": Statistic(
-        "BIC above the best", "By number of lines; lower is better.", _above_best
+        "BIC above the best", "By number of components; lower is better.", _above_best
     ),
     "highest_peak_left": Statistic(
         "highest peak left (standard errors)",
@@ -128,7 +125,7 @@ STATISTICS = {
         "highest peak of noise (standard errors)", "What noise alone reaches."
     ),
     "n_landmarks": Statistic("landmarks", "Rows among which clusters were formed."),
-    "doubt": Statistic(
+    "misclassification_rate": Statistic(
         "expected misclassification rate", "Share of rows assigned to a wrong component.", _percent
     ),
     "within_variance": Statistic(
@@ -170,7 +167,6 @@ STATISTICS = {
     "network_error": Statistic("error of the network", "Squared, expected on new rows."),
     "whitened": Statistic("inputs standardised", "To mean 0 and identity covariance."),
     "n_starts": Statistic("starts", "Initialisations of the network that were compared."),
-    "converged": Statistic("network converged", "Within max_iter steps."),
     "seconds_start": Statistic(
         "seconds for the start", "Moments, and EM on a sample of the rows.", _two_digits
     ),

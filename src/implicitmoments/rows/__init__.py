@@ -1,15 +1,8 @@
 """1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
 
-from implicitmoments.rows.block_map import (
-    Census,
-    LabelMap,
-    Rule,
-    join_labels,
-    shares_of,
-    weights_of,
-)
-from implicitmoments.rows.checkpoint import Journal, JournaledSource, describe_rows
-from implicitmoments.rows.dask import DaskSource, is_dask, map_rows
+from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
+from implicitmoments.rows.dask_columns import map_rows
+from implicitmoments.rows.dask_source import DaskSource
 from implicitmoments.rows.draws import DrawPurpose, RandomState, RowDraws, as_seed, draw_numbers
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
@@ -26,6 +19,15 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     threads_for_folds,
 )
+from implicitmoments.rows.journal import Journal
+from implicitmoments.rows.mapped_rows import (
+    Census,
+    LabelMap,
+    Rule,
+    join_labels,
+    shares_of,
+    weights_of,
+)
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance
 from implicitmoments.rows.sources import (
@@ -34,8 +36,8 @@ from implicitmoments.rows.sources import (
     DifferenceSource,
     Source,
     as_source,
+    is_dask,
 )
-from implicitmoments.rows.synthetic import Truth, random_directions
 from implicitmoments.rows.view import Rows
 
 __all__ = [

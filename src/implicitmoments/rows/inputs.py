@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
-import array_api_compat
 import numpy as np
+from array_api_compat import is_array_api_obj, is_numpy_array
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from implicitmoments.arrays import (
-    as_real_array,
-    move_like,
-    to_numpy,
-)
+from implicitmoments.arrays import as_real_array, move_like, to_numpy
 from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     ArraySource,
@@ -32,8 +27,8 @@ from implicitmoments.rows import (
     Source,
     Sums,
     as_seed,
-    describe_rows,
     is_dask,
+    open_checkpoint,
     open_file,
     threads_for_folds,
 )
@@ -42,7 +37,6 @@ from implicitmoments.validation import check_progress
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
 PRECISIONS = (np.float64, np.float32)  # kept as given; other types become float64
-VIEWED_ROWS = 256  # by which a checkpoint knows a view of its source
 
 
 class Given(NamedTuple):
@@ -93,11 +87,12 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     check_progress(progress)
     with ExitStack() as stack:
         columns = (y if labelled else None, sample_weight)
-        if _lies_elsewhere(X):
+        paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike)
+        if paths or isinstance(X, Rows | Source | str | PathLike | Iterator) or is_dask(X):
             names = None if reset else getattr(estimator, "feature_names_in_", None)
             rows = Rows.of(_open_elsewhere(X, *columns, names, stack))
             _check_rows(estimator, rows, reset, labelled)
-        elif _is_foreign(X):
+        elif is_array_api_obj(X) and not is_numpy_array(X):
             rows = Rows(_from_foreign(estimator, X, *columns, reset))
         else:
             rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
@@ -112,21 +107,15 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         stack.enter_context(threads_for_folds())
         seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
         if checkpoint is not None:
-            journal = stack.enter_context(_open_journal(checkpoint, estimator, rows))
+            journal = stack.enter_context(open_checkpoint(checkpoint, estimator, rows))
             seed = int(journal.remember("seed", seed))
             rows = replace(rows, source=JournaledSource(rows.source, journal))
         if progress is not None:
             rows = replace(rows, progress=progress)
+        size = getattr(estimator, "rows_per_block", None)
+        if size is not None:
+            rows = replace(rows, rows_per_block=size)
         yield Given(_with_mean_weight(rows), seed)
-
-
-def _lies_elsewhere(X: Any) -> bool:
-    """Say whether rows are read or computed when they are passed over."""
-    return (
-        isinstance(X, Rows | Source | str | PathLike | Iterator)
-        or is_dask(X)
-        or (isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike))
-    )
 
 
 def _open_elsewhere(
@@ -135,8 +124,8 @@ def _open_elsewhere(
     """Open rows; from tables, read the columns of the fit by name."""
     if is_dask(X):
         if hasattr(X, "columns"):
-            columns = None if names is None else list(names)
-            return DaskSource.from_frame(X, columns=columns, y=y, sample_weight=sample_weight)
+            own = None if names is None else list(names)
+            return DaskSource.from_frame(X, columns=own, y=y, sample_weight=sample_weight)
         return DaskSource(X, y=y, counts=sample_weight)
     if isinstance(X, Rows | Source | Iterator):
         for name, column in (("y", y), ("sample_weight", sample_weight)):
@@ -148,52 +137,18 @@ def _open_elsewhere(
                     name=name,
                 )
         return X if isinstance(X, Rows | Source) else stack.enter_context(BlockSource(X))
-    return _open_by_name(X, names, stack, y=y, sample_weight=sample_weight)
-
-
-def _open_by_name(X: Any, names: Any, stack: ExitStack, **columns: Any) -> Source:
-    """Open a file; where its columns have names, take those of the fit, in their order."""
-    if names is None:
-        return stack.enter_context(open_file(X, **columns))
+    columns = {"y": y, "sample_weight": sample_weight}
     try:
         found = open_file(X, **columns)
     except (TypeError, ValueError):  # perhaps of a column that the fit did not ask for
-        return stack.enter_context(open_file(X, columns=list(names), **columns))
-    if found.feature_names in (None, tuple(names)):
-        return stack.enter_context(found)
-    found.close()
+        if names is None:
+            raise
+    else:
+        if names is None or found.feature_names in (None, tuple(names)):
+            return stack.enter_context(found)
+        found.close()
+    # the columns of the fit, in their order
     return stack.enter_context(open_file(X, columns=list(names), **columns))
-
-
-def _open_journal(checkpoint: Any, estimator: Any, rows: Rows) -> AbstractContextManager[Any]:
-    if isinstance(checkpoint, Journal):
-        return nullcontext(checkpoint)
-    parameters = {name: _described(v) for name, v in estimator.get_params(deep=False).items()}
-    fingerprint = {"estimator": type(estimator).__name__, **parameters}
-    return Journal(checkpoint, fingerprint | describe_rows(rows.source) | {"view": _digest(rows)})
-
-
-def _digest(rows: Rows) -> str:
-    """Return a digest of the first rows as mapped and kept: two views of one source differ."""
-    digest, block = hashlib.sha256(), rows.pick(np.arange(min(rows.n, VIEWED_ROWS)))
-    for name in sorted(block):
-        digest.update(name.encode() + np.ascontiguousarray(to_numpy(block[name])).tobytes())
-    return digest.hexdigest()
-
-
-def _described(value: Any) -> Any:
-    """Return a representation of a parameter that is the same in every process."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return value.item()
-    kind = value if hasattr(value, "__qualname__") else type(value)
-    return f"{kind.__module__}.{kind.__qualname__} {getattr(value, 'name', '')}".strip()
-
-
-def _is_foreign(X: Any) -> bool:
-    """Say whether X is an array of a library other than NumPy."""
-    return array_api_compat.is_array_api_obj(X) and not array_api_compat.is_numpy_array(X)
 
 
 def _from_arrays(
@@ -261,8 +216,18 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
             del estimator.feature_names_in_
         return
     check_n_features(estimator, n_features)
-    if names is not None and hasattr(estimator, "feature_names_in_"):
-        _check_names(tuple(names), tuple(estimator.feature_names_in_))
+    if names is None or not hasattr(estimator, "feature_names_in_"):
+        return
+    for j, (name, expected) in enumerate(zip(names, estimator.feature_names_in_, strict=True)):
+        if name != expected:
+            raise InputError(
+                "feature_names_differ",
+                "the feature names should match those that were passed during fit: column "
+                "{column} is {name!r}, expected {expected!r}; reorder the columns",
+                column=j,
+                name=name,
+                expected=expected,
+            )
 
 
 def check_n_features(estimator: Any, n_features: int) -> None:
@@ -275,20 +240,6 @@ def check_n_features(estimator: Any, n_features: int) -> None:
             kind=type(estimator).__name__,
             expected=estimator.n_features_in_,
         )
-
-
-def _check_names(given: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    """Check the column names and their order."""
-    for j, (one, other) in enumerate(zip(given, expected, strict=True)):
-        if one != other:
-            raise InputError(
-                "feature_names_differ",
-                "the feature names should match those that were passed during fit: column "
-                "{column} is {name!r}, expected {expected!r}; reorder the columns",
-                column=j,
-                name=one,
-                expected=other,
-            )
 
 
 def _with_mean_weight(rows: Rows) -> Rows:

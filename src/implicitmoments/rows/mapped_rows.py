@@ -1,32 +1,79 @@
-"""Lazy composition of maps, filters and weights on the rows of a source."""
+"""Rows of a source with weights, rules, an affine map and a transform: block by block."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats
-from implicitmoments.rows.block_map import (
-    BlockMap,
-    Census,
-    Composed,
-    LabelMap,
-    Linear,
-    Rule,
-    Share,
-    compose,
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    key_shares,
+    lift_rows,
+    move_like,
+    namespace_of,
+    row_keys,
 )
 from implicitmoments.rows.fold import DEFAULT_BUDGET, Block, MemoryBudget, Progress
 from implicitmoments.rows.sources import Source
 
+# None is the identity; a number or (d,) multiplies the columns, (d, p) maps the rows
+Linear: TypeAlias = Floats | float | None
+# rule(unmapped block of the source) -> (n,) whether each row is kept; None keeps all of them
+Rule: TypeAlias = Callable[[Block], Array | None]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMap:
+    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with unmapped x."""
+
+    center: float = 0.0  # c and s
+    scale: float = 1.0
+    slope: Floats | None = None  # (d,), b and m; None for a slope of 0, and for the origin
+    about: Floats | None = None  # (d,)
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        """Map the labels of rows x (n, d)."""
+        left = y - self.center
+        if self.slope is not None:
+            moved = x if self.about is None else x - move_like(self.about, x)[None, :]
+            left = left - moved @ move_like(self.slope, x)
+        return left / self.scale
+
+
+@dataclass(frozen=True)
+class Share:
+    """Keeps one of some shares of the rows, or all others; shares depend on content alone."""
+
+    share: int
+    n_shares: int
+    out: bool
+
+    def __call__(self, block: Block) -> Array:
+        """Return which rows are kept."""
+        shares = shares_of(block, self.n_shares)
+        kept: Array = shares != self.share if self.out else shares == self.share
+        return kept
+
+
+@dataclass(frozen=True)
+class Census:
+    """How many rows are kept."""
+
+    kept: int  # rows that are kept and have a positive weight
+    total: float  # the sum of their weights
+    # the weighted sum of their squared lengths as mapped, where it is known
+    squares: float | None = None
+    longest: float | None = None  # the largest of their squared lengths, where it is known
+
 
 @dataclass(frozen=True, eq=False)
 class MappedRows:
-    """Fields of a view, and composition with further maps; see :class:`Rows`."""
+    """Fields of a view, what it makes of a block, and further maps; see :class:`Rows`."""
 
     source: Source
     center: Floats | None = None
@@ -54,25 +101,36 @@ class MappedRows:
     @property
     def n_features(self) -> int:
         """Coordinates of a point as mapped."""
+        if self.transform is not None:
+            return int(self.like.shape[1])
         if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
             return int(self.linear.shape[1])
-        return self.source.n_features if self.transform is None else self.first["x"].shape[1]
+        return self.source.n_features
 
     @cached_property
     def first(self) -> Block:
-        """The first row of the source, transformed but not mapped, whether it is kept or not."""
-        block = self.source.first()
-        return block if self.transform is None else self.transform(block)
+        """The first row of the source, unmapped, whether it is kept or not."""
+        return self.source.first()
+
+    @cached_property
+    def like(self) -> Array:
+        """A point as mapped, (1, p): it has the library, precision and device of all."""
+        return self.map_block(self.first)["x"]
+
+    @property
+    def origin(self) -> Floats:
+        """The point of the source that is mapped to 0, (d,)."""
+        return np.zeros(self.source.n_features) if self.center is None else self.center
+
+    @property
+    def unit(self) -> float:
+        """A unit of the view in units of the source, if the map scales all columns alike."""
+        return 1.0 if self.linear is None else 1 / float(self.linear)
 
     @property
     def weighted_rows(self) -> bool:
         """Whether rows have weights."""
         return self.weights is not None or "counts" in self.first
-
-    @property
-    def _counted(self) -> Census | None:
-        """Known counts of the rows, which do not depend on the map."""
-        return None if self.known is None else Census(self.known.kept, self.known.total)
 
     @property
     def small(self) -> bool:
@@ -98,29 +156,31 @@ class MappedRows:
         Rows
             A view of the same source.
         """
-        center, linear = compose(self.center, self.linear, center, linear)
-        labels = labels or self.labels
-        return replace(self, center=center, linear=linear, labels=labels, known=self._counted)
+        if center is not None:
+            moved = center if self.linear is None else _preimage(center, self.linear)
+            center = moved if self.center is None else self.center + moved
+        return replace(
+            self,
+            center=self.center if center is None else center,
+            linear=_product(self.linear, linear),
+            labels=labels or self.labels,
+            known=self._counted,
+        )
 
     def transformed(self, function: Callable[[Block], Block]) -> Self:
-        """Return the rows with a function of their blocks in place of the columns of the source.
-
-        It comes before the map, the rules and the weights of the view.
+        """Return the rows with a function of their blocks, which comes after the map.
 
         Parameters
         ----------
         function : callable
-            Takes a block of columns, and returns one with as many rows. Products of matrices
-            round by the size of a block; rows keep the shares that they have in the source.
+            Takes a block of columns as mapped, and returns one with as many rows.
 
         Returns
         -------
         Rows
             A view of the same source.
         """
-        if self.transform is not None:
-            function = Composed(self.transform, function)
-        return replace(self, transform=function, known=None)
+        return replace(self, transform=function, known=self._counted)
 
     def as_given(self) -> Self:
         """Return the rows that are kept, with their weights, without the map.
@@ -130,8 +190,13 @@ class MappedRows:
         Rows
             A view of the same source.
         """
-        known = None if self.known is None else Census(self.known.kept, self.known.total)
-        return replace(self, center=None, linear=None, labels=None, wide=False, known=known)
+        plain: dict[str, Any] = dict.fromkeys(("center", "linear", "labels", "transform"))
+        return replace(self, **plain, wide=False, known=self._counted)
+
+    @property
+    def _counted(self) -> Census | None:
+        """Known counts of the rows, which do not depend on the map."""
+        return None if self.known is None else Census(self.known.kept, self.known.total)
 
     def kept_by(self, rule: Rule, known: Census | None = None) -> Self:
         """Return the rows that are also kept by a rule.
@@ -165,9 +230,7 @@ class MappedRows:
         """
         if self.weights is not None:
             weights = self.weights * weights
-        if np.ndim(weights) == 0:
-            weights = float(weights)
-        return replace(self, weights=weights, known=None)
+        return replace(self, weights=weights if np.ndim(weights) else float(weights), known=None)
 
     def split(self, share: int, n_shares: int, *, out: bool = False) -> Self:
         """Return one of some shares of the rows, or all rows but that share.
@@ -189,43 +252,138 @@ class MappedRows:
         """
         return self.kept_by(Share(share, n_shares, out))
 
-    def reader(self, *, keyed: bool = False, lifted: bool = False) -> BlockMap:
-        """Return the map of a block of the source.
+    def map_block(self, block: Block, *, keyed: bool = False) -> Block:
+        """Map the points and labels of a block.
 
         Parameters
         ----------
-        keyed, lifted : bool, default False
-            As for :meth:`fold`.
+        block : mapping of str to array
+            Columns as the source has them.
+        keyed : bool, default False
+            Add a column ``"key"``, a hash of each row of the source: products of matrices round
+            by the size of a block, so that mapped rows are no key.
 
         Returns
         -------
-        BlockMap
-            Picklable, so that it can be sent to a cluster.
+        mapping of str to array
+            As many rows.
         """
-        return BlockMap(
-            self.center,
-            self.linear,
-            self.labels,
-            self.keep,
-            self.weights,
-            self.wide,
-            self.transform,
-            keyed,
-            lifted,
-        )
+        x = raw = block["x"]
+        xp, found = namespace_of(x), dict(block)
+        if self.wide:
+            x = xp.astype(x, xp.float64, copy=False)
+            if "counts" in block:
+                found["counts"] = xp.astype(block["counts"], x.dtype, copy=False)
+        if keyed and "key" not in block:
+            found["key"] = row_keys(raw)
+        if self.labels is not None:
+            found["y"] = self.labels(x, block["y"])
+        scale = 1.0 if self.linear is None else self.linear
+        if self.transform is lift_points and self.center is not None and isinstance(scale, float):
+            found["x"] = lift_rows(x, move_like(self.center, x), 1.0 / scale)  # in one go
+            return found
+        if self.center is not None:
+            x = x - move_like(self.center, x)[None, :]
+        if isinstance(self.linear, float):
+            x = x * self.linear
+        elif self.linear is not None:
+            linear = move_like(self.linear, x)
+            x = x * linear[None, :] if linear.ndim == 1 else x @ linear
+        found["x"] = x
+        return found if self.transform is None else self.transform(found)
 
-    def block_size(self, width: int = 1) -> int:
-        """Return the number of rows per block.
+    def _kept(self, block: Block, rows: range | Array, *, keyed: bool = False) -> Block:
+        """Return the rows of positive weight that all rules keep, mapped."""
+        block = self._weigh(block, rows)
+        for rule in self.keep:
+            block = take_rows(block, rule(block))
+        if "counts" in block:
+            block = take_rows(block, block["counts"] > 0)
+        return self.map_block(block, keyed=keyed)
 
-        Parameters
-        ----------
-        width : int, default 1
-            Numbers computed per row.
+    def _whole(self, block: Block, rows: range | Array, *, keyed: bool = False) -> Block:
+        """Return all rows, mapped; those that are not kept have weight 0 and lie at the centre."""
+        block = self._weigh(block, rows)
+        for rule in self.keep:
+            block = _left_out(block, rule(block), self.center)
+        return self.map_block(block, keyed=keyed)
 
-        Returns
-        -------
-        int
-            Rows per block.
-        """
-        widest = max(width, self.source.n_features, self.n_features)
-        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
+    def _weigh(self, block: Block, rows: range | Array) -> Block:
+        """Multiply the weights of the rows of a block, which have these numbers."""
+        if self.weights is None:
+            return block
+        counts, weights = weights_of(block), self.weights
+        if not isinstance(weights, float):
+            where = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
+            weights = move_like(weights[where], counts)
+        return {**block, "counts": counts * weights}
+
+
+def _preimage(point: Floats, linear: Floats | float) -> Floats:
+    if np.ndim(linear) < 2:
+        return np.asarray(point / linear, dtype=np.float64)
+    return np.asarray(point @ np.linalg.pinv(linear), dtype=np.float64)
+
+
+def _product(one: Linear, other: Linear) -> Linear:
+    if one is None or other is None:
+        return other if one is None else one
+    if np.ndim(one) == 2 and np.ndim(other) == 2:
+        return np.asarray(one @ np.asarray(other))
+    if np.ndim(one) == 1 and np.ndim(other) == 2:
+        return np.asarray(one)[:, None] * other
+    product = one * other
+    return product if np.ndim(product) else float(product)
+
+
+def lift_points(block: Block) -> Block:
+    """Return a block with points (z, |z|², 1): Gaussian log densities are linear in them."""
+    return {**block, "x": lift_rows(block["x"])}
+
+
+def weights_of(block: Block) -> Array:
+    """Return the weight of each row of a block: the number of times that it counts."""
+    counts, x = block.get("counts"), block["x"]
+    return namespace_of(x).ones_like(x[:, 0]) if counts is None else counts
+
+
+def shares_of(block: Block, n_shares: int) -> Array:
+    """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
+    keys = block["key"] if "key" in block else row_keys(block["x"])
+    return key_shares(keys, n_shares)
+
+
+def join_labels(block: Block) -> Array:
+    """Return rows (n, d + 1) of points and labels."""
+    x = block["x"]
+    return namespace_of(x).concat([x, block["y"][:, None]], axis=1)
+
+
+def take_rows(block: Block, kept: Array | None) -> Block:
+    """Return the rows of a block that are kept; all for None."""
+    if kept is None:
+        return block
+    xp = namespace_of(kept)
+    (places,) = xp.nonzero(kept)
+    if places.shape[0] == kept.shape[0]:
+        return block
+    return {name: xp.take(column, places, axis=0) for name, column in block.items()}
+
+
+def _left_out(block: Block, kept: Array | None, center: Floats | None) -> Block:
+    """Give rows that are not kept a weight of 0, and move them where nothing overflows."""
+    if kept is None:
+        return block
+    x, counts = block["x"], weights_of(block)
+    xp = namespace_of(x)
+    moved = np.zeros(int(x.shape[1])) if center is None else center
+    found = {
+        **block,
+        "counts": counts * xp.astype(kept, counts.dtype),
+        "x": xp.where(kept[:, None], x, move_like(moved, x)[None, :]),
+    }
+    if "y" in block:
+        found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
+    if "key" not in block:  # of the original content: the points were replaced above
+        found["key"] = row_keys(x)
+    return found

@@ -9,10 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from implicitmoments.arrays import LARGEST as LARGEST_NUMBER
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
-from implicitmoments.rows.block_map import BlockMap, Census, join_labels, take_rows, weights_of
 from implicitmoments.rows.draws import draw_numbers
-from implicitmoments.rows.fold import LARGEST, Block, Sums, blocks
+from implicitmoments.rows.fold import DEFAULT_BUDGET, LARGEST, Block, Sums, blocks
+from implicitmoments.rows.mapped_rows import (
+    Census,
+    join_labels,
+    lift_points,
+    take_rows,
+    weights_of,
+)
 from implicitmoments.rows.view import Rows
 
 # The limit is measured in spreads of the distances beyond their median, in units of those of a
@@ -26,26 +33,38 @@ MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: a far group of more is a component
 LINK = 1.2  # largest distance of rows of one component, over the typical distance
 MOST_LINKED = 2_000  # far rows that are compared with one another: the cost is quadratic
-PROBED, PROBED_NUMBERS = 100_000, 2**24  # rows that the limit is estimated from, and their size
+PROBED = 100_000  # rows that the limit is estimated from: its quantiles are then known to 1 %
+CENTERED = 20_000  # rows that the centre and the unit of length are estimated from
+RESOLUTION = 1e-9  # of lengths, relative to the centre: below it points are one point
 COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
-COMPARED_NUMBERS = 2**22  # distances computed at a time: 32 MB
+
+
+def standardise_rows(rows: Rows) -> Rows:
+    """Centre and scale rows by medians, which a few outliers do not move.
+
+    The unit is the root of the median squared distance from the centre over the number of
+    features; the standard deviation where half the rows are one point.
+    """
+    probe = rows.as_given().sample(CENTERED, 0).points.astype(np.float64)
+    refuse_large("X", found=float(np.median(np.abs(probe).max(axis=1))) > LARGEST_NUMBER)
+    # a centre that the precision of the rows can represent
+    center = to_numpy(move_like(np.median(probe, axis=0), rows.like)).astype(np.float64)
+    size, spread = float(np.abs(center).max()), probe - center
+    lengths = np.abs(spread).max(axis=1)
+    unit = float(np.median(lengths)) or float(lengths.max())
+    scale = max(size, 1.0)
+    if unit > max(RESOLUTION * size, np.finfo(np.float64).tiny):
+        with np.errstate(over="ignore"):  # outliers do not move the median
+            squares = np.mean((spread / unit) ** 2, axis=1)
+        scale = unit * float(np.sqrt(float(np.median(squares)) or float(np.mean(squares))))
+    return rows.as_given().mapped(center, 1 / scale)
 
 
 class Outliers(NamedTuple):
-    """Rows without outliers.
-
-    Attributes
-    ----------
-    rows : Rows
-    n_outliers : int
-        Rows that were left out.
-    center : array of shape (d,), or (d + 1,) with the label
-        The median of the rows, as the source has them.
-    """
+    """Rows without outliers."""
 
     rows: Rows
-    n_outliers: int
-    center: Floats
+    n_outliers: int  # rows that were left out
 
     @property
     def n_rows(self) -> int:
@@ -84,7 +103,8 @@ class Near:
         (far,) = xp.nonzero(~near)
         x = xp.astype(xp.take(z, far, axis=0), xp.float64)
         others, joined = move_like(self.company, x), []
-        for rows in blocks(range(int(far.shape[0])), COMPARED_NUMBERS // len(self.company)):
+        size = DEFAULT_BUDGET.rows_per_block(len(self.company), x)
+        for rows in blocks(range(int(far.shape[0])), size):
             apart = squared_distances(x[rows.start : rows.stop, :], others)
             joined.append(xp.min(apart, axis=1) < self.reach**2)
         (place,) = xp.nonzero(xp.concat(joined))
@@ -103,7 +123,12 @@ def squared_distances(x: Array, others: Array) -> Array:
 
 
 def leave_out_outliers(
-    rows: Rows, k: int, *, labelled: bool = False, reach: float = REACH, seed: int = 0
+    rows: Rows,
+    k: int,
+    *,
+    drop: bool = True,
+    labelled: bool = False,
+    seed: int = 0,
 ) -> Outliers:
     """Leave out rows that are far from the median and belong to no far group.
 
@@ -116,10 +141,10 @@ def leave_out_outliers(
     ----------
     k : int
         Number of components.
+    drop : bool
+        False to count the rows, and keep them all.
     labelled : bool
         Look at labels too, with every column in units of its median absolute deviation.
-    reach : float
-        Multiplies the limit for Gaussian rows; more where columns are correlated.
     seed : int
         Of the sample.
 
@@ -128,28 +153,29 @@ def leave_out_outliers(
     Outliers
         Its rows know their census.
     """
-    most = max(1, min(PROBED, PROBED_NUMBERS // rows.source.n_features))
-    rule = _estimate(rows.as_given().sample(most, seed), rows.n, k, reach, labelled)
-    found = rows.fold_source(_Count(rows.reader(lifted=True), rule), width=4, what="outliers")
-    n, n_out = int(found["n"]), int(found["out"])
-    if n_out == 0 or n_out > MOST_FAR * n or n - n_out < k:
-        return Outliers(replace(rows, known=_census(found, "all", n)), 0, rule.center)
-    known = _census(found, "kept", n - n_out)
-    return Outliers(rows.kept_by(rule, known), n_out, rule.center)
+    rule = None
+    if drop:
+        probe = rows.as_given().sample(PROBED, seed)
+        rule = _estimate(probe, rows.n, k, labelled)
+    what = "outliers" if drop else "counting rows"
+    view = rows.transformed(lift_points).without_source
+    found = rows.as_given().fold(_Count(view, rule), width=4, what=what)
+    n, n_out = int(found.get("n", 0)), int(found.get("out", 0))
+    if rule is None or n_out == 0 or n_out > MOST_FAR * n or n - n_out < k:
+        return Outliers(replace(rows, known=_census(found, "all", n)), 0)
+    return Outliers(rows.kept_by(rule, _census(found, "kept", n - n_out)), n_out)
 
 
-def far_limit(
-    radius: Floats, n: int, reach: float = REACH, outer: tuple[float, float] = DECILE
-) -> float:
+def far_limit(radius: Floats, n: int, outer: tuple[float, float] = DECILE) -> float:
     """Return the distance from the centre beyond which one of n rows is far."""
     quantile, deviations = outer
     middle, high = np.quantile(radius, [0.5, quantile])
     spread = max(float(high - middle), LEAST_SPREAD * float(middle)) / deviations
-    return float(middle + spread * reach * math.sqrt(2.0 * math.log(max(n, 2) / FALSE_ALARMS)))
+    return float(middle + spread * REACH * math.sqrt(2.0 * math.log(max(n, 2) / FALSE_ALARMS)))
 
 
 def _census(found: Sums, which: str, n: int) -> Census:
-    total, squares = float(found[f"{which} total"]), float(found[f"{which} squares"])
+    total, squares = (float(found.get(f"{which} {name}", 0.0)) for name in ("total", "squares"))
     return Census(n, total, squares, float(found.get(f"{LARGEST}{which}", 0.0)))
 
 
@@ -157,18 +183,15 @@ def _census(found: Sums, which: str, n: int) -> Census:
 class _Count:
     """Counts rows of a block and those that a rule leaves out, and sums their squares."""
 
-    reader: BlockMap
-    rule: Near
+    view: Rows  # maps rows to lifted points
+    rule: Near | None
 
-    @np.errstate(over="ignore")
-    def __call__(self, block: Block, rows: range) -> Sums:
-        block = self.reader.kept(block, rows)
-        n = int(block["x"].shape[0])
-        xp, kept = namespace_of(block["x"]), self.rule(block)
-        sums: Sums = {"n": n, "out": 0}
-        if kept is not None:
-            sums["out"] = n - int(xp.count_nonzero(kept))
-        squares, counts = self.reader.map(block)["x"][:, -2], weights_of(block)
+    @np.errstate(over="ignore", invalid="ignore")
+    def __call__(self, block: Block) -> Sums:
+        n, xp = int(block["x"].shape[0]), namespace_of(block["x"])
+        kept = None if self.rule is None else self.rule(block)
+        sums: Sums = {"n": n, "out": 0 if kept is None else n - int(xp.count_nonzero(kept))}
+        squares, counts = self.view.map_block(block)["x"][:, -2], weights_of(block)
         for which, mask in (("all", None), ("kept", kept)):
             some = take_rows({"squares": squares, "counts": counts}, mask)
             products = some["counts"] * some["squares"]
@@ -179,11 +202,11 @@ class _Count:
         return sums
 
 
-def _estimate(probe: Rows, n: int, k: int, reach: float, labelled: bool) -> Near:
+def _estimate(probe: Rows, n: int, k: int, labelled: bool) -> Near:
     """Estimate centre, limit and far groups from some of the rows."""
     block = probe.block
     table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
-    weights = np.asarray(to_numpy(weights_of(block)), dtype=float)
+    weights = probe.counts
     center = np.median(table, axis=0)
     moved = table - center
     scale = np.ones_like(center)
@@ -200,9 +223,9 @@ def _estimate(probe: Rows, n: int, k: int, reach: float, labelled: bool) -> Near
     scale = scale * unit
     z, radius = moved / scale, radius / unit
     near = Near(center, scale, math.inf, np.zeros((0, len(center))), 0.0, labelled)
-    limit = far_limit(radius, n, reach, QUARTILE)
+    limit = far_limit(radius, n, QUARTILE)
     grouped = _in_groups(z, radius, limit, weights, k)
-    limit = max(limit, far_limit(radius[~grouped], n, reach))
+    limit = max(limit, far_limit(radius[~grouped], n))
     grouped = _in_groups(z, radius, limit, weights, k)
     n_out = np.count_nonzero((radius > limit) & ~grouped)
     if n_out > MOST_FAR * len(z) or len(z) - n_out < k:

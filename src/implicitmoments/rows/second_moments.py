@@ -16,8 +16,8 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError
-from implicitmoments.rows.block_map import join_labels
 from implicitmoments.rows.fold import Block, Sums
+from implicitmoments.rows.mapped_rows import join_labels
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
+from implicitmoments.arrays import (
+    Array,
+    as_real_array,
+    check_finite,
+    index_like,
+    move_like,
+    namespace_of,
+)
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import DrawPurpose, RowDraws
+from implicitmoments.rows.draws import DrawPurpose, Integers, RowDraws
 from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks, fold_blocks
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 PICKED_ROWS = 65_536  # read at a time when picking rows: limits memory
 
 
@@ -122,10 +128,11 @@ class Source(ABC):
         taken: list[Block] = []
         cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
         for near in np.split(rows, cuts):
-            span = range(int(near[0]), int(near[-1]) + 1)
-            taken.append(_take(self.block(span), near - span.start))
-        xp = namespace_of(taken[0]["x"])
-        return {name: xp.concat([part[name] for part in taken]) for name in taken[0]}
+            block = self.block(range(int(near[0]), int(near[-1]) + 1))
+            places = index_like(near - near[0], block["x"])
+            xp = namespace_of(places)
+            taken.append({name: xp.take(c, places, axis=0) for name, c in block.items()})
+        return join_blocks(taken)
 
     @property
     def n(self) -> int:
@@ -160,13 +167,18 @@ class Source(ABC):
         return self.block(range(1))
 
 
-def _take(columns: Block, chosen: Integers) -> Block:
-    return {name: _taken(column, chosen) for name, column in columns.items()}
+def join_blocks(parts: Sequence[Block]) -> Block:
+    """Return the rows of some blocks as one block."""
+    xp = namespace_of(parts[0]["x"])
+    return {name: xp.concat([part[name] for part in parts]) for name in parts[0]}
 
 
-def _taken(column: Array, chosen: Integers) -> Array:
+def take_along(column: Array, chosen: Integers) -> Array:
+    """Return some entries of a column, or some rows of points."""
     xp = namespace_of(column)
     places = xp.asarray(chosen, device=array_api_compat.device(column))
+    if isinstance(column, np.ndarray) and column.ndim == 2 and column.flags.f_contiguous:
+        return xp.take(column.T, places, axis=1).T  # which stays in column-major order
     return xp.take(column, places, axis=0)
 
 
@@ -217,11 +229,12 @@ class ArraySource(Source):
             name: column[rows.start : rows.stop, ...] for name, column in self._columns.items()
         }
 
-    def pick(self, rows: Integers, *, what: str = "") -> Block:
+    def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return some rows; the arrays themselves if these are all rows."""
-        if len(rows) == self.n_rows:
+        every = len(rows) == self.n_rows and bool(np.all(np.diff(rows) == 1))
+        if every:
             return dict(self._columns)
-        return super().pick(rows, what=what)
+        return {name: take_along(column, rows) for name, column in self._columns.items()}
 
 
 class CallableSource(Source):
@@ -258,17 +271,6 @@ class CallableSource(Source):
 
     def read(self, rows: range, rng: RowDraws) -> Block:
         """Call the function and check its result."""
-        made = self._make(rows, rng)
-        if self.n_features and made["x"].shape[1] != self.n_features:
-            raise InputError(
-                "features_changed",
-                "the function returned points of {n_features} features, and {expected} before",
-                n_features=int(made["x"].shape[1]),
-                expected=self.n_features,
-            )
-        return made
-
-    def _make(self, rows: range, rng: RowDraws) -> Block:
         made = self._function(rows, rng)
         columns = made if isinstance(made, Mapping) else {"x": made}
         if "x" not in columns:
@@ -290,6 +292,13 @@ class CallableSource(Source):
                     expected=len(rows),
                 )
             checked[name] = column
+        if self.n_features not in (0, checked["x"].shape[1]):
+            raise InputError(
+                "features_changed",
+                "the function returned points of {n_features} features, and {expected} before",
+                n_features=int(checked["x"].shape[1]),
+                expected=self.n_features,
+            )
         return checked
 
 
@@ -336,21 +345,6 @@ class ElsewhereSource(Source):
         )
 
 
-class WrappedSource(Source):
-    """Rows of another source, read there."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.n_rows, self.n_features = source.n_rows, source.n_features
-
-    def read(self, rows: range, rng: RowDraws) -> Block:
-        """Let the other source read."""
-        return self._source.read(rows, rng)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ElsewhereSource, (self.n_rows, self.n_features)
-
-
 def as_source(points: Source | Array | Callable[[range, RowDraws], Array | Block]) -> Source:
     """Return a source for an array, a function or a source.
 
@@ -362,3 +356,19 @@ def as_source(points: Source | Array | Callable[[range, RowDraws], Array | Block
     if isinstance(points, Source):
         return points
     return CallableSource(points) if callable(points) else ArraySource(points)
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a Dask DataFrame or Series."""
+    return hasattr(value, "to_dask_array") and hasattr(value, "map_partitions")
+
+
+def is_dask(value: Any) -> bool:
+    """Return whether a value is a Dask array or DataFrame; Dask need not be installed.
+
+    Examples
+    --------
+    >>> is_dask([[1.0, 2.0]])
+    False
+    """
+    return bool(array_api_compat.is_dask_array(value)) or is_frame(value)

@@ -1,27 +1,34 @@
-"""Immutable view of the rows of a source: map, filter, weights and passes."""
+"""Immutable view of the rows of a source: passes over them, and samples held in memory."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
-from implicitmoments.notes import InputError
-from implicitmoments.rows.block_map import (
-    Census,
-    KeptMeasure,
-    WholeMeasure,
-    count_rows,
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    as_double,
+    move_like,
+    namespace_of,
+    row_keys,
+    to_numpy,
 )
-from implicitmoments.rows.draws import RowDraws, draw_numbers
+from implicitmoments.notes import InputError
+from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
 from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
-from implicitmoments.rows.mapped_rows import MappedRows
-from implicitmoments.rows.sources import ArraySource, Integers, as_source
+from implicitmoments.rows.mapped_rows import Census, MappedRows, lift_points, weights_of
+from implicitmoments.rows.sources import (
+    ArraySource,
+    ElsewhereSource,
+    as_source,
+    take_along,
+)
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
@@ -50,7 +57,7 @@ class Rows(MappedRows):
     wide : bool
         Map rows in double precision even if the source has single precision.
     transform : callable or None
-        A function of a block that returns one with as many rows; everything else comes after it.
+        A function of a block as mapped that returns one with as many rows; it comes last.
     rows_per_block : int or None
         Rows read at a time; None to choose it by ``budget``.
     budget : MemoryBudget
@@ -90,14 +97,9 @@ class Rows(MappedRows):
         return cls(ArraySource(points, **given) if given else as_source(points))
 
     @cached_property
-    def like(self) -> Array:
-        """A point as mapped, (1, p): it has the library, precision and device of all."""
-        return replace(self.reader(), transform=None).map(self.first)["x"]
-
-    @cached_property
     def first_kept(self) -> Block:
         """The first row that is kept, as mapped."""
-        block = replace(self.reader(), transform=None)(self.first, range(1))
+        block = self._kept(self.first, range(1))
         if block["x"].shape[0]:
             return block
         for block in self.blocks():
@@ -112,7 +114,7 @@ class Rows(MappedRows):
             return self.known
         if not self.keep and not self.weighted_rows:
             return Census(self.n, float(self.n))
-        found = self.fold(count_rows, what="counting rows")
+        found = self.as_given().fold(_count_rows, what="counting rows")
         return Census(int(found.get("kept", 0)), float(found.get("total", 0.0)))
 
     @property
@@ -132,7 +134,6 @@ class Rows(MappedRows):
         width: int = 1,
         what: str = "",
         keyed: bool = False,
-        lifted: bool = False,
     ) -> Sums:
         """Sum ``measure`` over the blocks of the rows kept, in one pass.
 
@@ -151,16 +152,16 @@ class Rows(MappedRows):
             What the pass is for, in a few words.
         keyed : bool
             Blocks have a column ``"key"`` for :func:`shares_of`.
-        lifted : bool
-            Points are given as :math:`(z, |z|^2, 1)`.
 
         Returns
         -------
         dict of str to array
             The sums.
         """
-        kept = KeptMeasure(self.reader(keyed=keyed, lifted=lifted), measure)
-        return self.fold_source(kept, width=width, what=what)
+        kept: Measure = partial(self.without_source._measure_kept, measure, keyed)
+        if self.held and not keyed:  # nothing travels, and every row is kept as it is
+            kept = lambda block, rows: measure(block)  # noqa: ARG005, E731
+        return self._fold(kept, width=width, what=what)
 
     def fold_numbered(
         self,
@@ -169,8 +170,8 @@ class Rows(MappedRows):
         *,
         width: int = 1,
         what: str = "",
-        seed: int = 0,
         keyed: bool = False,
+        seed: int = 0,
         after: After | None = None,
     ) -> Sums:
         """Sum ``measure(block, rows)`` over blocks of all rows, with their row numbers.
@@ -184,12 +185,10 @@ class Rows(MappedRows):
             Returns named sums over the rows of a block.
         rows : range, optional
             Consecutive rows; all by default.
-        width, what
+        width, what, keyed
             As for :meth:`fold`.
         seed : int, default 0
             Seed of a source that generates its rows.
-        keyed : bool, default False
-            As for :meth:`fold`.
         after : callable, optional
             As for :meth:`Source.fold`.
 
@@ -198,37 +197,50 @@ class Rows(MappedRows):
         dict of str to array
             The sums.
         """
-        whole = WholeMeasure(self.reader(keyed=keyed), measure)
-        how: dict[str, Any] = {"width": width, "what": what, "seed": seed, "after": after}
-        return self.fold_source(whole, rows, **how)
+        whole = partial(self.without_source._measure_whole, measure, keyed)
+        return self._fold(whole, rows, width=width, what=what, seed=seed, after=after)
 
-    def fold_source(
+    def _measure_kept(
+        self,
+        measure: Callable[[Block], Mapping[str, Any]],
+        keyed: bool,
+        block: Block,
+        rows: range,
+    ) -> Mapping[str, Any]:
+        kept = self._kept(block, rows, keyed=keyed)
+        return measure(kept) if kept["x"].shape[0] else {}
+
+    def _measure_whole(
+        self, measure: Measure, keyed: bool, block: Block, rows: range
+    ) -> Mapping[str, Any]:
+        return measure(self._whole(block, rows, keyed=keyed), rows)
+
+    def _fold(
         self,
         measure: Measure,
         rows: range | None = None,
         *,
-        width: int = 1,
-        what: str = "",
+        width: int,
+        what: str,
         seed: int = 0,
         after: After | None = None,
     ) -> Sums:
-        """Sum over unmapped blocks of the source, with their row numbers.
-
-        Parameters
-        ----------
-        measure, rows, width, what, seed, after
-            As for :meth:`fold_numbered`.
-
-        Returns
-        -------
-        dict of str to array
-            The sums.
-        """
-        rows, size = range(self.n) if rows is None else rows, self.block_size(width)
+        """Sum over blocks of the source, and report progress."""
+        rows = range(self.n) if rows is None else rows
         report = ProgressReport(self.progress, what, rows, after)
+        size = self._block_size(width)
         sums = self.source.fold(measure, rows, size, what=what, seed=seed, after=report)
         report.finish()
         return sums
+
+    def _block_size(self, width: int) -> int:
+        widest = max(width, self.source.n_features, self.n_features)
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
+
+    @property
+    def without_source(self) -> Rows:
+        """The view without its rows, as it is sent to the process that has them."""
+        return replace(self, source=ElsewhereSource(self.source.n_rows, self.source.n_features))
 
     def read(self, rows: range, rng: RowDraws | None = None) -> Block:
         """Return all rows of a range as mapped; those not kept have weight 0.
@@ -245,8 +257,7 @@ class Rows(MappedRows):
         mapping of str to array
             The columns.
         """
-        block = self.source.read(rows, rng) if rng else self.source.block(rows)
-        return self.reader().whole(block, rows)
+        return self._whole(self.source.read(rows, rng) if rng else self.source.block(rows), rows)
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
         """Yield blocks of the rows that are kept, in order.
@@ -263,30 +274,35 @@ class Rows(MappedRows):
         mapping of str to array
             The columns of a block, as mapped.
         """
-        reader = self.reader()
-        read = reader.whole if whole else reader
-        for piece in blocks(range(self.n), self.block_size(width)):
+        read = self._whole if whole else self._kept
+        for piece in blocks(range(self.n), self._block_size(width)):
             yield read(self.source.block(piece), piece)
 
-    def pick(self, numbers: Integers, *, what: str = "some of the rows") -> Block:
+    def pick(
+        self, numbers: Integers, *, what: str = "some of the rows", whole: bool = False
+    ) -> Block:
         """Return some rows, those that are kept, as mapped.
 
         Parameters
         ----------
         numbers, what : as for :meth:`Source.pick`
+        whole : bool, default False
+            Return all of them; those not kept have weight 0.
 
         Returns
         -------
         mapping of str to array
             The columns.
         """
-        plain = self.center is None and self.linear is None and self.transform is None
+        read, parts = self._whole if whole else self._kept, []
         # the key cannot be computed from mapped points
-        reader, parts = self.reader(keyed=not plain), []
+        keyed = self.transform is None and (self.center is not None or self.linear is not None)
         step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
         for start in range(0, max(len(numbers), 1), step):
             some = numbers[start : start + step]
-            parts.append(reader(self.source.pick(some, what=what), some))
+            parts.append(read(self.source.pick(some, what=what), some, keyed=keyed))
+        if len(parts) == 1:
+            return parts[0]
         xp = namespace_of(parts[0]["x"])
         return {name: xp.concat([part[name] for part in parts]) for name in parts[0]}
 
@@ -317,7 +333,8 @@ class Rows(MappedRows):
             return self.hold(single=single)
         kept = max(1, self.kept)
         asked = n if kept == self.n else math.ceil(n * (self.n / kept))
-        return self._held(draw_numbers(self.n, min(asked, self.budget.picked), rng), single)
+        numbers = draw_numbers(self.n, min(asked, self.budget.picked), rng)
+        return self._holding(self.pick(numbers), single)
 
     def hold(self, *, single: bool = False) -> Rows:
         """Hold all rows that are kept in memory, as mapped.
@@ -330,22 +347,84 @@ class Rows(MappedRows):
         Returns
         -------
         Rows
-            In memory, as mapped.
+            In memory, as mapped; these rows themselves where they are that.
         """
-        return self._held(np.arange(self.n), single)
+        return self if self.held and not single else self._holding(self.block, single)
 
-    def _held(self, numbers: Integers, single: bool) -> Rows:
-        block = dict(self.pick(numbers))
-        x = block.pop("x")
+    def take(self, places: Integers, counts: Array | None = None) -> Rows:
+        """Return some of the rows that are held in memory.
+
+        Parameters
+        ----------
+        places : array of int
+            Row numbers.
+        counts : array, optional
+            How often each of them counts; as before by default.
+
+        Returns
+        -------
+        Rows
+            In memory.
+        """
+        block = dict(self.source.pick(places))
+        if counts is not None:
+            block["counts"] = move_like(counts, block["x"])
+        return self._holding(block)
+
+    def merged(self) -> Rows:
+        """Hold the rows in memory, with equal ones counted once.
+
+        Weights and repeated rows then give the same fit: rows that have weights, or that are
+        repeated, are put in an order that depends on them alone.
+
+        Returns
+        -------
+        Rows
+            In memory, as mapped; with the progress callback of these.
+        """
+        held = self.hold()
+        x = held.block["x"]
+        keys = to_numpy(row_keys(as_double(x)))
+        order = np.argsort(keys, kind="stable")
+        if held.weighted_rows or np.any(keys[order[1:]] == keys[order[:-1]]):
+            # rows of one key may differ: they are compared as neighbours in this order
+            xp, x = namespace_of(x), take_along(x, order)
+            differ = to_numpy(xp.any(x[1:, :] != x[:-1, :], axis=1))
+            first = np.append(0, 1 + np.flatnonzero(differ))
+            counts = np.add.reduceat(held.counts[order], first)
+            held = held.take(order[first], None if np.all(counts == 1) else counts)
+        return replace(held, progress=self.progress)
+
+    def _holding(self, block: Block, single: bool = False) -> Rows:
+        columns = dict(block)
+        x = columns.pop("x")
         if x.shape[0] == 0:
-            raise InputError("no_rows_kept", "none of {n:count row} is kept", n=len(numbers))
+            raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
         xp = namespace_of(x)
         if single and x.dtype != xp.float32 and bool(xp.max(xp.abs(x)) <= LARGEST_SINGLE):
             x = xp.astype(x, xp.float32)
-        held, counts = ArraySource(x, **block), block.get("counts")
+        held, counts = ArraySource(x, **columns), columns.get("counts")
         total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
         known, size = Census(held.n, total), self.rows_per_block
         return Rows(held, rows_per_block=size, budget=self.budget, known=known)
+
+    @cached_property
+    def held(self) -> bool:
+        """Whether all rows are kept, and in memory as a pass measures them."""
+        changes = (self.center, self.linear, self.labels, self.weights, self.transform)
+        if self.keep or self.wide or any(change is not None for change in changes):
+            return False
+        counts = self.first.get("counts") if isinstance(self.source, ArraySource) else None
+        if counts is None:
+            return isinstance(self.source, ArraySource)
+        counts = self.source.block(range(self.n))["counts"]
+        return bool(namespace_of(counts).all(counts > 0))
+
+    @cached_property
+    def lifted(self) -> Rows:
+        """Rows with points :math:`(z, |z|^2, 1)`, in memory where these are."""
+        rows = self.transformed(lift_points)
+        return rows.hold() if self.held else rows
 
     @cached_property
     def block(self) -> Block:
@@ -358,8 +437,12 @@ class Rows(MappedRows):
         return to_numpy(self.block["x"])
 
     @cached_property
-    def point_weights(self) -> Floats | None:
-        """The weights of these points in NumPy, (n,); None where rows have none."""
-        if not self.weighted_rows:
-            return None
-        return np.asarray(to_numpy(self.block["counts"]), dtype=np.float64)
+    def counts(self) -> Floats:
+        """The weights of these points in NumPy, (n,)."""
+        return np.asarray(to_numpy(weights_of(self.block)), dtype=np.float64)
+
+
+def _count_rows(block: Block) -> Sums:
+    counts = weights_of(block)
+    total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
+    return {"kept": int(counts.shape[0]), "total": float(total)}

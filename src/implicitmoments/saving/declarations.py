@@ -3,23 +3,184 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, NotRequired, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import (
+    Any,
+    NoReturn,
+    NotRequired,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
 from implicitmoments.arrays import Array
+from implicitmoments.moments import MomentProblem
 from implicitmoments.moments.framed_rows import FramedRows
-from implicitmoments.notes import Notes
+from implicitmoments.notes import InputError, Notes
 from implicitmoments.problems import Activation
+from implicitmoments.problems.activations import NAMED
+from implicitmoments.projections import RecursiveProjection
 from implicitmoments.registry import class_names, estimator_class
-from implicitmoments.saving.codecs import CODECS, Codec, record_codec
+from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
+from implicitmoments.saving.errors import ModelFileError, expect, invalid
 
 Hint: TypeAlias = Any
 
+
+@dataclass(frozen=True)
+class Codec:
+    """Conversion of the objects of a class to typed fields, and back."""
+
+    kind: type[Any]
+    hints: Mapping[str, Any]
+    build: Callable[..., Any]
+    # what ``build`` takes, from an object; by default its attributes
+    take: Callable[[Any], dict[str, Any]] | None = None
+
+    def fields(self, value: Any) -> dict[str, Any]:
+        """Return the fields of an object."""
+        return self.take(value) if self.take else {n: getattr(value, n) for n in self.hints}
+
+
+def function_not_saved(function: str) -> ModelFileError:
+    """Return the error for a function of the user."""
+    return ModelFileError(
+        "function_not_saved",
+        "{attribute} is the function {function!r}, and a model file holds no code; use one of "
+        "{known} or cosine(frequency, phase), or keep the script that fits the model",
+        **{"function": function, "known": list(NAMED)},
+    )
+
+
+def _take_activation(activation: Activation) -> dict[str, Any]:
+    if activation.origin is None:
+        raise function_not_saved(activation.name)
+    return dict(zip(("name", "parameters"), activation.origin, strict=True))
+
+
+def _build_activation(name: str, parameters: tuple[float, ...]) -> Activation:
+    expect(name in NAMED, "unknown_activation", name)
+    make = cast(Callable[..., Activation], NAMED[name])
+    return make(*parameters) if parameters else _plain(make)
+
+
+@cache
+def _plain(make: Callable[..., Activation]) -> Activation:
+    """Build an activation once: some need quadrature, and a file may contain many."""
+    return make()
+
+
+def _take_state(state: Any, kind: str) -> dict[str, Any]:
+    """Return the state of a random generator as one mapping."""
+    found, inner = state["bit_generator"], state["state"]
+    if found != kind:
+        raise ModelFileError(
+            "random_state_not_saved",
+            "{attribute} is a random state of kind {found}, and model files hold {kind}; use an "
+            "integer",
+            **{"found": found, "kind": kind},
+        )
+    return {**inner, **{k: v for k, v in state.items() if k not in ("bit_generator", "state")}}
+
+
+def _build_generator(state: int, inc: int, has_uint32: int, uinteger: int) -> Any:
+    bits = np.random.PCG64(0)
+    words = {"state": _below(2**128, state), "inc": _below(2**128, inc)}
+    rest = {"has_uint32": _below(2, has_uint32), "uinteger": _below(2**32, uinteger)}
+    bits.state = cast(Any, {"bit_generator": "PCG64", "state": words, **rest})
+    return np.random.Generator(bits)
+
+
+def _build_random_state(key: Array, pos: int, has_gauss: int, gauss: float) -> Any:
+    expect(key.shape == (624,) and key.dtype == np.uint32, "invalid_random_state", "key")
+    built = np.random.RandomState(0)
+    # NumPy does not check `pos`, and would read beyond the key
+    words = {"key": key, "pos": _below(625, pos)}
+    rest = {"has_gauss": _below(2, has_gauss), "gauss": float(gauss)}
+    built.set_state({"bit_generator": "MT19937", "state": words, **rest})
+    return built
+
+
+def _below(end: int, value: int) -> int:
+    expect(0 <= value < end, "invalid_random_state", value)
+    return int(value)
+
+
+def _take_rows(rows: Rows) -> dict[str, Any]:
+    held = rows.source.block(range(rows.n))
+    columns = {"X": held["x"], "sample_weight": held.get("counts")}
+    return {**columns, "rows_per_block": rows.rows_per_block}
+
+
+def _build_rows(X: Array, sample_weight: Array | None, rows_per_block: int | None) -> Rows:
+    counts = {} if sample_weight is None else {"counts": sample_weight}
+    try:
+        return Rows(ArraySource(X, **counts), rows_per_block=rows_per_block)
+    except (TypeError, ValueError) as reason:
+        raise invalid("invalid_rows", getattr(reason, "code", "")) from reason
+
+
+class ProblemWithoutRows(MomentProblem):
+    """Placeholder for a moment problem in a loaded model: the file does not contain its rows."""
+
+    def __init__(self, n_features: int, n_rows: int | None) -> None:
+        self.n_features, self.n_rows = n_features, n_rows
+
+    def circuit(self, order: int) -> NoReturn:
+        """Refuse: the averaged circuits are not in the file."""
+        raise InputError(
+            "rows_not_in_file",
+            "the moment of order {order} needs the rows of the fit, which are not in a model "
+            "file; fit the model again",
+            order=order,
+        )
+
+    def draw(self, order: int, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002
+        """Refuse: the rows are not in the file."""
+        self.circuit(order)
+
+
+def _hints(build: Callable[..., Any]) -> dict[str, Any]:
+    """Return the parameters of a function, with their types."""
+    hints = get_type_hints(build)
+    del hints["return"]
+    return hints
+
+
+# Classes that are not written field by field; subclasses are written as these.
+CODECS: dict[type[Any], Codec] = {
+    codec.kind: codec
+    for codec in (
+        Codec(Activation, _hints(_build_activation), _build_activation, _take_activation),
+        Codec(
+            np.random.Generator,
+            _hints(_build_generator),
+            _build_generator,
+            lambda generator: _take_state(generator.bit_generator.state, "PCG64"),
+        ),
+        Codec(
+            np.random.RandomState,
+            _hints(_build_random_state),
+            _build_random_state,
+            lambda state: _take_state(state.get_state(legacy=False), "MT19937"),
+        ),
+        Codec(Rows, _hints(_build_rows), _build_rows, _take_rows),
+        Codec(
+            RecursiveProjection,
+            _hints(RecursiveProjection._from_steps),
+            RecursiveProjection._from_steps,
+        ),
+        Codec(MomentProblem, {"n_features": int, "n_rows": int | None}, ProblemWithoutRows),
+    )
+}
 # fitted attributes of every estimator
 COMMON: dict[str, Hint] = {"n_features_in_": int, "stats_": dict[str, Any], "notes_": Notes}
 PARAMETERS = (Activation, np.random.Generator, np.random.RandomState)  # classes they may have
@@ -71,7 +232,7 @@ class Declaration:
             name for name, hint in self._saved.items() if get_origin(hint) is not NotRequired
         }
         self.codecs: dict[str, Codec] = {}
-        self._resolved: dict[Hint, Hint] = {FramedRows: None, **estimator.variants}
+        self._variants: dict[Hint, Hint] = {FramedRows: NoneType, **estimator.variants}
         for hint in (*PARAMETERS, *self._saved.values()):
             self._collect(hint)
 
@@ -93,28 +254,24 @@ class Declaration:
         A number of NumPy passes for one of Python, and an integer for any. An ``Array`` is one of
         NumPy, as all arrays are that were read.
         """
-        hint = self._resolved.get(hint, hint)
-        if hint is Any or hint is Array:
+        hint = self._variants.get(hint, hint)
+        origin: Any = get_origin(hint)
+        inner = get_args(hint)
+        if hint is Any:
+            return True
+        if hint is Array:
             return isinstance(value, np.ndarray)
-        if hint is None or hint is NoneType:
-            return value is None
         if hint in NUMBERS:
-            right = isinstance(value, NUMBERS[hint])
-            return right and (hint is bool or not isinstance(value, bool | np.bool_))
-        origin, inner = _parts(hint)
+            return isinstance(value, NUMBERS[hint]) and (hint is bool) >= (type(value) is bool)
         if origin in (Union, UnionType, NotRequired):
             return any(self.matches(value, one) for one in inner)
-        if origin is None:
-            return isinstance(value, hint)
-        return self._matches_container(value, origin, inner)
+        return isinstance(value, origin or hint) and self._contains(value, origin, inner)
 
-    def _matches_container(self, value: Any, origin: Any, inner: tuple[Hint, ...]) -> bool:
-        if not isinstance(value, origin):
-            return False
+    def _contains(self, value: Any, origin: Any, inner: tuple[Hint, ...]) -> bool:
+        """Say whether the entries of a container are of the types between its brackets."""
         if origin in (dict, Mapping):
-            items = value.values() if inner[1] is not Any or inner[0] is not str else ()
-            keys = all(self.matches(key, inner[0]) for key in value)
-            return keys and all(self.matches(item, inner[1]) for item in items)
+            pairs = value.items()
+            return all(self.matches(k, inner[0]) and self.matches(v, inner[1]) for k, v in pairs)
         if origin is tuple and inner[-1] is not Ellipsis:
             return len(value) == len(inner) and all(map(self.matches, value, inner))
         if origin in (tuple, list):
@@ -123,30 +280,31 @@ class Declaration:
             entries = get_args(inner[1])[0]
             kind = "" if entries is Any else np.dtype(entries).kind
             return value.dtype.kind in ENTRIES.get(kind, value.dtype.kind)
-        return True  # a record with a parameter, such as ClippedDensity[SphericalSpan]
+        return True
 
     def _collect(self, hint: Hint) -> None:
         """Enter the classes of an annotation, and of the fields of those classes."""
-        hint = self._resolved.get(hint, hint)
-        origin, inner = _parts(hint)
+        hint = self._variants.get(hint, hint)
+        origin: Any = get_origin(hint)
         kind = origin or hint
-        if kind is Array:
+        if kind in (Array, np.ndarray):
             return
-        if isinstance(kind, TypeVar) or getattr(kind, "_is_protocol", False):
-            raise TypeError(f"{self.estimator}.variants does not say what {kind} is")
         if kind not in CODECS and not is_dataclass(kind):
-            for one in inner if kind is not np.ndarray else ():
+            if getattr(kind, "_is_protocol", False) or inspect.isabstract(hint):
+                raise TypeError(f"{self.estimator}.variants does not say what {kind} is")
+            for one in get_args(hint):
                 self._collect(one)
             return
-        self._resolved.update(zip(getattr(kind, "__parameters__", ()), inner, strict=True))
         known = self.codecs.get(kind.__name__)
         if known is not None and known.kind is not kind:
             raise TypeError(f"two classes of {self.estimator} are called {kind.__name__}")
         if known is None:
-            codec = self.codecs[kind.__name__] = CODECS.get(kind) or record_codec(kind)
+            codec = self.codecs[kind.__name__] = CODECS.get(kind) or _record_codec(kind)
             for one in codec.hints.values():
                 self._collect(one)
 
 
-def _parts(hint: Hint) -> tuple[Any, tuple[Hint, ...]]:
-    return get_origin(hint), get_args(hint)
+def _record_codec(record: type[Any]) -> Codec:
+    """Return the codec of a dataclass. Cached properties are not kept: fields determine them."""
+    hints = get_type_hints(record)
+    return Codec(record, {field.name: hints[field.name] for field in fields(record)}, record)

@@ -26,6 +26,12 @@ class ModelFileError(CodedError, ValueError):
         return ModelFileError(self.code, template, **{**self.values, **values})
 
 
+def expect(valid: bool, code: str, what: object = "") -> None:
+    """Raise an error unless content is as saved models have it; the code is the reason."""
+    if not valid:
+        raise invalid(code, what)
+
+
 def invalid(code: str, what: object = "") -> ModelFileError:
     """Return an error for content that no saved model has; the code is the reason."""
     template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")

@@ -1,22 +1,51 @@
-"""Save fitted models to files, and load them."""
+"""Save fitted models to files, and load them.
+
+A file is safetensors with a JSON document as its only metadata entry. Sizes are checked against
+the file, names for duplicates, and all bytes against a checksum, before safetensors reads the
+arrays.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
+from hashlib import sha256
+from importlib.metadata import version
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
-from implicitmoments.saving.container import pack, read_arrays, read_document
-from implicitmoments.saving.errors import ModelFileError
-from implicitmoments.saving.estimators import from_document, to_document
+import safetensors.numpy
+
+from implicitmoments.notes import InputTypeError
+from implicitmoments.registry import class_names
+from implicitmoments.saving.declarations import declaration_of
+from implicitmoments.saving.errors import ModelFileError, expect, invalid
 from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
+from implicitmoments.saving.values import Arrays, Decoder, Encoder, Json
+
+ENTRY = "implicitmoments"  # key in the metadata of safetensors
+LENGTH = 8  # bytes that hold the length of the rest of the header
+MAX_HEADER = 2**23  # bytes; a file of another kind may ask for any number
+BLANK = "0" * 64  # in place of the checksum while it is computed
+SECTIONS = {
+    *("checksum", "schema", "library", "estimator"),
+    *("parameters", "fitted", "statistics", "objects"),
+}
+ATTRIBUTE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,99}")  # no special names
+CHECKSUM = re.compile("[0-9a-f]{64}")  # SHA-256 in hexadecimal
+ADVICE = {  # by the code of an error
+    "cannot_open": "check the path",
+    "not_a_file": "check the path",
+    "newer_schema": "update implicitmoments, or fit and save the model with this version",
+}
 
 
 @contextlib.contextmanager
@@ -46,30 +75,18 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
-    _flush_folder(target.parent)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write bytes to a file in one step."""
-    with whole_file(path) as file:
-        file.write(data)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flush the new name to the disk, on systems where folders can be opened."""
-    with contextlib.suppress(OSError):
-        opened = os.open(folder, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # flush the new name, where folders can be opened
+        opened = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(opened)
         finally:
             os.close(opened)
 
 
-ADVICE = {  # by the code of an error
-    "cannot_open": "check the path",
-    "not_a_file": "check the path",
-    "newer_schema": "update implicitmoments, or fit and save the model with this version",
-}
+def write_whole(path: Path, data: bytes) -> None:
+    """Write bytes to a file in one step."""
+    with whole_file(path) as file:
+        file.write(data)
 
 
 def save(model: Any, path: str | PathLike[str]) -> None:
@@ -165,18 +182,14 @@ def load(path: str | PathLike[str]) -> Any:
             return _read(file, os.fstat(file.fileno()).st_size)
     # whatever a file makes a constructor or a conversion raise, the file is the cause
     except Exception as error:
-        found = _as_model_file_error(error)
+        found = ModelFileError("invalid_content", "{reason}", reason=str(error)[:200])
+        if isinstance(error, ModelFileError):
+            found = error
+        elif isinstance(error, OSError):
+            found = ModelFileError("cannot_open", "{reason}", reason=error.strerror or str(error))
         advice = ADVICE.get(found.code, "give a file written by implicitmoments.save")
         before = "the model file {file} cannot be loaded: "
         raise found.within(before, f"; {advice}", file=str(path)) from error
-
-
-def _as_model_file_error(error: Exception) -> ModelFileError:
-    if isinstance(error, ModelFileError):
-        return error
-    if isinstance(error, OSError):
-        return ModelFileError("cannot_open", "{reason}", reason=error.strerror or str(error))
-    return ModelFileError("invalid_content", "{reason}", reason=str(error)[:200])
 
 
 def _read(file: BinaryIO, size: int) -> Any:
@@ -184,3 +197,158 @@ def _read(file: BinaryIO, size: int) -> Any:
     migrated = check_schema(document) < SCHEMA
     arrays = read_arrays(file, document["checksum"])
     return from_document(migrate(document), arrays, migrated=migrated)
+
+
+def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
+    """Convert the state of a fitted estimator to a document and arrays.
+
+    Attributes come in alphabetical order, public ones first: shared objects are then named by
+    an attribute that users know, and equal models give equal documents.
+    """
+    name = type(model).__name__
+    declaration = declaration_of(name)
+    if declaration is None or declaration.estimator is not type(model):
+        raise InputTypeError(
+            "not_an_estimator",
+            "`save` takes a fitted {estimators}, got {type}; of a pipeline or a search save the "
+            "step that is one of these",
+            estimators=sorted(class_names().values()),
+            type=name,
+        )
+    held = dict(vars(model))
+    if not declaration.required <= held.keys():  # also after a fit that was interrupted
+        raise ModelFileError("not_fitted", "{name} is not fitted; call fit first", name=name)
+    parameters = {key: held.pop(key) for key in declaration.parameters}
+    statistics = held.pop("stats_")
+    encoder = Encoder(declaration)
+    fitted = {
+        key: encoder.encode(held[key], key)
+        for key in sorted(held, key=lambda key: (key.startswith("_"), key))
+    }
+    document = {
+        "schema": SCHEMA,
+        "library": version("implicitmoments"),
+        "estimator": name,
+        "parameters": {key: encoder.encode(value, key) for key, value in parameters.items()},
+        "fitted": fitted,
+        "statistics": encoder.encode(statistics, "stats_"),
+        "objects": encoder.objects,
+    }
+    return document, encoder.arrays
+
+
+def from_document(document: dict[str, Json], arrays: Arrays, *, migrated: bool = False) -> Any:
+    """Build the estimator of a document; a migrated one may contain unused entries."""
+    expect(set(document) == SECTIONS, "wrong_sections", sorted(document))
+    name = str(document["estimator"])
+    declaration = declaration_of(name)
+    if declaration is None:
+        raise invalid("unknown_estimator", name)
+    decoder = Decoder(declaration, document["objects"], arrays)
+    fitted, parameters = (decoder.decode({"map": document[s]}) for s in ("fitted", "parameters"))
+    statistics = decoder.decode(document["statistics"])
+    if not migrated:
+        decoder.check_all_used()
+    different = sorted({*parameters} ^ {*declaration.parameters})
+    expect(not different, "wrong_parameters", different)
+    for key in fitted:
+        # a file must not replace what a class has, such as a method
+        defined = key in parameters or hasattr(declaration.estimator, key) or key == "stats_"
+        expect(not defined and ATTRIBUTE.fullmatch(key) is not None, "invalid_attribute", key)
+    fitted["stats_"] = statistics
+    for key in declaration.required:
+        expect(key in fitted, "missing_attribute", key)
+    for key, value in fitted.items():
+        expect(declaration.accepts(key, value), "wrong_type", key)
+    model = declaration.estimator(**parameters)
+    vars(model).update(fitted)
+    return model
+
+
+def pack(document: dict[str, Json], arrays: Arrays) -> bytes:
+    """Return the bytes of a file.
+
+    Its checksum is the SHA-256 of all bytes, with zeros in place of the checksum.
+    """
+    text = json.dumps({"checksum": BLANK, **document}, separators=(",", ":"), allow_nan=False)
+    data = safetensors.numpy.save(arrays, metadata={ENTRY: text})
+    size = int.from_bytes(data[:LENGTH], "little")
+    if size > MAX_HEADER:
+        raise ModelFileError(
+            "header_full",
+            "everything but arrays takes {n_bytes} bytes, and the limit is {most}; store long "
+            "lists as arrays",
+            n_bytes=size,
+            most=MAX_HEADER,
+        )
+    place = data.index(BLANK.encode(), LENGTH)
+    found = sha256(data).hexdigest().encode()
+    return data[:place] + found + data[place + len(found) :]
+
+
+def read_document(file: BinaryIO, size: int) -> dict[str, Any]:
+    """Return the document of a file; cheap checks that recognise other files come first."""
+    if size == 0:
+        raise ModelFileError("empty_file", "it is empty")
+    beginning = file.read(LENGTH + 1)
+    end = LENGTH + int.from_bytes(beginning[:LENGTH], "little")
+    if beginning[LENGTH:] != b"{" or end > MAX_HEADER:
+        raise ModelFileError("not_a_model_file", "it is not a model file")
+    _check_size(size, end)
+    tensors = _parse(b"{" + file.read(end - LENGTH - 1), "header")
+    metadata = tensors.pop("__metadata__", None)
+    if not isinstance(metadata, dict) or set(metadata) != {ENTRY}:
+        raise ModelFileError(
+            "other_safetensors", "it is a safetensors file, but not a model of implicitmoments"
+        )
+    document = _parse(str(metadata[ENTRY]).encode(), "document")
+    expect(CHECKSUM.fullmatch(str(document.get("checksum"))) is not None, "no_checksum")
+    _check_size(size, end + max((how["data_offsets"][1] for how in tensors.values()), default=0))
+    return document
+
+
+def read_arrays(file: BinaryIO, checksum: str) -> Arrays:
+    """Check all bytes of a file against their checksum, and return its arrays."""
+    file.seek(0)
+    data = file.read()
+    place = data.index(checksum.encode(), LENGTH)
+    content = memoryview(data)
+    found = sha256(content[:place])
+    found.update(BLANK.encode())
+    found.update(content[place + len(BLANK) :])
+    if found.hexdigest() != checksum:
+        raise ModelFileError(
+            "checksum_differs", "its checksum does not match: it was altered or damaged"
+        )
+    return safetensors.numpy.load(data)
+
+
+def _check_size(n_bytes: int, expected: int) -> None:
+    if n_bytes < expected:
+        raise ModelFileError(
+            "file_truncated",
+            "it is truncated: it has {n_bytes} bytes of at least {expected}",
+            n_bytes=n_bytes,
+            expected=expected,
+        )
+
+
+def _parse(data: bytes, part: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+    except ModelFileError:
+        raise
+    except (ValueError, RecursionError) as reason:
+        raise invalid("invalid_json", f"{part}: {reason}") from reason
+    expect(isinstance(parsed, dict), "invalid_json", part)
+    return cast(dict[str, Any], parsed)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    built = dict(pairs)
+    expect(len(built) == len(pairs), "duplicate_name")
+    return built
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from implicitmoments.saving.errors import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
-SCHEMA = 2  # raised by 1 when the format changes, with an entry in MIGRATIONS
+SCHEMA = 3  # raised by 1 when the format changes, with an entry in MIGRATIONS
 
 Document: TypeAlias = dict[str, Json]
 Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]
@@ -58,7 +58,7 @@ FITTED: Renames = {
 STATISTICS: Renames = {
     "": {
         "notes": None,
-        "moments_say": None,  # also in ``components_read_.notes``
+        "moments_say": None,  # also in ``decoded_components_.notes``
         "repairs": "n_moves",
         "repairs_tried": "n_moves_tried",
         "seconds_polish": "seconds_em",
@@ -107,6 +107,50 @@ def _renamed(held: dict[str, Json], table: Renames, own: str) -> dict[str, Json]
     return {name: value for name, value in pairs if name is not None}
 
 
+# Schema 2 to 3: the same name for the same thing in all estimators.
+CLASSES_3 = {"Sample": "Rows"}
+FITTED_3: Renames = {
+    "SphericalMixture": {"components_read_": "decoded_components_", "n_components_": None},
+    "RegressionMixtureDensity": {"slope_": "coef_"},
+}
+STATISTICS_3: Renames = {
+    "": {"doubt": "misclassification_rate", "sample_bic": "bic_by_n_components"},
+    "ActivationSumRegressor": {"converged": None},
+}
+OUTLIERS = {"SphericalMixtureClusterer", "SphericalMixtureDensity", "RegressionMixtureDensity"}
+
+
+def _from_2(document: Document) -> Document:
+    own, parameters = document["estimator"], {"rows_per_block": None, **document["parameters"]}
+    fitted = _renamed(document["fitted"], FITTED_3, own)
+    notes = [
+        [code, {"map": _renamed(held["map"], STATISTICS_3, "")}]
+        for code, held in fitted["notes_"]["notes"]
+    ]
+    fitted["notes_"] = {"notes": notes}
+    statistics = document["statistics"]["map"]
+    if own in OUTLIERS:
+        parameters["drop_outliers"] = True
+    elif own == "SphericalMixture":  # r of the moments of orders 2r and 3r before
+        r = parameters["order"]
+        parameters["order"] = "auto" if r is None else 2 * r
+    elif own == "ActivationSumRegressor":
+        if parameters["degree"] == "epsilon":
+            parameters["degree"] = "auto"
+        if "converged" in statistics:
+            fitted["converged_"] = statistics["converged"]
+    return {
+        **document,
+        "objects": [
+            {**held, "class": CLASSES_3.get(held["class"], held["class"])}
+            for held in document["objects"]
+        ],
+        "parameters": parameters,
+        "fitted": fitted,
+        "statistics": {"map": _renamed(statistics, STATISTICS_3, own)},
+    }
+
+
 # By the schema that a migration starts from. A change of what is saved increases SCHEMA by 1 and
 # adds an entry; files of all schemas are in tests/data and are read by the tests.
-MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _from_1}
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _from_1, 2: _from_2}

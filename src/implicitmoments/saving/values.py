@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import array_api_compat
 import numpy as np
@@ -14,15 +14,29 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
-from implicitmoments.saving.codecs import function_not_saved
-from implicitmoments.saving.declarations import Declaration
-from implicitmoments.saving.errors import ModelFileError, invalid
+from implicitmoments.saving.declarations import Declaration, function_not_saved
+from implicitmoments.saving.errors import ModelFileError, expect
 
-MAX_AXES = 16  # each may add half to the memory, for gaps
+Json: TypeAlias = Any
+Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
+
+# Types of array entries and of NumPy's scalars.
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+# Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
+MAX_AXES = 16  # each may add half to the memory of an array, for gaps
+MAX_OBJECTS = 10_000
+MAX_KEYS = 1_000  # of a dict whose keys are not strings
+FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
 
 
 def layout_of(array: np.ndarray[Any, Any]) -> list[int] | None:
-    """Return strides, in entries, with the same gaps; None for C order without gaps."""
+    """Return strides, in entries, with the same gaps; None for C order without gaps.
+
+    The last digits of a product depend on how its factors lie in memory.
+    """
     if array.flags.c_contiguous:
         return None
     return _narrow(array.shape, [stride // array.itemsize for stride in array.strides])
@@ -32,16 +46,11 @@ def apply_layout(array: np.ndarray[Any, Any], layout: Any) -> np.ndarray[Any, An
     """Return a copy of an array with a layout, as :func:`layout_of` gives it."""
     if layout is None:
         return array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
-    listed = isinstance(layout, list) and all(type(stride) is int for stride in layout)
-    if (
-        not listed
-        or array.size == 0
-        or not 0 < array.ndim == len(layout) <= MAX_AXES
-        # a layout that is its own narrowest form has no overlaps and takes little more memory
-        # than the array
-        or layout != _narrow(array.shape, layout)
-    ):
-        raise invalid("invalid_layout", f"{layout} of an array of shape {array.shape}")
+    valid = isinstance(layout, list) and all(type(stride) is int for stride in layout)
+    valid = valid and array.size > 0 and 0 < array.ndim == len(layout) <= MAX_AXES
+    # one that is its own narrowest form has no overlaps, and takes little more than the array
+    valid = valid and layout == _narrow(array.shape, layout)
+    expect(valid, "invalid_layout", f"{layout} of an array of shape {array.shape}")
     last = sum((n - 1) * abs(stride) for n, stride in zip(array.shape, layout, strict=True))
     dtype = array.dtype.newbyteorder("=")
     strides = [abs(stride) * dtype.itemsize for stride in layout]
@@ -66,20 +75,6 @@ def _narrow(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
         fast = axis
     signs = (-1 if stride < 0 and n > 1 else 1 for stride, n in zip(strides, shape, strict=True))
     return [stride * sign for stride, sign in zip(narrow, signs, strict=True)]
-
-
-Json: TypeAlias = Any
-Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
-
-# Types of array entries and of NumPy's scalars.
-DTYPES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64"),
-)
-# Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
-MAX_OBJECTS = 10_000
-MAX_KEYS = 1_000  # of a dict whose keys are not strings
-FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
 
 
 class Encoder:
@@ -133,7 +128,7 @@ class Encoder:
                 return {"maker": name}
         try:
             name, codec = self._declaration.codec_of(value)
-            held = codec.take(value)
+            held = codec.fields(value)
         except KeyError:
             raise _not_saved(value).within("", attribute=path) from None
         except ModelFileError as error:
@@ -191,48 +186,40 @@ class Decoder:
             "type": lambda name: _dtype(name).type,
             "words": self._words,
         }
-        if self._limit > MAX_OBJECTS:
-            raise invalid("too_many_objects", self._limit)
+        expect(self._limit <= MAX_OBJECTS, "too_many_objects", self._limit)
 
     def decode(self, written: Json) -> Any:
         """Return the value that a JSON object encodes."""
         if isinstance(written, list):
             return [self.decode(item) for item in written]
-        if isinstance(written, float) and not math.isfinite(written):
-            raise invalid("number_out_of_range")
         if not isinstance(written, dict):
+            large = isinstance(written, float) and not math.isfinite(written)
+            expect(not large, "number_out_of_range")
             return written
         tag, parts = " ".join(written), tuple(written.values())
-        if tag not in self._readers:
-            raise invalid("unknown_tag", tag)
+        expect(tag in self._readers, "unknown_tag", tag)
         return self._readers[tag](parts[0] if len(parts) == 1 else parts)
 
     def check_all_used(self) -> None:
         """Raise if the file holds arrays or objects that nothing refers to."""
         unused = [name for name in self._arrays if name not in self._built]
         unused += [f"object {i}" for i in range(self._limit) if i not in self._objects]
-        if unused:
-            raise invalid("unused", unused[0])
+        expect(not unused, "unused", next(iter(unused), ""))
 
     def _build(self, written: Json) -> Any:
-        if not isinstance(written, dict) or set(written) != {"class", "fields"}:
-            raise invalid("invalid_object")
+        right = isinstance(written, dict) and set(written) == {"class", "fields"}
+        expect(right, "invalid_object")
         name, held = written["class"], written["fields"]
-        if not isinstance(name, str) or name not in self._declaration.codecs:
-            raise invalid("unknown_class", name)
-        codec = self._declaration.codecs[name]
-        if not isinstance(held, dict) or set(held) != set(codec.hints):
-            raise invalid("wrong_fields", name)
+        codec = _named(self._declaration.codecs, name, "unknown_class")
+        expect(isinstance(held, dict) and set(held) == set(codec.hints), "wrong_fields", name)
         values = {key: self.decode(held[key]) for key in codec.hints}
         for key, hint in codec.hints.items():
-            if not self._declaration.matches(values[key], hint):
-                raise invalid("wrong_type", f"{name}.{key}")
+            expect(self._declaration.matches(values[key], hint), "wrong_type", f"{name}.{key}")
         return codec.build(**values)
 
     def _object(self, number: Json) -> Any:
         # fields refer to earlier objects only, so that there are no cycles
-        if type(number) is not int or not 0 <= number < self._limit:
-            raise invalid("no_such_object", number)
+        expect(type(number) is int and 0 <= number < self._limit, "no_such_object", number)
         if number not in self._objects:
             limit, self._limit = self._limit, number
             self._objects[number] = self._build(self._written[number])
@@ -246,27 +233,21 @@ class Decoder:
             # a copy: the bytes of the file are read-only
             self._built[name] = apply_layout(stored, layout), layout
         array, known = self._built[name]
-        if known != layout:
-            raise invalid("two_layouts", name)
+        expect(known == layout, "two_layouts", name)
         return array
 
     def _map(self, held: Json) -> dict[str, Any]:
-        if not isinstance(held, dict):
-            raise invalid("not_a_mapping", held)
+        expect(isinstance(held, dict), "not_a_mapping", held)
         return {key: self.decode(value) for key, value in held.items()}
 
     def _dict(self, pairs: Json) -> dict[Any, Any]:
-        if len(_list(pairs)) > MAX_KEYS:
-            raise invalid("too_many_keys", len(pairs))
-        decoded = [(self.decode(key), self.decode(held)) for key, held in pairs]
-        built = dict(decoded)
-        if len(built) < len(decoded):
-            raise invalid("duplicate_key")
+        expect(len(_list(pairs)) <= MAX_KEYS, "too_many_keys", len(pairs))
+        built = {self.decode(key): self.decode(held) for key, held in pairs}
+        expect(len(built) == len(pairs), "duplicate_key")
         return built
 
     def _note(self, code: Json, values: Json) -> Note:
-        if not isinstance(code, str):
-            raise invalid("invalid_note", code)
+        expect(isinstance(code, str), "invalid_note", code)
         held = self.decode(values)
         try:
             note = Note(code, held)
@@ -277,14 +258,12 @@ class Decoder:
 
     def _scalar(self, parts: tuple[Json, Json]) -> Any:
         dtype, value = _dtype(parts[0]), self.decode(parts[1])
-        kinds = {"b": bool, "f": float}
-        if type(value) is not kinds.get(dtype.kind, int):
-            raise invalid("invalid_scalar", value)
+        kind = {"b": bool, "f": float}.get(dtype.kind, int)
+        expect(type(value) is kind, "invalid_scalar", value)
         return dtype.type(value)
 
     def _words(self, items: Json) -> np.ndarray[Any, Any]:
-        if not all(type(item) is str for item in _list(items)):
-            raise invalid("not_strings", items)
+        expect(all(type(item) is str for item in _list(items)), "not_strings", items)
         array = np.empty(len(items), dtype=object)
         array[:] = items
         return array
@@ -314,18 +293,15 @@ def _check_entries(dtype: np.dtype[Any], path: str) -> str:
 
 
 def _dtype(name: Json) -> np.dtype[Any]:
-    if name not in DTYPES:
-        raise invalid("unknown_dtype", name)
+    expect(name in DTYPES, "unknown_dtype", name)
     return np.dtype(name)
 
 
-def _named(choices: Mapping[str, Any], name: Json) -> Any:
-    if not isinstance(name, str) or name not in choices:
-        raise invalid("no_such_name", name)
+def _named(choices: Mapping[str, Any], name: Json, code: str = "no_such_name") -> Any:
+    expect(isinstance(name, str) and name in choices, code, name)
     return choices[name]
 
 
 def _list(written: Json) -> list[Any]:
-    if not isinstance(written, list):
-        raise invalid("not_a_list", written)
-    return written
+    expect(isinstance(written, list), "not_a_list", written)
+    return cast(list[Any], written)

@@ -1,136 +1,45 @@
-"""Base of file sources: validation, change detection, closing."""
+"""Rows in files: reading in blocks, validation, change detection, and temporary files of rows."""
 
 from __future__ import annotations
 
-import difflib
-import operator
+import errno
+import math
 import os
-import re
+import tempfile
 import weakref
-from abc import abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self, TypeAlias
+from typing import IO, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
 from implicitmoments.arrays import Array
-from implicitmoments.rows.draws import RowDraws
+from implicitmoments.rows.draws import Integers, RowDraws
 from implicitmoments.rows.files.errors import brief, refusal
 from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Source
 
-INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the labels of rows
-ARGUMENTS = {"y": "y", "counts": "sample_weight"}  # columns of a block, as the user names them
-ROLES = {"y": "target", "counts": "weight"}  # and as a fitted estimator remembers them
-MOST_COMPARED = 1_000  # names that a mistyped one is compared with
-MOST_LISTED = 12  # names in a suggestion
-
-
-@dataclass(frozen=True)
-class ColumnChoice:
-    """Requested columns, by name or by index."""
-
-    columns: Any = None
-    y: Any = None
-    sample_weight: Any = None
-
-
-@dataclass(frozen=True)
-class ChosenColumns:
-    """Names of columns that exist and hold numbers."""
-
-    features: tuple[str, ...]
-    others: Mapping[str, str]  # "y" and "counts", where they were asked for
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every column that is read."""
-        return (*self.features, *self.others.values())
-
-    def remembered(self, *, by_number: bool) -> dict[str, str]:
-        """Return the columns by role; features where they were chosen by number."""
-        roles = {ROLES[column]: name for column, name in self.others.items()}
-        return {**roles, "features": ",".join(self.features)} if by_number else roles
-
-
-def choose_columns(
-    file: str,
-    names: Sequence[str],
-    choice: ColumnChoice,
-    not_numbers: Mapping[str, Mapping[str, Any]] | None = None,
-) -> ChosenColumns:
-    """Find the columns that were asked for among the names of all columns.
-
-    Columns without names are named by numbers. ``not_numbers`` has values for an error about each
-    column that does not hold numbers: ``"found"`` says what, ``"cell"`` and ``"line"`` belong to
-    the first text.
-    """
-    given = {"y": choice.y, "counts": choice.sample_weight}
-    others = {
-        column: find_column(file, names, wanted, ARGUMENTS[column])
-        for column, wanted in given.items()
-        if wanted is not None
-    }
-    if choice.columns is None:
-        features = [n for n in names if n not in others.values() and not INDEX.fullmatch(n)]
-        if "" in features:
-            raise refusal("column_without_name", file=file, column=list(names).index(""))
-    else:
-        listed = choice.columns
-        if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
-            raise refusal("columns_not_a_list", file=file, given=listed)
-        features = [find_column(file, names, wanted, "columns") for wanted in listed]
-    if not features:
-        raise refusal("no_features", file=file, names=[brief(name) for name in names])
-    chosen = ChosenColumns(tuple(features), others)
-    for column, name in others.items():
-        if name in features:
-            what = ARGUMENTS[column]
-            raise refusal("column_in_two_roles", file=file, column=brief(name), what=what)
-    asked, there = Counter(chosen.names), Counter(names)
-    for name in chosen.names:
-        if asked[name] > 1 or there[name] > 1:
-            raise refusal("column_twice", file=file, column=brief(name))
-        if not_numbers and name in not_numbers:
-            good = [brief(n) for n in names if n not in not_numbers and n not in others.values()]
-            about = {"column": brief(name), "numeric": good[:MOST_LISTED], **not_numbers[name]}
-            raise refusal("column_not_numeric", file=file, **about)
-    return chosen
-
-
-def find_column(file: str, names: Sequence[str], wanted: Any, what: str) -> str:
-    """Return the name of a column that the argument ``what`` gives by name or number."""
-    if isinstance(wanted, str):
-        if wanted in names:
-            return wanted
-        by_letters = {name.lower(): name for name in names[:MOST_COMPARED]}
-        found = difflib.get_close_matches(wanted.lower(), by_letters, 1)
-        raise refusal(
-            "no_such_column",
-            "; did you mean {near}?" if found else "",
-            file=file,
-            what=what,
-            wanted=wanted,
-            names=[brief(name) for name in names],
-            near=[brief(by_letters[name]) for name in found],
-        )
-    try:
-        return names[operator.index(wanted)]
-    except TypeError as reason:
-        raise refusal("not_a_column", file=file, what=what, given=brief(repr(wanted))) from reason
-    except IndexError as reason:
-        n = len(names)
-        raise refusal(
-            "no_such_column_number", file=file, what=what, wanted=wanted, n_columns=n
-        ) from reason
-
-
 Numbers: TypeAlias = np.ndarray[Any, Any]
+# An array of one or two axes with shape, dtype and slices of rows: RawArray, ZarrArray or NumPy's
+Sliceable: TypeAlias = Any
+
+ARGUMENTS = {"y": "y", "counts": "sample_weight"}  # columns of a block, as the user names them
+SCATTERED = 30  # rows of the file per picked row, from which on rows are read one by one
+
+
+class RowReader(Protocol):
+    """Columns of rows as they are in a file, with NaN where a number is missing."""
+
+    n_rows: int
+    n_features: int
+
+    def read(self, rows: range) -> dict[str, Numbers]:
+        """Return the columns of rows that exist."""
+
+    def close(self) -> None:
+        """Close files."""
 
 
 class FileSource(Source):
@@ -143,15 +52,18 @@ class FileSource(Source):
     ----------
     file : str
         What messages call the source: the name of its file.
-    n_rows, n_features : int
+    reader : RowReader
+        Closed with the source, or when the source is deleted.
     feature_names : sequence of str, optional
     columns : mapping of str to str, optional
         Columns that were asked for: ``"target"``, ``"weight"``, and ``"features"`` where features
         were chosen by number.
     watched : sequence of paths
         Files that may not change while the source is open.
-    held : sequence of objects with a method ``close``
-        Closed with the source, or when the source is deleted.
+    is_checked : bool
+        The rows are known to be finite.
+    n_dropped : int
+        Rows left out because a number is missing.
 
     Examples
     --------
@@ -167,26 +79,25 @@ class FileSource(Source):
     """
 
     n_rows: int
-    feature_names: tuple[str, ...] | None
-    n_dropped: int = 0  # rows left out because a number is missing
 
     def __init__(
         self,
         file: str,
-        n_rows: int,
-        n_features: int,
+        reader: RowReader,
         feature_names: Sequence[str] | None = None,
         *,
         columns: Mapping[str, str] | None = None,
         watched: Sequence[Path] = (),
-        held: Sequence[Any] = (),
+        is_checked: bool = False,
+        n_dropped: int = 0,
     ) -> None:
-        self.file, self.n_rows, self.n_features = file, n_rows, n_features
+        self.file, self.n_rows, self.n_features = file, reader.n_rows, reader.n_features
         self.feature_names = None if feature_names is None else tuple(feature_names)
-        self.columns = dict(columns or {})
+        self.columns, self.n_dropped = dict(columns or {}), n_dropped
         self._states = [(path, _state(path)) for path in watched]
-        self._n_checked, self._lock = 0, RLock()  # rows from the first on that were checked
-        self._held = weakref.finalize(self, close_all, held)
+        self._n_checked = self.n_rows if is_checked else 0  # rows from the first on
+        self._reader, self._lock = reader, RLock()
+        self._close = weakref.finalize(self, reader.close)
 
     def read(self, rows: range, rng: RowDraws) -> Block:  # noqa: ARG002 (nothing to draw)
         """Read the rows from the file; threads take turns."""
@@ -214,20 +125,23 @@ class FileSource(Source):
         dict of str to array
             The columns.
         """
-        with self.reading():
-            return self._fetch(rows)
+        with self._reading():
+            return self._reader.read(rows)
+
+    def pick(self, rows: Integers, *, what: str = "") -> Block:
+        """Return some rows; a few of many are read one by one, without the rest of the file."""
+        if getattr(self._reader, "by_rows", False) and SCATTERED * len(rows) <= self.n_rows:
+            with self._reading():
+                block: Block = self._reader.take(rows)  # type: ignore[attr-defined]
+            if all(np.all(np.isfinite(column)) for column in block.values()):
+                return block
+        return super().pick(rows, what=what)  # which says where numbers are missing
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Let one thread read at a time, and raise if the file is closed or has changed.
-
-        Yields
-        ------
-        None
-            While the file may be read.
-        """
+    def _reading(self) -> Iterator[None]:
+        """Let one thread read at a time, and raise if the file is closed or has changed."""
         with self._lock:
-            if not self._held.alive:
+            if not self._close.alive:
                 raise refusal("source_closed", file=self.file)
             # Before: a mapped file must not be read beyond its end. After: only then what was read
             # is known to come from the file that was opened.
@@ -239,14 +153,19 @@ class FileSource(Source):
                 raise
             self._check_unchanged()
 
-    @abstractmethod
-    def _fetch(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows that exist, for one thread at a time."""
+    def _check_unchanged(self) -> None:
+        for path, before in self._states:
+            try:
+                now = _state(path)
+            except FileNotFoundError as reason:
+                raise refusal("file_removed", file=str(path)) from reason
+            if now != before:
+                raise refusal("file_changed", file=str(path), before=before[0], now=now[0])
 
     def close(self) -> None:
         """Close files; closing twice does no harm."""
         with self._lock:
-            self._held()
+            self._close()
 
     def __getstate__(self) -> object:
         raise refusal("not_copyable", file=self.file)
@@ -257,25 +176,10 @@ class FileSource(Source):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_unchanged(self) -> None:
-        for path, before in self._states:
-            try:
-                now = _state(path)
-            except FileNotFoundError as reason:
-                raise refusal("file_removed", file=str(path)) from reason
-            if now != before:
-                raise refusal("file_changed", file=str(path), before=before[0], now=now[0])
-
 
 def _state(path: Path) -> tuple[int, int, int]:
     state = os.stat(path)
     return state.st_size, state.st_mtime_ns, state.st_ino
-
-
-def close_all(held: Sequence[Any]) -> None:
-    """Close files, one after the other."""
-    for one in held:
-        one.close()
 
 
 def check_block(
@@ -317,3 +221,150 @@ def float_type(given: np.dtype[Any], wanted: Any = None) -> np.dtype[Any]:
     if asked not in (np.float32, np.float64):
         raise refusal("not_a_float_type", dtype=str(asked))
     return asked
+
+
+class SlicedRows:
+    """Rows of an array ``(n_rows, width)`` that can be sliced; some columns are features.
+
+    ``others`` has further columns by name: a number of a column, or another array ``(n_rows,)``.
+    """
+
+    def __init__(
+        self,
+        points: Sliceable,
+        features: Sequence[int],
+        others: Mapping[str, int | Sliceable],
+        dtype: Any = None,
+    ) -> None:
+        self.n_rows, width = points.shape
+        self.n_features, every = len(features), list(features) == list(range(width))
+        self._points, self._others = points, others
+        self._features = slice(None) if every else np.asarray(features)
+        self._dtype = float_type(points.dtype, dtype)
+        self._arrays = [points, *(a for a in others.values() if not isinstance(a, int))]
+        self.by_rows = all(
+            isinstance(array, np.ndarray) or getattr(array, "by_rows", False)
+            for array in self._arrays
+        )
+
+    def read(self, rows: range) -> dict[str, Numbers]:
+        """Return the columns of some consecutive rows."""
+        return self._columns(lambda array: array[rows.start : rows.stop])
+
+    def take(self, rows: Integers) -> dict[str, Numbers]:
+        """Read some rows one by one: for a few of many."""
+        parts = [slice(row, row + 1) for row in rows.tolist()]
+        return self._columns(lambda array: np.concatenate([array[part] for part in parts]))
+
+    def _columns(self, cut: Callable[[Sliceable], Numbers]) -> dict[str, Numbers]:
+        whole = cut(self._points)
+        block = {"x": whole[:, self._features]}
+        for name, given in self._others.items():
+            block[name] = whole[:, given] if isinstance(given, int) else cut(given)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
+            return {n: np.ascontiguousarray(c, dtype=self._dtype) for n, c in block.items()}
+
+    def close(self) -> None:
+        """Close the files of the arrays."""
+        for array in self._arrays:
+            if hasattr(array, "close"):
+                array.close()
+
+
+class RawArray:
+    """Numbers one after the other in a file, by rows or by columns.
+
+    They are read into a buffer rather than mapped: pages of a mapped file count as memory of the
+    process, and reading beyond the end of one that was cut off ends the process. The file has no
+    buffer of its own, and ``offset`` bytes before the first number.
+    """
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        *,
+        offset: int = 0,
+        by_columns: bool = False,
+    ) -> None:
+        self.shape, self.dtype, self.by_rows = shape, dtype, not by_columns or len(shape) == 1
+        self._file, self._offset, self.close = file, offset, file.close
+
+    def __getitem__(self, rows: slice, /) -> Numbers:
+        """Read from the first row on."""
+        n = rows.stop - rows.start
+        if self.by_rows:
+            block = np.empty((n, *self.shape[1:]), dtype=self.dtype)
+            self._fill(block, rows.start * math.prod(self.shape[1:]))
+            return block
+        columns = np.empty((self.shape[1], n), dtype=self.dtype)
+        for j, column in enumerate(columns):
+            self._fill(column, j * self.shape[0] + rows.start)
+        return np.ascontiguousarray(columns.T)
+
+    def _fill(self, block: Numbers, first: int) -> None:
+        place = self._offset + first * self.dtype.itemsize
+        room = block.reshape(-1).view(np.uint8).data
+        while room:
+            if hasattr(os, "preadv"):  # processes that share the file do not move its place
+                got = os.preadv(self._file.fileno(), [room], place)
+            else:
+                self._file.seek(place)
+                got = self._file.readinto(room)  # type: ignore[attr-defined]
+            if not got:
+                raise refusal("ends_early", file=str(self._file.name))
+            room, place = room[got:], place + got
+
+
+def spool_rows(
+    file: str,
+    blocks: Iterable[Mapping[str, Numbers]],
+    dtype: np.dtype[Any],
+    feature_names: Sequence[str] | None = None,
+    *,
+    first_line: int | None = None,
+    drop_missing: bool = False,
+) -> dict[str, Any]:
+    """Write rows to a temporary file without a name, which cannot outlive the process.
+
+    Messages count lines from ``first_line`` on where it is given, and rows otherwise. With
+    ``drop_missing`` rows that lack a number are counted and left out, rather than refused.
+    Returns arguments of ``FileSource``.
+    """
+    n_rows, n_dropped, block = 0, 0, dict[str, Numbers]()
+    first, unit = (0, "row") if first_line is None else (first_line, "line")
+    numbers = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (the array closes it)
+    try:
+        for given in blocks:
+            with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
+                block = {name: c.astype(dtype, copy=False) for name, c in given.items()}
+            table = np.ascontiguousarray(np.column_stack(list(block.values())))
+            start, n_given = first + n_rows + n_dropped, len(table)
+            if drop_missing:
+                kept = np.isfinite(table).all(axis=1)
+                table, block = table[kept], {name: c[kept] for name, c in block.items()}
+            check_block(block, file, start, feature_names, unit)
+            _write(numbers, table)
+            n_rows, n_dropped = n_rows + len(table), n_dropped + n_given - len(table)
+        if not n_rows:
+            raise refusal("all_rows_incomplete" if n_dropped else "no_rows", file=file)
+    except BaseException:
+        numbers.close()
+        raise
+    d, others = block["x"].shape[1], [name for name in block if name != "x"]
+    points = RawArray(numbers, (n_rows, d + len(others)), dtype)
+    reader = SlicedRows(points, range(d), {name: d + i for i, name in enumerate(others)})
+    about = {"feature_names": feature_names, "is_checked": True, "n_dropped": n_dropped}
+    return {"file": file, "reader": reader, **about}
+
+
+def _write(file: IO[bytes], table: Numbers) -> None:
+    left = table.reshape(-1).view(np.uint8).data
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError as reason:
+        if reason.errno != errno.ENOSPC:
+            raise
+        raise refusal("no_room", folder=tempfile.gettempdir(), errno=errno.ENOSPC) from reason

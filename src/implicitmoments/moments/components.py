@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
+from math import comb, sqrt
 from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
-from implicitmoments.moments.decode.decoded import Decoded, decode
-from implicitmoments.moments.decode.hidden_vectors import DecodingFrame, choose_frame
-from implicitmoments.moments.framed_rows import FramedRows, Lower
-from implicitmoments.moments.problem import HermiteProblem
+from implicitmoments.moments.decode import Decoded, DecodingFrame, choose_frame, decode
+from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.notes import Note, Notes
 
-LARGEST_RATIO = 0.15  # of second to first singular value, for a rank-one fit (starting value)
+LARGEST_RATIO = 0.15  # of second to first singular value; more is no power of one vector
 LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
 AT_THE_FLOOR = 1.05  # noise floors below which an eigenvalue is noise
 LARGEST_EXCESS = 1.25  # of the sum of weights over the mean of c_0
 DISAGREEMENT = 1e-3  # relative, of the objectives of random starts; rounding is far below
+ORDERS = (1, 2, 3)  # orders r of the pairs M_2r and M_3r: r = 3 already needs order 9
+LARGEST_PAIRS = 4_200  # side of M_4 on symmetric matrices; beyond it r = 1 if possible
+LARGEST_CUBES = 700  # dimension up to which r = 3 is tried if r = 2 fails
+ENOUGH_GAP = 1.5  # of the k-th eigenvalue over the noise floor: decoding rarely fails above it
+LOWER_ORDERS = 4  # removed from weights of higher orders, by problems that support it
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,29 +93,56 @@ class Components:
         return "\n".join((head, *map(str, self.notes)))
 
 
+def spectrum_stats(*moments: tuple[Floats, float, int, int]) -> dict[str, Any]:
+    """Return what fits report of moments given as (spectrum, noise floor, rank, order)."""
+    return {
+        "spectra": [to_numpy(spectrum) for spectrum, _, _, _ in moments],
+        "noise_floor": [float(floor) for _, floor, _, _ in moments],
+        "ranks": [int(rank) for _, _, rank, _ in moments],
+        "moment_orders": [int(order) for _, _, _, order in moments],
+    }
+
+
+def second_moment_floor(n_features: int, n_rows: float) -> float:
+    r"""Return the largest eigenvalue of :math:`E[x x^T] - I` due to noise of variance 1.
+
+    The edge of the Marchenko–Pastur law, :math:`(1 + \sqrt{d/n})^2 - 1`.
+    """
+    return (1 + sqrt(n_features / max(n_rows, 1.0))) ** 2 - 1
+
+
+def component_stats(components: Components | None) -> dict[str, Any]:
+    """Return what fits report of the moment that components were decoded from, if any."""
+    if components is None or components.decoded is None:
+        return {}
+    d = components.decoded
+    return spectrum_stats((d.spectrum, d.floor, len(d.weights), 2 * d.r))
+
+
 def resolve_components(decoded: Decoded, view: FramedRows, standard: DecodingFrame) -> Components:
     """Separate the components above the noise from the others."""
     vectors = view.problem.original_vectors(decoded.vectors)
     moved = view.problem.original_vectors(decoded.vectors + decoded.deviations)
     errors = np.linalg.norm(moved - vectors, axis=1)
+    nearest = np.linalg.norm(vectors, axis=1)  # for a single component its length
+    if len(vectors) > 1:
+        apart = np.linalg.norm(vectors[:, None, :] - vectors[None, :, :], axis=2)
+        np.fill_diagonal(apart, np.inf)
+        nearest = apart.min(axis=1)
     mixed = decoded.ratios >= LARGEST_RATIO
-    blurred = (errors >= LARGEST_ERROR * _nearest(vectors)) & ~mixed
+    blurred = (errors >= LARGEST_ERROR * nearest) & ~mixed
     faint = (decoded.strengths <= AT_THE_FLOOR * decoded.floor) & ~mixed & ~blurred
     resolved = ~(mixed | blurred | faint)
-    heavy = _mass_note(decoded, resolved, standard.mass)
-    if heavy:
+    total, mass = float(np.sum(decoded.weights[resolved])), standard.mass
+    notes = []
+    if mass is not None and total > LARGEST_EXCESS * abs(mass):
+        notes.append(Note("weights_exceed_total", {"total": total, "expected": float(mass)}))
         resolved = np.zeros_like(resolved)
     unsigned = ~decoded.signs_known & resolved
-    notes = Notes(
-        [
-            *(_more_note(decoded) or _floor_note(decoded, view.n_rows, resolved)),
-            *heavy,
-            *_listed("components_mixed", mixed),
-            *_listed("components_blurred", blurred),
-            *_listed("components_faint", faint),
-            *_listed("components_unsigned", unsigned),
-        ]
-    )
+    listed = {"mixed": mixed, "blurred": blurred, "faint": faint, "unsigned": unsigned}
+    for name, chosen in listed.items():
+        if chosen.any():
+            notes.append(Note(f"components_{name}", {"which": np.flatnonzero(chosen).tolist()}))
     if decoded.spread > DISAGREEMENT and not resolved.all():
         notes.append(Note("decompositions_differ"))
     return Components(
@@ -120,20 +150,37 @@ def resolve_components(decoded: Decoded, view: FramedRows, standard: DecodingFra
         vectors=np.where(resolved[:, None], vectors, np.nan),
         resolved=resolved,
         errors=errors,
-        notes=notes,
+        notes=Notes([*_spectrum_notes(decoded, view.n_rows, bool(resolved.all())), *notes]),
         guesses=vectors,
         decoded=decoded,
     )
 
 
-def mean_component(standard: DecodingFrame, problem: HermiteProblem) -> Components:
+def _spectrum_notes(decoded: Decoded, n_rows: int, resolved: bool) -> list[Note]:
+    """Return notes on the eigenvalues beside the noise floor."""
+    k, order = len(decoded.weights), 2 * decoded.r
+    if decoded.crowded:
+        ratio = float(decoded.spectrum[k] / decoded.floor)
+        return [Note("more_components_likely", {"k": k, "order": order, "ratio": ratio})]
+    if resolved:
+        return []
+    low = int(np.sum(decoded.spectrum[:k] < AT_THE_FLOOR * decoded.floor))
+    values = {
+        **{"k": k, "order": order, "low": low, "gap": float(decoded.gap)},
+        **{"eigenvalue": float(decoded.spectrum[k - 1]), "floor": float(decoded.floor)},
+        "n_rows": n_rows,
+    }
+    return [Note("directions_at_noise_floor" if low else "directions_near_noise_floor", values)]
+
+
+def mean_component(standard: DecodingFrame, view: FramedRows) -> Components:
     """Return the mean, the only component of a mixture of one."""
     mean, mass = standard.mean, standard.mass or 1.0
     if mean is None:
         raise ValueError("the mean is a component only if all orders have the same weights")
     center, off = to_numpy(mean.value) / mass, to_numpy(mean.half_difference) / mass
-    vector = problem.original_vectors(center[None, :])
-    moved = problem.original_vectors((center + off)[None, :])
+    vector = view.problem.original_vectors(center[None, :])
+    moved = view.problem.original_vectors((center + off)[None, :])
     error = np.linalg.norm(moved - vector, axis=1)
     there = np.ones(1, dtype=bool)
     return Components(np.full(1, mass), vector, there, error, Notes(), vector, None)
@@ -145,55 +192,6 @@ def unresolved(k: int, d: int, notes: list[Note]) -> Components:
     return Components(nan[:, 0], nan, np.zeros(k, dtype=bool), nan[:, 0], Notes(notes), nan, None)
 
 
-def _nearest(vectors: Floats) -> Floats:
-    """Return the distance of each vector from its nearest neighbour; its length if k = 1."""
-    if len(vectors) == 1:
-        return np.asarray(np.linalg.norm(vectors, axis=1))
-    apart = np.linalg.norm(vectors[:, None, :] - vectors[None, :, :], axis=2)
-    np.fill_diagonal(apart, np.inf)
-    nearest: Floats = apart.min(axis=1)
-    return nearest
-
-
-def _floor_note(decoded: Decoded, n_rows: int, resolved: Floats) -> list[Note]:
-    if resolved.all():
-        return []
-    k = len(decoded.weights)
-    low = int(np.sum(decoded.spectrum[:k] < AT_THE_FLOOR * decoded.floor))
-    values = {
-        **{"k": k, "order": 2 * decoded.r, "low": low, "gap": float(decoded.gap)},
-        **{"eigenvalue": float(decoded.spectrum[k - 1]), "floor": float(decoded.floor)},
-        "n_rows": n_rows,
-    }
-    return [Note("directions_at_noise_floor" if low else "directions_near_noise_floor", values)]
-
-
-def _mass_note(decoded: Decoded, resolved: np.ndarray[Any, Any], mass: float | None) -> list[Note]:
-    total = float(np.sum(decoded.weights[resolved]))
-    if mass is None or total <= LARGEST_EXCESS * abs(mass):
-        return []
-    return [Note("weights_exceed_total", {"total": total, "expected": float(mass)})]
-
-
-def _more_note(decoded: Decoded) -> list[Note]:
-    if not decoded.crowded:
-        return []
-    k = len(decoded.weights)
-    ratio = float(decoded.spectrum[k] / decoded.floor)
-    return [Note("more_components_likely", {"k": k, "order": 2 * decoded.r, "ratio": ratio})]
-
-
-def _listed(code: str, chosen: np.ndarray[Any, Any]) -> list[Note]:
-    return [Note(code, {"which": np.flatnonzero(chosen).tolist()})] if chosen.any() else []
-
-
-ORDERS = (1, 2, 3)  # orders r of the pairs M_2r and M_3r: r = 3 already needs order 9
-LARGEST_PAIRS = 4_200  # side of M_4 on symmetric matrices; beyond it r = 1 if possible
-LARGEST_CUBES = 700  # dimension up to which r = 3 is tried if r = 2 fails
-ENOUGH_GAP = 1.5  # of the k-th eigenvalue over the noise floor (starting value)
-LOWER_ORDERS = 4  # removed from weights of higher orders, by problems that support it
-
-
 def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 0) -> Components:
     r"""Resolve k components by :math:`M_{2r}` and :math:`M_{3r}`.
 
@@ -202,32 +200,26 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     k-th eigenvalue is near the noise floor and order 3 is affordable; of the two results the one
     that resolves more components is returned. Non-uniform weights are too noisy for that at
     order 9. r = 1 if order 2 is too large. A single component of a problem with uniform weights
-    is the mean.
-
-    Parameters
-    ----------
-    view : FramedRows
-        The rows, in an identity frame.
-    r : int, optional
-        Use this order only.
+    is the mean. The rows are given in an identity frame; with r, only that order is used.
     """
-    problem = view.problem
+    problem, d = view.problem, view.problem.n_features
     if not problem.has_order(2):
-        return unresolved(k, problem.n_features, [Note("orders_missing", {"orders": [2]})])
-    if any(problem.has_order(2 * n) and problem.has_order(3 * n) for n in ORDERS):
-        view = view.with_lower(_lower_moments(view, k))
+        return unresolved(k, d, [Note("orders_missing", {"orders": [2]})])
+    known = [n for n in ORDERS if problem.has_order(2 * n) and problem.has_order(3 * n)]
+    if known and problem.reduces:  # the part of the weights due to lower orders is noise
+        fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), [view])
+        view = view.with_lower(fold.moments.evaluator())
     standard = choose_frame(view, k)
     if k == 1 and standard.mean is not None:
-        return mean_component(standard, problem)
+        return mean_component(standard, view)
     room = {n: comb(standard.frame.p + n - 1, n) for n in ORDERS}
-    possible = [
-        n for n in ORDERS if room[n] >= k and problem.has_order(2 * n) and problem.has_order(3 * n)
-    ]
-    if r is not None:
-        possible = [n for n in possible if n == r]
+    possible = [n for n in known if room[n] >= k and r in (None, n)]
     if not possible:
-        return unresolved(k, problem.n_features, _why_none(view, k, room, r))
-    first = _first_choice(possible, room, k)
+        return unresolved(k, d, _why_none(k, room, known, ORDERS if r is None else (r,)))
+    if 2 in possible and room[2] <= LARGEST_PAIRS and (room[2] > k or 3 not in possible):
+        first = 2
+    else:
+        first = 3 if 3 in possible and room[3] <= LARGEST_CUBES else possible[0]
     found = _decode(view, k, first, seed, standard)
     doubtful = not found.identified or found.gap < ENOUGH_GAP
     affordable = 3 in possible and room[3] <= LARGEST_CUBES
@@ -240,20 +232,6 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     return found
 
 
-def _lower_moments(view: FramedRows, k: int) -> Lower | None:
-    """Estimate the lower orders, whose part of the weights is noise at orders 4 and 6."""
-    if not view.problem.reduces:
-        return None
-    how = ClosedForm(k, LOWER_ORDERS)
-    return estimate_closed_form(how, lambda _: view, view).moments.evaluator()
-
-
-def _first_choice(possible: list[int], room: dict[int, int], k: int) -> int:
-    if 2 in possible and room[2] <= LARGEST_PAIRS and (room[2] > k or 3 not in possible):
-        return 2
-    return 3 if 3 in possible and room[3] <= LARGEST_CUBES else possible[0]
-
-
 def _decode(view: FramedRows, k: int, r: int, seed: int, standard: DecodingFrame) -> Components:
     decoded = decode(view, k, r, standard, seed)
     if decoded is None:
@@ -262,17 +240,16 @@ def _decode(view: FramedRows, k: int, r: int, seed: int, standard: DecodingFrame
     return resolve_components(decoded, view, standard)
 
 
-def _why_none(view: FramedRows, k: int, room: dict[int, int], r: int | None) -> list[Note]:
-    asked = ORDERS if r is None else (r,)
-    silent = [
-        n for n in asked if not (view.problem.has_order(2 * n) and view.problem.has_order(3 * n))
-    ]
-    tight = {n: room[n] for n in asked if n in room and n not in silent}
+def _why_none(
+    k: int, room: dict[int, int], known: list[int], asked: tuple[int, ...]
+) -> list[Note]:
+    """Say why none of the orders asked for can be decoded."""
+    tight = {n: room[n] for n in asked if n in known}
+    orders = [order for n in asked if n not in known for order in (2 * n, 3 * n)]
     notes = []
     if tight:
         values = {"k": k, "r": list(tight), "capacities": list(tight.values())}
         notes.append(Note("too_many_components_to_decode", values))
-    if silent:
-        orders = [order for n in silent for order in (2 * n, 3 * n)]
+    if orders:
         notes.append(Note("orders_missing", {"orders": orders}))
     return notes

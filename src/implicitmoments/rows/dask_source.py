@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
-from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.rows.dask.frame_columns import (
+from implicitmoments.rows.dask_columns import (
     DaskArray,
     Frame,
     aligned,
     dask_module,
-    is_frame,
-    is_name,
     numeric_columns,
+    one_thread,
     rows_of_array,
     rows_of_frame,
 )
-from implicitmoments.rows.dask.tasks import (
-    Carried,
-    Integers,
-    Partition,
-    add_all,
-    answer_rows,
-    count_rows,
-    fold_partition,
-    one_thread,
-    pick_rows,
-    real_block,
+from implicitmoments.rows.draws import Integers, RowDraws
+from implicitmoments.rows.fold import (
+    After,
+    Block,
+    Measure,
+    Sums,
+    add_sums,
+    blocks,
+    fold_blocks,
 )
-from implicitmoments.rows.draws import RowDraws
-from implicitmoments.rows.fold import After, Block, Measure, Sums, add_sums
-from implicitmoments.rows.sources import ElsewhereSource, Source
+from implicitmoments.rows.sources import ElsewhereSource, Source, is_frame, join_blocks
 
-FAN_IN = 8  # sums added per task of the tree (starting value)
+FAN_IN = 8  # sums added per task of the tree: few levels, and no worker holds many sums
 
 
 class DaskSource(Source):
@@ -106,14 +102,14 @@ class DaskSource(Source):
             kind, template = type(frame).__name__, "expected a Dask DataFrame, got a {kind}"
             raise InputTypeError("not_a_dask_frame", template, kind=kind)
         others: dict[str, Any] = {"y": y, "counts": sample_weight}
+        named: dict[str, Any] = {}
         labels = {}
         for key, given in others.items():
             if is_frame(given):  # a Series: Dask keeps its rows beside those of the frame
-                others[key] = f"{key} of its own"
-                frame = frame.assign(**{others[key]: given})
-            elif is_name(given):
-                labels[key] = f"column {given!r}"
-        named = {key: name for key, name in others.items() if is_name(name)}
+                named[key] = f"{key} of its own"
+                frame = frame.assign(**{named[key]: given})
+            elif given is not None and not hasattr(given, "shape"):
+                named[key], labels[key] = given, f"column {given!r}"
         chosen = numeric_columns(frame, columns, list(named.values()))
         table = rows_of_frame(frame, chosen, list(named.values()))
         d = len(chosen)
@@ -143,7 +139,7 @@ class DaskSource(Source):
         self._partitions(rows)
         # slices of arrays, and no tasks of ours: Dask then reads a part of a chunk where it can
         cut = [column[rows.start : rows.stop] for column in self._known]
-        block = real_block(dict(zip(self._columns, _computed(cut), strict=True)))
+        block = _rows_at(dict(zip(self._columns, _computed(cut), strict=True)), slice(None))
         if rows == range(1):  # requested often, to find the array library and dtype
             self._first = block
         return block
@@ -175,8 +171,15 @@ class DaskSource(Source):
             level.append((name, 0, i))
             task = (fold_partition, carried, self._chunks[i], part, cut)
             graph[level[-1]] = (*task, rows_per_block, self._checked)
-        root = _add_tree(graph, level, name)
-        total = add_sums(total, _run(name, graph, [root], self._ready)[0])
+        depth = 0
+        while len(level) > 1:
+            depth += 1
+            groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+            level = [(name, depth, i) for i in range(len(groups))]
+            # sums of neighbours are added in the order of the rows
+            for key, group in zip(level, groups, strict=True):
+                graph[key] = (reduce, add_sums, group)
+        total = add_sums(total, _run(name, graph, level, self._ready)[0])
         self._checked = self._checked or rows == range(self.n_rows)
         if after is not None:
             after(total, rows.stop)
@@ -190,9 +193,7 @@ class DaskSource(Source):
             low, high = np.searchsorted(rows, (part.rows.start, part.rows.stop))
             if high > low:
                 graph[name, i] = (pick_rows, self._chunks[i], part, rows[low:high])
-        taken = _run(name, graph, list(graph), self._ready)
-        xp = namespace_of(taken[0]["x"])
-        return {column: xp.concat([part[column] for part in taken]) for column in taken[0]}
+        return join_blocks(_run(name, graph, list(graph), self._ready))
 
     @cached_property
     def _edges(self) -> list[int]:
@@ -201,7 +202,7 @@ class DaskSource(Source):
         if np.isnan(lengths).any():
             name = _task_name("counting rows")
             keys = [row[0] for row in self._lengths_of.__dask_keys__()]
-            graph = {(name, i): (count_rows, key) for i, key in enumerate(keys)}
+            graph = {(name, i): (len, key) for i, key in enumerate(keys)}
             lengths = _run(name, graph, list(graph), [self._lengths_of])
         return [0, *(int(edge) for edge in np.cumsum(lengths))]
 
@@ -213,12 +214,11 @@ class DaskSource(Source):
                 "rows {start} to {stop} were asked for, and there are {n_rows}",
                 **{"start": rows.start, "stop": rows.stop, "n_rows": self.n_rows},
             )
-        names = tuple(self._columns)
-        labels = tuple(self._labels[name] for name in names)
+        labels = {name: self._labels[name] for name in self._columns}
         first = int(np.searchsorted(self._edges, rows.start, side="right")) - 1
         last = int(np.searchsorted(self._edges, rows.stop, side="left"))
         spans = {i: range(self._edges[i], self._edges[i + 1]) for i in range(first, last)}
-        return [(i, Partition(names, labels, span)) for i, span in spans.items() if span]
+        return [(i, Partition(labels, span)) for i, span in spans.items() if span]
 
     @cached_property
     def _known(self) -> list[DaskArray]:
@@ -281,17 +281,6 @@ def _task_name(what: str) -> str:
     return f"{what.replace(' ', '_')}-{uuid4().hex}"
 
 
-def _add_tree(graph: dict[Any, Any], level: list[Any], name: str) -> Any:
-    """Enter the tasks that add neighbours up, level by level; return the key of the last."""
-    depth = 0
-    while len(level) > 1:
-        depth += 1
-        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
-        level = [(name, depth, i) for i in range(len(groups))]
-        graph |= {key: (add_all, group) for key, group in zip(level, groups, strict=True)}
-    return level[0]
-
-
 def _computed(collections: Sequence[Any]) -> list[Any]:
     """Compute by the active client or scheduler; avoid oversubscription by BLAS threads."""
     with one_thread():
@@ -307,46 +296,82 @@ def _run(
     return _computed([delayed.Delayed(key, whole, layer=name) for key in keys])
 
 
-def map_rows(
-    x: DaskArray | Frame,
-    function: Callable[[Array], Array],
-    *,
-    width: int | None = None,
-    dtype: Any = np.float64,
-    columns: Sequence[Hashable] | None = None,
-) -> DaskArray:
-    """Apply a function to the rows of a Dask array or DataFrame lazily.
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A measure as an entry of a graph, which Dask passes on as it is."""
 
-    Parameters
-    ----------
-    x : dask.array of shape (n_samples, n_features), or dask DataFrame
-    function : callable
-        ``function(rows)`` answers rows ``(n, n_features)`` with ``(n,)``, or ``(n, width)``. It
-        travels to the workers, and is called once per chunk that has rows.
-    width : int, optional
-        Numbers in one answer; one number without an axis of its own by default.
-    dtype : dtype
-        Of the answers.
-    columns : list of column names, optional
-        Of a DataFrame; all columns of numbers by default.
+    measure: Measure
 
-    Returns
-    -------
-    dask.array of shape (n_samples,) or (n_samples, width)
-        In the row chunks of x.
 
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from implicitmoments.rows import map_rows
-    >>> map_rows(da.ones((6, 2), chunks=(3, 2)), lambda x: x.sum(axis=1)).compute().tolist()
-    [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Consecutive rows that are one chunk of every column."""
+
+    labels: Mapping[str, str]  # columns as blocks name them, "x" first, and as messages do
+    rows: range  # their numbers among all rows
+
+    def columns(self, chunks: Sequence[Array]) -> Block:
+        """Name the chunks; lengths that were not known before are compared here."""
+        for label, chunk in zip(self.labels.values(), chunks, strict=True):
+            if chunk.shape[0] != len(self.rows):
+                raise InputError(
+                    "partitions_differ",
+                    "{what} has {found:count row} in the partition that begins with row {row}, "
+                    "expected {expected}; partition all columns alike",
+                    **{"what": label, "found": chunk.shape[0], "expected": len(self.rows)},
+                    row=self.rows.start,
+                )
+        return dict(zip(self.labels, chunks, strict=True))
+
+    def check(self, block: Block, first_row: int) -> None:
+        """Raise for values that no sum should hold, with the number of the row."""
+        for name, label in self.labels.items():
+            check_finite(block[name], label, first_row)
+        if "counts" in block and bool(namespace_of(block["x"]).any(block["counts"] < 0)):
+            row = first_row + int(np.argmax(np.asarray(block["counts"] < 0)))
+            raise InputError(
+                "negative_weight",
+                "{what} has negative entries, the first in row {first}; weights must be 0 or more",
+                **{"what": self.labels["counts"], "first": row},
+            )
+
+
+def fold_partition(
+    carried: Carried,
+    chunks: Sequence[Array],
+    partition: Partition,
+    rows: range,
+    rows_per_block: int,
+    checked: bool,
+) -> Sums:
+    """Sum a measure over the blocks of a partition, on a worker."""
+    columns, start = partition.columns(chunks), partition.rows.start
+
+    def read(piece: range) -> Block:
+        block = _rows_at(columns, slice(piece.start - start, piece.stop - start))
+        if not checked:
+            partition.check(block, piece.start)
+        return block
+
+    with one_thread():
+        return fold_blocks(read, carried.measure, blocks(rows, rows_per_block))
+
+
+def pick_rows(chunks: Sequence[Array], partition: Partition, rows: Integers) -> Block:
+    """Return single rows of a partition, from a worker."""
+    return _rows_at(partition.columns(chunks), rows - partition.rows.start)
+
+
+def _rows_at(columns: Block, places: slice | Integers) -> Block:
+    """Return rows as real numbers, in the precision of the points.
+
+    An array that came over the network may not be aligned in memory. Its products are then slow,
+    and round differently: it is copied.
     """
-    if is_frame(x):
-        x = rows_of_frame(x, numeric_columns(x, columns, ()))
-    x, dtype = rows_of_array(x), np.dtype(dtype)
-    answer = partial(answer_rows, function=function, width=width, out=dtype)
-    if width is None:
-        return x.map_blocks(answer, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype))
-    meta = np.empty((0, 0), dtype)
-    return x.map_blocks(answer, chunks=(x.chunks[0], (width,)), dtype=dtype, meta=meta)
+    block: dict[str, Array] = {}
+    for name, column in columns.items():
+        array = as_real_array(column[places, ...], "X" if name == "x" else name, 1 + (name == "x"))
+        if isinstance(array, np.ndarray):
+            array = np.require(array, requirements=["C", "A"])
+        block[name] = move_like(array, block.get("x", array))
+    return block

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from implicitmoments.moments import Frame, FramedRows, HermiteProblem
-from implicitmoments.moments.decode import decompose, moment_pairs, refine
+from implicitmoments.moments import Frame, FramedRows, HermiteProblem, moment_pairs
+from implicitmoments.moments.moment_pairs import decompose, refine
 from implicitmoments.projections import RecursiveProjection, hermite_dense
 from implicitmoments.testing import chain_of_powers
 
@@ -41,7 +41,7 @@ def test_the_general_formula_equals_explicit_tensors(orders, weight, rng):
 
 def test_terms_count_all_ways_to_pair():
     """At x = 0 all slots are paired: the factors of (2, 2, 2) sum to −15 on a line."""
-    signed = sum(f for f, paired in moment_pairs.three_way_terms(2, 2, 2) if sum(paired) == 3)
+    signed = sum(f for f, paired, _ in moment_pairs.three_way_terms(2, 2, 2) if sum(paired) == 3)
     # of the 15 perfect matchings of six slots, 8 pair no slot within a leg
     assert signed == -8
 

@@ -1,17 +1,22 @@
-"""Columns of Dask arrays and DataFrames, checked by metadata: nothing is computed."""
+"""Columns of Dask arrays and DataFrames, checked by metadata; functions of them, lazily."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
+from threading import Lock
 from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays import as_real_array
+from implicitmoments.arrays import Array, as_real_array
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows.files.errors import MissingLibraryError
+from implicitmoments.rows.fold import _controller
+from implicitmoments.rows.sources import is_frame
 
 # Dask DataFrames, Series and arrays: Dask ships no types.
 Frame: TypeAlias = Any
@@ -25,27 +30,6 @@ def dask_module(name: str) -> Any:
     except ImportError as reason:
         template = "rows on Dask need Dask: pip install 'implicitmoments[{extra}]'"
         raise MissingLibraryError("not_installed", template, extra="dask") from reason
-
-
-def is_frame(value: Any) -> bool:
-    """Return whether a value is a Dask DataFrame or Series."""
-    return hasattr(value, "to_dask_array") and hasattr(value, "map_partitions")
-
-
-def is_dask(value: Any) -> bool:
-    """Return whether a value is a Dask array or DataFrame; Dask need not be installed.
-
-    Examples
-    --------
-    >>> is_dask([[1.0, 2.0]])
-    False
-    """
-    return bool(array_api_compat.is_dask_array(value)) or is_frame(value)
-
-
-def is_name(value: Any) -> bool:
-    """Return whether a value names a column, and is not a column itself."""
-    return isinstance(value, Hashable) and value is not None and not hasattr(value, "shape")
 
 
 def rows_of_array(x: DaskArray) -> DaskArray:
@@ -151,3 +135,87 @@ def _float_type(dtype: Any) -> np.dtype[Any]:
     """Return float32 for float32 of NumPy, pandas or Arrow, and float64 for other numbers."""
     kind = getattr(dtype, "numpy_dtype", dtype)
     return np.dtype(np.float32 if kind == np.float32 else np.float64)
+
+
+def map_rows(
+    x: DaskArray | Frame,
+    function: Callable[[Array], Array],
+    *,
+    width: int | None = None,
+    dtype: Any = np.float64,
+    columns: Sequence[Hashable] | None = None,
+) -> DaskArray:
+    """Apply a function to the rows of a Dask array or DataFrame lazily.
+
+    Parameters
+    ----------
+    x : dask.array of shape (n_samples, n_features), or dask DataFrame
+    function : callable
+        ``function(rows)`` answers rows ``(n, n_features)`` with ``(n,)``, or ``(n, width)``. It
+        travels to the workers, and is called once per chunk that has rows.
+    width : int, optional
+        Numbers in one answer; one number without an axis of its own by default.
+    dtype : dtype
+        Of the answers.
+    columns : list of column names, optional
+        Of a DataFrame; all columns of numbers by default.
+
+    Returns
+    -------
+    dask.array of shape (n_samples,) or (n_samples, width)
+        In the row chunks of x.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from implicitmoments.rows import map_rows
+    >>> map_rows(da.ones((6, 2), chunks=(3, 2)), lambda x: x.sum(axis=1)).compute().tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+    if is_frame(x):
+        x = rows_of_frame(x, numeric_columns(x, columns, ()))
+    x, dtype = rows_of_array(x), np.dtype(dtype)
+    answer = partial(_answer_chunk, function=function, width=width, out=dtype)
+    if width is None:
+        return x.map_blocks(answer, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype))
+    meta = np.empty((0, 0), dtype)
+    return x.map_blocks(answer, chunks=(x.chunks[0], (width,)), dtype=dtype, meta=meta)
+
+
+def _answer_chunk(
+    x: Array, *, function: Callable[[Array], Array], width: int | None, out: Any
+) -> Array:
+    """Apply a function to one chunk of rows, ``(n,)`` or ``(n, width)``; a chunk may be empty."""
+    shape = (x.shape[0],) if width is None else (x.shape[0], width)
+    if not x.shape[0]:
+        return np.empty(shape, dtype=out)
+    with one_thread():
+        answers = function(x)
+    if tuple(answers.shape) != shape:
+        template, given = "answers have shape {shape}, expected {expected}", tuple(answers.shape)
+        raise InputError("wrong_answers", template, shape=str(given), expected=str(shape))
+    return np.asarray(answers).astype(out, copy=False)
+
+
+_guard, _within = Lock(), [0]
+_limits: list[Any] = []
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread while any task of this process runs.
+
+    The limit holds for the whole process. Tasks overlap: the first that enters sets it, and the
+    last that leaves lifts it. A fold in here sees one allowed thread and starts none of its own.
+    """
+    with _guard:
+        if not _within[0]:
+            _limits.append(_controller().limit(limits=1, user_api="blas"))
+        _within[0] += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _within[0] -= 1
+            if not _within[0]:
+                _limits.pop().restore_original_limits()

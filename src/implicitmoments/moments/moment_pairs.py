@@ -1,13 +1,12 @@
-r"""The averages :math:`M_{2r}` and whitened :math:`M_{3r}` for decoding; faster for r = 2."""
+r"""The averages :math:`M_{2r}` and whitened :math:`M_{3r}`, and their orthogonal components."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from itertools import product
-from math import factorial
-from typing import Any, Protocol, TypeAlias
+from math import factorial, prod
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,13 +20,7 @@ from implicitmoments.arrays import (
     outer_rows,
     to_numpy,
 )
-from implicitmoments.moments.chain import (
-    ChainWindow,
-    PairWindow,
-    SymmetricChain,
-    Window,
-    open_window,
-)
+from implicitmoments.moments.chain import PairWindow, SymmetricChain, Window, open_window
 from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean, even_means
 from implicitmoments.moments.framed_rows import FramedRows, SplitMean, Weights, average
 from implicitmoments.rows import Sums
@@ -36,49 +29,53 @@ Orders: TypeAlias = tuple[int, int, int]
 
 PAIRS = ((0, 1), (0, 2), (1, 2))  # axes paired by l12, l13 and l23
 CUBE_BLOCK = 8  # columns of a cube sum that share one copy of the columns after them
+N_STARTS = 3  # random orthogonal starts, whose agreement is reported as `spread`
+TOLERANCE = 1e-8  # change of an entry: far below sampling errors
+MAX_ITERATIONS = 200  # a safeguard: about 12 are needed
 
 
-def three_way_terms(a: int, b: int, c: int) -> list[tuple[float, Orders]]:
-    """Return the factor and (l12, l13, l23) of every term of the formula."""
+def three_way_terms(a: int, b: int, c: int) -> list[tuple[float, Orders, Orders]]:
+    """Return the factor, (l12, l13, l23) and the unpaired slots of every term of the formula."""
     terms = []
     for l12, l13, l23 in product(range(min(a, b) + 1), range(min(a, c) + 1), range(min(b, c) + 1)):
-        left = _left_over((a, b, c), (l12, l13, l23))
+        left = (a - l12 - l13, b - l12 - l23, c - l13 - l23)
         if min(left) >= 0:
             above = factorial(a) * factorial(b) * factorial(c)
-            below = factorial(l12) * factorial(l13) * factorial(l23)
-            for n in left:
-                below *= factorial(n)
-            terms.append(((-1) ** (l12 + l13 + l23) * above / below, (l12, l13, l23)))
+            below = prod(map(factorial, (l12, l13, l23, *left)))
+            factor = (-1) ** (l12 + l13 + l23) * above / below
+            terms.append((factor, (l12, l13, l23), left))
     return terms
 
 
 def three_way_mean(view: FramedRows, chain: SymmetricChain, a: int, b: int, c: int) -> SplitMean:
     """Average M_{a+b+c} on U_a × U_b × U_c, with weights c_{a+b+c}, as NumPy arrays."""
     terms = three_way_terms(a, b, c)
-    needed = sorted({_left_over((a, b, c), paired) for _, paired in terms})
 
     def measure(points: Array, weights: Weights) -> Sums:
-        images = chain.images(points)
-        w = weights[a + b + c]
-        return {str(n): _product_sum(images[n[0]], images[n[1]], images[n[2]], w) for n in needed}
+        xp = namespace_of(points)
+        images, w, sums = chain.images(points), weights[a + b + c], {}
+        for n in sorted({left for _, _, left in terms}):
+            x, y, z = (images[slots] for slots in n)
+            weighted = z if w is None else z * w[:, None]
+            joined = xp.matrix_transpose(outer_rows(x, y)) @ weighted
+            sums[str(n)] = xp.reshape(joined, (x.shape[1], y.shape[1], z.shape[1]))
+        return sums
 
-    def assemble(means: Sums) -> Array:
+    def assemble(means: Sums) -> Sums:
         steps = [to_numpy(step) for step in chain.steps]
         noise = to_numpy(chain.noise)
         total: Any = 0.0
-        for factor, paired in terms:
-            n = list(_left_over((a, b, c), paired))
-            array = to_numpy(means[str(tuple(n))])
+        for factor, paired, left in terms:
+            n, array = list(left), to_numpy(means[str(left)])
             for (i, j), times in zip(PAIRS, paired, strict=True):
                 for _ in range(times):
                     array = _lift_pair(array, steps[n[i]], steps[n[j]], noise, i, j)
                     n[i], n[j] = n[i] + 1, n[j] + 1
             total = total + factor * array
-        return np.asarray(total)
+        return {"moment": np.asarray(total)}
 
-    builders: dict[str, Callable[[Sums], Array]] = {"moment": assemble}
-    width = max(chain.dim(n) for n in range(chain.order + 1)) ** 2
-    return average(view, [a + b + c], measure, builders, f"order {a + b + c}", width)["moment"]
+    order, width = a + b + c, max(chain.dim(n) for n in range(chain.order + 1)) ** 2
+    return average(view, [order], measure, assemble, f"order {order}", width)["moment"]
 
 
 def cube_sum(rows: Array, weights: Array | None) -> Array:
@@ -117,19 +114,6 @@ def symmetrise(array: Floats) -> Floats:
     return averaged
 
 
-def _left_over(orders: Orders, paired: Orders) -> Orders:
-    """Return the number of unpaired slots of each axis."""
-    (a, b, c), (l12, l13, l23) = orders, paired
-    return a - l12 - l13, b - l12 - l23, c - l13 - l23
-
-
-def _product_sum(x: Array, y: Array, z: Array, weights: Array | None) -> Array:
-    xp = namespace_of(x)
-    weighted = z if weights is None else z * weights[:, None]
-    joined = xp.matrix_transpose(outer_rows(x, y)) @ weighted
-    return xp.reshape(joined, (x.shape[1], y.shape[1], z.shape[1]))
-
-
 def _lift_pair(
     array: Floats, left: Floats, right: Floats, noise: Floats, i: int, j: int
 ) -> Floats:
@@ -146,50 +130,23 @@ def _lift_pair(
     return lifted
 
 
-class MomentPair(Protocol):
-    """The two averages needed for decoding at order r, on a window of symmetric tensors."""
-
-    @property
-    def r(self) -> int:
-        """Slots of a component."""
-
-    @property
-    def chain(self) -> SymmetricChain:
-        """Subspaces up to order r − 1."""
-
-    @property
-    def window(self) -> Window:
-        """Coordinates of order r."""
-
-    def second(self) -> SplitMean:
-        """Average M_2r on the window."""
-
-    def third(self, whitener: Floats) -> SplitMean:
-        """Average M_3r, each leg multiplied by the whitener (dim, k)."""
-
-
 @dataclass(eq=False)
 class ChainMomentPair:
-    """Any r, by the recursion and the general formula for three-way moments."""
+    """M_2r and M_3r for any r, by the recursion and the formula for three-way moments."""
 
     view: FramedRows
-    chain: SymmetricChain
-    window: Window
-
-    @property
-    def r(self) -> int:
-        """Slots of a component."""
-        return self.chain.order + 1
+    chain: SymmetricChain  # subspaces up to order r − 1
+    window: Window  # coordinates of order r
 
     def second(self) -> SplitMean:
         """Average M_2r on the window."""
         return even_mean(self.view, self.chain, self.window).map(to_numpy)
 
     def third(self, whitener: Floats) -> SplitMean:
-        """Average M_3r through the chain, whose last step is the whitener."""
+        """Average M_3r through the chain, whose last step is the whitener (dim, k)."""
         last = self.window.step(move_like(np.ascontiguousarray(whitener.T), self.chain.noise))
-        whitened = self.chain.extend(last)
-        third = three_way_mean(self.view, whitened, self.r, self.r, self.r)
+        whitened, r = self.chain.extend(last), self.chain.order + 1
+        third = three_way_mean(self.view, whitened, r, r, r)
         return third.map(lambda form: symmetrise(to_numpy(form)))
 
 
@@ -209,31 +166,20 @@ class QuadraticMomentPair:
     view: FramedRows
     chain: SymmetricChain
     window: PairWindow
-    r: int = 2
-    _first: dict[str, SplitMean] | None = None
+
+    @cached_property
+    def first_pass(self) -> dict[str, SplitMean]:
+        """M_4 on symmetric matrices, and the terms of which it is composed."""
+        means = even_means(self.view, self.chain, self.window)
+        return {name: estimate.map(to_numpy) for name, estimate in means.items()}
 
     def second(self) -> SplitMean:
         """Average M_4 on symmetric matrices."""
-        self._first = {
-            name: estimate.map(to_numpy)
-            for name, estimate in even_means(self.view, self.chain, self.window).items()
-        }
-        return self._first["moment"]
+        return self.first_pass["moment"]
 
     def third(self, whitener: Floats) -> SplitMean:
         """Average the whitened M_6."""
         uniform = self.view.problem.uniform
-        sums = self._sums(whitener, with_products=not uniform)
-        halves = []
-        for i in (0, 1):
-            means = {name: estimate.halves[i] for name, estimate in sums.items()}
-            if uniform:
-                means |= self._from_first_pass(whitener, i)
-            halves.append(self._assemble(whitener, means))
-        return SplitMean((halves[0], halves[1]), sums["cube"].counts)
-
-    def _sums(self, whitener: Floats, *, with_products: bool) -> dict[str, SplitMean]:
-        """Average p ⊗ p ⊗ p, and lower means unless the first pass provides them."""
         W = move_like(whitener, self.chain.noise)
 
         def measure(points: Array, weights: Weights) -> Sums:
@@ -241,7 +187,7 @@ class QuadraticMomentPair:
             h = self.window.features(self.chain.images(points), points, None)
             rows, c = h @ W, weights[6]
             sums: Sums = {"cube": cube_sum(rows, c)}
-            if with_products:
+            if not uniform:  # otherwise the first pass has the lower means
                 weighted = rows if c is None else rows * c[:, None]
                 scaled = points if c is None else points * c[:, None]
                 sums["mass"] = xp.sum(xp.ones_like(points[:, 0]) if c is None else c)
@@ -250,22 +196,24 @@ class QuadraticMomentPair:
                 sums["products"] = xp.matrix_transpose(weighted) @ h
             return sums
 
-        names = ["cube", *(["mass", "square", "mean", "products"] if with_products else [])]
-        builders = {n: partial(_as_numpy, n) for n in names}
-        return average(self.view, [6], measure, builders, "order 6", self.window.dim)
+        def in_memory(means: Sums) -> Sums:
+            return {name: to_numpy(mean) for name, mean in means.items()}
 
-    def _from_first_pass(self, whitener: Floats, half: int) -> Sums:
+        sums = average(self.view, [6], measure, in_memory, "order 6", self.window.dim)
+        halves = []
+        for i in (0, 1):
+            means = {name: estimate.halves[i] for name, estimate in sums.items()}
+            if uniform:
+                means |= self._lower_means(whitener, i)
+            halves.append(self._assemble(whitener, means))
+        return SplitMean((halves[0], halves[1]), sums["cube"].counts)
+
+    def _lower_means(self, whitener: Floats, half: int) -> Sums:
         """Compute the lower means from the first pass, if all orders have the same weights."""
-        if self._first is None:
-            raise RuntimeError("second() must be called before third()")
-        mass, square, gram = (self._first[f"gram{j}"].halves[half] for j in (0, 1, 2))
+        mass, square, gram = (self.first_pass[f"gram{j}"].halves[half] for j in (0, 1, 2))
         h = self.window.coordinates((square - mass * to_numpy(self.window.noise))[None])[0]
-        return {
-            "mass": np.sum(mass),
-            "square": square,
-            "mean": h @ whitener,
-            "products": (gram @ whitener).T,
-        }
+        mean, products = h @ whitener, (gram @ whitener).T
+        return {"mass": np.sum(mass), "square": square, "mean": mean, "products": products}
 
     def _assemble(self, whitener: Floats, means: Sums) -> Floats:
         J = np.asarray(to_numpy(self.window.noise))
@@ -282,26 +230,63 @@ class QuadraticMomentPair:
         return symmetrise(fill_cube(means["cube"]) + symmetrise(T))
 
 
-def _as_numpy(name: str, means: Sums) -> Floats:
-    return to_numpy(means[name])
+MomentPair: TypeAlias = ChainMomentPair | QuadraticMomentPair
 
 
 def moment_pair(view: FramedRows, r: int, k: int) -> MomentPair:
     """Return the averages for components of order r, after estimating lower subspaces."""
     noise = view.frame.noise
-    xp = namespace_of(noise)
-    p = view.frame.p
-    if r == 1:
-        empty = SymmetricChain((), noise)
-        return ChainMomentPair(view, empty, ChainWindow(empty, eye_like(p, noise)))
-    chain = SymmetricChain((eye_like(p, noise),), noise)
-    if r == 2:
-        return QuadraticMomentPair(view, chain, PairWindow(noise))
+    chain = SymmetricChain(() if r == 1 else (eye_like(view.frame.p, noise),), noise)
     for _ in range(2, r):
         # Below the last order more than k directions are kept: a lost one cannot be recovered.
         window = open_window(chain, OVERSAMPLING * k)
         _, vectors = descending_eigh(even_mean(view, chain, window).value)
         width = min(OVERSAMPLING * k, window.dim)
-        basis = xp.matrix_transpose(vectors[:, :width])
-        chain = chain.extend(window.step(basis))
-    return ChainMomentPair(view, chain, open_window(chain, k))
+        chain = chain.extend(window.step(namespace_of(noise).matrix_transpose(vectors[:, :width])))
+    last = open_window(chain, k)
+    if isinstance(last, PairWindow):
+        return QuadraticMomentPair(view, chain, last)
+    return ChainMomentPair(view, chain, last)
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """Orthogonal components of a symmetric array."""
+
+    vectors: Floats  # (k, k), orthonormal columns u_i
+    values: Floats  # (k,), λ_i = T(u_i, u_i, u_i)
+    # relative difference between the best and the worst objective of the starts; of the order of
+    # rounding if all starts found the same components
+    spread: float = 0.0
+
+
+def decompose(array: Floats, *, seed: int = 0) -> Decomposition:
+    """Return the best of several random starts, by the sum of squares of the values."""
+    rng = np.random.default_rng(seed)
+    k = len(array)
+    starts = (np.linalg.qr(rng.normal(size=(k, k)))[0] for _ in range(N_STARTS))
+    found = [refine(array, start) for start in starts]
+    objectives = [float(np.sum(one.values**2)) for one in found]
+    order = np.argsort(objectives, kind="stable")
+    best, worst = found[order[-1]], objectives[order[0]]
+    spread = 1 - worst / objectives[order[-1]] if objectives[order[-1]] > 0 else 0.0
+    return Decomposition(best.vectors, best.values, spread)
+
+
+def refine(array: Floats, start: Floats, tolerance: float = TOLERANCE) -> Decomposition:
+    """Iterate from one orthogonal matrix until convergence."""
+    vectors = start
+    for _ in range(MAX_ITERATIONS):
+        left, _, right = np.linalg.svd(_apply(array, vectors))
+        before, vectors = vectors, left @ right
+        if float(np.abs(vectors - before).max()) < tolerance:
+            break
+    return Decomposition(vectors, np.sum(_apply(array, vectors) * vectors, axis=0))
+
+
+def _apply(array: Floats, vectors: Floats) -> Floats:
+    """Return T(·, u_i, u_i) as columns."""
+    k = len(array)
+    once = (array.reshape(k * k, k) @ vectors).reshape(k, k, k)
+    twice: Floats = np.einsum("abi,bi->ai", once, vectors)
+    return twice

@@ -1,8 +1,10 @@
-"""Zarr arrays, restricted to plain files and codecs of numbers."""
+"""Arrays in files: .npy, and Zarr restricted to plain files and codecs of numbers."""
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import stat
 from collections.abc import Iterator
 from functools import cache
@@ -10,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy_format
 
-from implicitmoments.rows.files.array_file import check_array
 from implicitmoments.rows.files.errors import (
     as_unreadable,
     brief,
@@ -19,8 +21,9 @@ from implicitmoments.rows.files.errors import (
     require,
     without_warnings,
 )
-from implicitmoments.rows.files.file_source import Numbers
+from implicitmoments.rows.files.file_source import Numbers, RawArray
 
+HEADER_BYTES = 2**14  # NumPy refuses headers of more than 10,000
 # Codecs of numbers. A description may name others, and Zarr would run them: one of numcodecs'
 # unpickles, and those of installed packages are imported.
 CODECS = frozenset(
@@ -51,14 +54,21 @@ class ZarrArray:
     """
 
     def __init__(self, path: Path, ndim: int = 2) -> None:
-        self._array, self._path = _open(path), path
+        self._array, self._path = _open_zarr(path), path
         with as_unreadable(path, "Zarr"):
             self.shape: tuple[int, ...] = tuple(self._array.shape)
             self.dtype: np.dtype[Any] = np.dtype(self._array.dtype)
             chunks = tuple(self._array.chunks)
         check_array(path, self.shape, self.dtype, ndim)
-        _check_sizes(path, self.shape, chunks)
-        row_bytes = self.dtype.itemsize * (self.shape[1] if ndim == 2 else 1)
+        width = self.shape[1] if ndim == 2 else 1
+        if min(chunks) < 1:
+            raise refusal("impossible_shape", file=str(path), shape=brief(chunks))
+        across = -(-width // chunks[-1]) if ndim == 2 else 1
+        if width > MOST_FEATURES or across > MOST_ACROSS:
+            sizes = {"most_features": MOST_FEATURES, "most_chunks": MOST_ACROSS}
+            about = {"n_features": width, "n_chunks": across, **sizes}
+            raise refusal("shape_too_large", file=str(path), **about)
+        row_bytes = self.dtype.itemsize * width
         # larger chunks are not held, and decoded anew for every block
         self._step = chunks[0] if chunks[0] * row_bytes <= HELD_BYTES else 0
         self._held, self._first = np.empty(0), -1
@@ -86,23 +96,7 @@ class ZarrArray:
             return np.asarray(self._array[rows]).reshape(shape)
 
 
-def _check_sizes(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
-    width = shape[1] if len(shape) == 2 else 1
-    if min(chunks) < 1:
-        raise refusal("impossible_shape", file=str(path), shape=brief(chunks))
-    across = -(-width // chunks[-1]) if len(chunks) == 2 else 1
-    if width > MOST_FEATURES or across > MOST_ACROSS:
-        raise refusal(
-            "shape_too_large",
-            file=str(path),
-            n_features=width,
-            n_chunks=across,
-            most_features=MOST_FEATURES,
-            most_chunks=MOST_ACROSS,
-        )
-
-
-def _open(path: Path) -> Any:
+def _open_zarr(path: Path) -> Any:
     """Open an array whose description names only codecs of numbers."""
     zarr = require("zarr", ".zarr", "zarr")
     description = zarr_description(path)
@@ -114,12 +108,9 @@ def _open(path: Path) -> Any:
         raise refusal("unknown_codec", file=str(path), codec=brief(unknown[0]), known=known)
     if about.get("node_type") == "group" or description == path / ".zgroup":
         arrays = sorted(part.name for part in path.iterdir() if _is_array(part))
-        raise refusal(
-            "zarr_group",
-            file=str(path),
-            arrays=[brief(name) for name in arrays],
-            example=brief(path / (arrays or ["x"])[0]),
-        )
+        example = brief(path / (arrays or ["x"])[0])
+        arrays = [brief(name) for name in arrays]
+        raise refusal("zarr_group", file=str(path), arrays=arrays, example=example)
     version = 2 if description == path / ".zarray" else 3
     compressor = about.get("compressor")
     by_blosc = isinstance(compressor, dict) and compressor.get("id") == "blosc"
@@ -199,17 +190,51 @@ def _codecs(about: dict[str, Any]) -> Iterator[str]:
         given = about.get(entry)
         for codec in given if isinstance(given, list) else [given]:
             if isinstance(codec, dict):
-                names = [codec[key] for key in ("id", "name") if key in codec]
-                yield from (_codec_name(name, entry) for name in names)
                 inner = codec.get("configuration")
                 yield from _codecs(inner if isinstance(inner, dict) else {})
-            elif codec is not None:
-                yield _codec_name(codec, entry)
+                names = [str(codec[key]) for key in ("id", "name") if key in codec]
+            else:
+                names = [] if codec is None else [str(codec)]
+            for name in names:  # without that of its package, except Blosc, which is not checked
+                if name == "blosc" and entry == "filters":
+                    yield "blosc as a filter"
+                else:
+                    yield name if name == "numcodecs.blosc" else name.removeprefix("numcodecs.")
 
 
-def _codec_name(given: Any, entry: str) -> str:
-    """Return the name of a codec without that of its package, except unchecked Blosc."""
-    name = str(given)
-    if name == "blosc" and entry == "filters":
-        return "blosc as a filter"
-    return name if name == "numcodecs.blosc" else name.removeprefix("numcodecs.")
+def open_npy(path: Path, ndim: int = 2) -> RawArray:
+    """Open an array of ``ndim`` axes."""
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 (the array closes it)
+    try:
+        front = io.BytesIO(file.read(HEADER_BYTES))  # a header may claim any length
+        with as_unreadable(path, ".npy"), without_warnings():
+            version = npy_format.read_magic(front)
+            first = version == (1, 0)
+            read = npy_format.read_array_header_1_0 if first else npy_format.read_array_header_2_0
+            shape, by_columns, dtype = read(front)
+        check_array(path, shape, dtype, ndim)
+        n_bytes = path.stat().st_size
+        expected = front.tell() + math.prod(shape) * dtype.itemsize
+        if n_bytes < expected:
+            raise refusal("cut_off", file=str(path), n_bytes=n_bytes, expected=expected)
+    except BaseException:
+        file.close()
+        raise
+    return RawArray(file, shape, dtype, offset=front.tell(), by_columns=by_columns)
+
+
+def check_array(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], ndim: int) -> None:
+    """Raise unless a file describes an array of real numbers with ``ndim`` axes and some rows."""
+    about = {"file": str(path), "shape": brief(shape)}
+    if dtype.hasobject:
+        raise refusal("pickled_objects", file=str(path))
+    if dtype.kind not in "fiub":
+        raise refusal("not_numeric", file=str(path), dtype=brief(dtype))
+    if len(shape) != ndim:
+        layout = "(n_samples, n_features)" if ndim == 2 else "(n_samples,)"
+        hint = "; save X.reshape(-1, 1) for one feature" if (len(shape), ndim) == (1, 2) else ""
+        raise refusal("wrong_axes", hint, **about, layout=layout)
+    if min(shape) < 0 or max(shape) >= 2**63:
+        raise refusal("impossible_shape", **about)
+    if 0 in shape:
+        raise refusal("no_rows", **about)

@@ -1,7 +1,8 @@
-"""Convergence of a fit: EM or network training by step, or held-out scores by degree."""
+"""Pictures of what a fit stores: eigenvalues of the moments, steps, scores by degree."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from implicitmoments.plot import canvas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SPREAD = 10.0  # largest over smallest value, from which the axis is logarithmic
+SHOWN = 60  # eigenvalues per moment: more marks would touch each other
+LINEAR = 1e-3  # of the largest eigenvalue: below it the axis is linear
+SPREAD = 10.0  # largest over smallest value, from which the axis is logarithmic: a decade
 ROUNDING = 1e-15  # of a log-likelihood: smaller differences are rounding
 FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step
 # keys of stats_ that a picture can show; the first one present is drawn
@@ -25,7 +28,77 @@ MISSING = {
     "steps_of_groups": "its rows form groups far apart that were fitted separately",
     "steps_of_pieces": "its rows came in pieces, each taken in by a few steps",
     "steps_not_stored": "it was fitted by an older version, which stored none",
+    "spectra_not_stored": "it was fitted by an older version, which did not store all of them",
+    "spectra_of_paper_method": "`method='paper'` keeps none",
+    "spectra_of_groups": "its rows form groups far apart that were fitted separately",
+    "spectra_of_one_component": "one component needs no moments",
+    "spectra_of_one_column": "a moment of one column is one number, which cannot separate {k} "
+    "components",
+    "spectra_unreadable": "no moment of these rows has enough dimensions for {k} components",
 }
+
+
+def spectra(model: Any, ax: Axes | None = None) -> Axes:
+    """Draw the eigenvalues of the moments that a fit used.
+
+    Filled marks are directions that were kept, hollow ones those that were not; a dashed line is
+    the noise level. A kept direction below the line, or one left out far above it, suggests
+    another ``n_components``.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With a logarithmic scale where eigenvalues differ in magnitude.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> from matplotlib.figure import Figure
+    >>> X, _ = im.datasets.make_spherical_mixture(5_000, 5, 3, radius=6.0, random_state=1)
+    >>> model = im.SphericalMixture(5, variance=1.0, random_state=0).fit(X)
+    >>> ax = im.plot.spectra(model, Figure().add_subplot())
+    >>> ax.get_title(loc="left").strip()
+    'Spectra of the moments'
+    """
+    canvas.check_model(model)
+    stats = model.stats_
+    if not stats.get("spectra") or "ranks" not in stats:
+        raise _no_picture(model, "spectra", _why_no_spectra(model, stats))
+    ax = canvas.axes_for(ax)
+    columns = (stats[name] for name in ("moment_orders", "spectra", "noise_floor", "ranks"))
+    moments = list(zip(*columns, strict=True))
+    for i, (order, every, floor, rank) in enumerate(moments):
+        values, own = np.asarray(every)[:SHOWN], canvas.colour(i)
+        at, label = np.arange(1, len(values) + 1), f"order {order}: {rank} kept"
+        ax.plot(at, values, "-", color=own, alpha=0.35, lw=1)
+        ax.plot(at[:rank], values[:rank], "o", color=own, ms=5, label=label)
+        ax.plot(at[rank:], values[rank:], "o", mfc="none", mec=own, ms=4)
+        if floor > 0:
+            end = len(values) + 0.4
+            ax.hlines(floor, 0.6, end, colors=own, linestyles="--", lw=1.2, alpha=0.9)
+    # a logarithmic scale where magnitudes differ; eigenvalues may be negative
+    sizes = np.abs(np.concatenate([np.asarray(values)[:SHOWN] for _, values, _, _ in moments]))
+    top = float(sizes.max(initial=0.0))
+    if top > SPREAD * sizes[sizes > LINEAR * top].min(initial=top):
+        ax.set_yscale("symlog", linthresh=10.0 ** math.ceil(math.log10(10 * LINEAR * top)))
+    ax.axhline(0, color=canvas.ink(), lw=0.6, alpha=0.5)
+    if any(floor > 0 for _, _, floor, _ in moments):
+        ax.plot([], [], "--", color=canvas.ink(), alpha=0.7, label="noise")
+    if any(len(values) > rank for _, values, _, rank in moments):
+        ax.plot([], [], "o", mfc="none", mec=canvas.ink(), ms=4, ls="none", label="others")
+    ax.set_xlabel("rank of the eigenvalue")
+    ax.set_ylabel("eigenvalue of the moment")
+    canvas.whole_numbers(ax)
+    canvas.key(ax)
+    hidden = max(len(values) for _, values, _, _ in moments) - SHOWN
+    canvas.finish(ax, "Spectra of the moments", f"the first {SHOWN} of each" if hidden > 0 else "")
+    return ax
 
 
 def convergence(model: Any, ax: Axes | None = None) -> Axes:
@@ -59,13 +132,7 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     canvas.check_model(model)
     history = step_history(model)
     if history is None:
-        code = _why(model)
-        raise NoPictureError(
-            code,
-            "this {name} has no steps to show: " + MISSING[code] + "; use "
-            "implicitmoments.plot.fit",
-            name=type(model).__name__,
-        )
+        raise _no_picture(model, "steps to show", _why_no_steps(model))
     steps = model.stats_[history]
     ax = canvas.axes_for(ax)
     if history == "mean_log_likelihood_history":
@@ -135,7 +202,7 @@ def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
 
 
 def _finish(ax: Axes, model: Any, title: str, note: str) -> Axes:
-    done = getattr(model, "converged_", model.stats_.get("converged", True))
+    done = getattr(model, "converged_", True)
     canvas.key(ax)
     canvas.finish(ax, title, note if done else f"not converged; {note}")
     return ax
@@ -159,7 +226,7 @@ def _draw_degrees(
     return ax
 
 
-def _why(model: Any) -> str:
+def _why_no_steps(model: Any) -> str:
     """Return the code of why there are no steps."""
     stats = model.stats_
     if not model.iterative:
@@ -169,3 +236,23 @@ def _why(model: Any) -> str:
     if stats.get("groups", 1) > 1:
         return "steps_of_groups"
     return "steps_of_pieces" if "rows_seen" in stats else "steps_not_stored"
+
+
+def _why_no_spectra(model: Any, stats: dict[str, Any]) -> str:
+    """Return the code of why there are no spectra."""
+    if "spectra" in stats:
+        return "spectra_not_stored"
+    if getattr(model, "method", None) == "paper":
+        return "spectra_of_paper_method"
+    if stats.get("groups", 1) > 1:
+        return "spectra_of_groups"
+    if model._k() == 1:
+        return "spectra_of_one_component"
+    if stats.get("n_varying", model.n_features_in_) == 1:
+        return "spectra_of_one_column"
+    return "spectra_unreadable"
+
+
+def _no_picture(model: Any, what: str, code: str) -> NoPictureError:
+    template = f"this {{name}} has no {what}: {MISSING[code]}; use implicitmoments.plot.fit"
+    return NoPictureError(code, template, name=type(model).__name__, k=model._k())

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from implicitmoments import HermiteProblem, datasets, implicit_moments
-from implicitmoments.moments.decode import choose_frame, decode, resolve_components
+from implicitmoments.datasets import Truth
+from implicitmoments.moments.components import resolve_components
+from implicitmoments.moments.decode import choose_frame, decode
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
@@ -18,7 +20,6 @@ from implicitmoments.problems import (
     cosine,
     relu,
 )
-from implicitmoments.rows import Truth
 from implicitmoments.testing import match_rows, refuses
 
 
