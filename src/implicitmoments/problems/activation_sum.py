@@ -110,7 +110,7 @@ class ActivationSumProblem(HermiteProblem):
         return block["y"] / self._divisor(order)
 
 
-HIGHEST_DEGREE = 20  # the fit costs O(k² degree²) features, and ReLU needs 20 for epsilon = 0.06
+HIGHEST_DEGREE = 20  # the fit costs O(k² degree²) features, and ReLU needs 20 for epsilon = 0.044
 PARITIES = range(2, 11)  # orders at which even and odd parts are compared
 # Ratio of their energies below which one parity is weak: its moments then take 100 times the rows.
 NEARLY = 0.01
