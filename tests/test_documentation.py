@@ -9,7 +9,6 @@ import pkgutil
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 import warnings
 from operator import attrgetter
@@ -17,8 +16,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from typer.testing import CliRunner
 
 import implicitmoments
+from implicitmoments.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 MODULES = [
@@ -118,9 +119,8 @@ def run_page(text, name="page", commands=False):
                 exec(compile("\n" * line + code, name, "exec"), namespace)
         elif commands:
             for command in re.findall(r"^\$ implicitmoments (.*)$", code, re.M):
-                words = [sys.executable, "-m", "implicitmoments", *shlex.split(command)]
-                done = subprocess.run(words, capture_output=True, text=True, check=False)
-                assert done.returncode == 0, f"{command}: {done.stderr}"
+                done = CliRunner().invoke(app, shlex.split(command))
+                assert done.exit_code == 0, f"{command}: {done.stderr}"
         yield line + 1, out.getvalue(), says
 
 
