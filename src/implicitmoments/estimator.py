@@ -12,11 +12,12 @@ from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
-from implicitmoments.rows import Progress, Rows
+from implicitmoments.rows import Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.validation import check_flag, check_whole
 
@@ -124,6 +125,7 @@ class FittedEstimator:
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1
 
+    random_state: RandomState
     rows_per_block: int | None
     max_components: int  # of estimators that choose their number
     stats_: dict[str, Any]
@@ -189,6 +191,11 @@ class FittedEstimator:
     def _warn(self) -> None:
         """Warn of the notes that may make an answer wrong."""
         warn_of(filter(self._warns, self.notes_))
+
+    def _seed(self, random_state: RandomState) -> int:
+        """Return the seed of draws of a fitted model: by default that of the estimator."""
+        check_is_fitted(self)
+        return as_seed(self.random_state if random_state is None else random_state)
 
     def _title(self) -> str:
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""

@@ -12,7 +12,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 from implicitmoments.sentences import SENTENCES
 
@@ -174,12 +175,8 @@ class CodedError(Exception):
     def __str__(self) -> str:
         return self.sentence()
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.code, self.template, self.values)
-
-
-def _rebuild(cls: type[CodedError], code: str, template: str, values: dict[str, Any]) -> Any:
-    return cls(code, template, **values)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.code, self.template, **self.values), ()
 
 
 class InputError(CodedError, ValueError):

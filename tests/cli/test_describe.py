@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from implicitmoments.cli.app import app
-from implicitmoments.registry import class_names
+from implicitmoments.registry import ESTIMATORS
 
 COMMANDS = ["fit", "predict", "score", "sample", "report", "describe", "demo"]
 ROOT = Path(__file__).parents[2]
@@ -19,11 +19,11 @@ def options_shown(text):
             yield command, re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest)
 
 
-@pytest.mark.parametrize("word", class_names())
+@pytest.mark.parametrize("word", ESTIMATORS)
 def test_describe(word, call, models):
     result = call("describe", models[word])
     assert result.exit_code == 0, result.stderr
-    assert class_names()[word] in result.stdout
+    assert ESTIMATORS[word] in result.stdout
     assert "random_state=0" in result.stdout
     document = json.loads(call("describe", models[word], "--json").stdout)
     assert document["model"] == word

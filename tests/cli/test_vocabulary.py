@@ -8,7 +8,7 @@ import pytest
 import implicitmoments as im
 from implicitmoments.cli.console import as_typed
 from implicitmoments.notes import InputError, Note, Notes
-from implicitmoments.registry import class_names, estimator_class
+from implicitmoments.registry import ESTIMATORS, estimator_class
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_options_stand_for_parameters(python, typed):
 
 
 def test_every_parameter_has_an_option():
-    for kind in class_names():
+    for kind in ESTIMATORS:
         for name in estimator_class(kind)().get_params():
             option = as_typed(f"{name}=1")
             assert option.startswith(("-k", "--"))

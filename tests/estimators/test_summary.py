@@ -14,7 +14,7 @@ from sklearn.utils import estimator_html_repr
 import implicitmoments as im
 from implicitmoments.estimator import LEVEL, FittedEstimator, counted, findings_of
 from implicitmoments.notes import Note, Notes
-from implicitmoments.registry import ESTIMATORS, class_names, estimator_class
+from implicitmoments.registry import ESTIMATORS, estimator_class
 
 NAMES = [
     "SphericalMixture",
@@ -108,8 +108,8 @@ def test_counts():
 
 
 def test_every_estimator_is_registered():
-    assert set(class_names().values()) == set(NAMES)
-    for kind, name in class_names().items():
+    assert set(ESTIMATORS.values()) == set(NAMES)
+    for kind, name in ESTIMATORS.items():
         estimator = estimator_class(kind)
         assert estimator is estimator_class(name) is getattr(im, name)
         assert estimator.kind == kind

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 import implicitmoments as im
 from implicitmoments.estimator import findings_of
 from implicitmoments.plot import canvas
-from implicitmoments.registry import class_names
+from implicitmoments.registry import ESTIMATORS
 from implicitmoments.testing import refuses
 
 mpl.use("Agg")
@@ -25,7 +25,7 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
-NAMES = list(class_names().values())
+NAMES = list(ESTIMATORS.values())
 
 
 def new_axes():

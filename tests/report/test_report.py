@@ -13,11 +13,11 @@ from sklearn.linear_model import LinearRegression
 
 import implicitmoments as im
 from implicitmoments.notes import Note, Notes
-from implicitmoments.registry import class_names
+from implicitmoments.registry import ESTIMATORS
 from implicitmoments.report import verdict_of, write_report
 from implicitmoments.testing import refuses
 
-NAMES = list(class_names().values())
+NAMES = list(ESTIMATORS.values())
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 NAMESPACE = "http://www.w3.org/2000/svg"
 

@@ -312,31 +312,17 @@ def test_tasks_that_overlap_have_one_thread_each_and_start_none():
     assert done.stdout == "400 {1} True True\n", done.stderr
 
 
-def hole(value, row, of=0):
-    columns = [np.ones((90, 2)), np.ones(90), np.ones(90)]
-    columns[of][row] = value
-    lazy = [da.from_array(column, chunks=30) for column in columns]
-    return DaskSource(lazy[0], y=lazy[1], counts=lazy[2])
-
-
-@pytest.mark.parametrize(
-    ("source", "code", "values"),
-    [
-        (lambda: hole(np.nan, 47), "not_finite", {"name": "X", "kind": "NaN", "first": 47}),
-        (
-            lambda: hole(np.inf, 61, of=1),
-            "not_finite",
-            {"name": "y", "kind": "infinity", "first": 61},
-        ),
-        (lambda: hole(-1.0, 88, of=2), "negative_weight", {"what": "sample_weight", "first": 88}),
-    ],
-)
-def test_a_bad_row_is_named_by_its_number_in_every_pass_until_all_were_seen(source, code, values):
-    source = source()
-    assert source.fold(plain, range(30), 7)["total"][0] == 30
-    for _ in range(2):
-        with refuses(code, **values):
-            source.fold(plain, range(90), 7)
+def test_answers_are_lazy_and_in_the_chunks_of_the_rows():
+    X, _, _ = table(np.float32)
+    x = da.from_array(X, chunks=((100, 100, 11), 3))
+    sums = map_rows(x, lambda rows: rows.sum(axis=1), dtype=np.float32)
+    assert (sums.shape, sums.chunks, sums.dtype) == ((N,), ((100, 100, 11),), np.float32)
+    np.testing.assert_allclose(sums.compute(), X.sum(axis=1), rtol=1e-5)
+    pairs = map_rows(x, lambda rows: rows[:, :2], width=2)
+    assert (pairs.shape, pairs.dtype) == ((N, 2), np.float64)
+    np.testing.assert_array_equal(pairs.compute(), X[:, :2])
+    with refuses("wrong_answers"):
+        map_rows(x, lambda rows: rows[:, :3], width=2).compute()
 
 
 def test_rows_that_passed_are_not_checked_again():
@@ -350,59 +336,3 @@ def test_rows_that_passed_are_not_checked_again():
     source.fold(plain, range(40), 10)  # all rows were seen
     X[3] = np.nan
     assert np.isnan(source.fold(plain, range(20), 10)["total"]).all()
-
-
-unknown = da.ones((9, 2), chunks=3)[da.arange(9, chunks=3) > 0]
-
-
-@pytest.mark.parametrize(
-    ("build", "code", "values"),
-    [
-        (lambda: DaskSource(np.ones((3, 2))), "not_a_dask_array", {"kind": "ndarray"}),
-        (lambda: DaskSource(da.ones(3)), "wrong_axes", {"name": "X", "expected": 2}),
-        (lambda: DaskSource(da.ones((0, 2))), "no_rows", {"name": "X"}),
-        (lambda: DaskSource(da.from_array(np.array([["a"]]))), "not_numeric", {"name": "X"}),
-        (
-            lambda: DaskSource(da.ones((4, 2)), y=da.ones(3)),
-            "wrong_length",
-            {"name": "y", "n_rows": 3, "expected": 4},
-        ),
-        (
-            lambda: DaskSource(da.ones((4, 2)), counts=da.ones((4, 1))),
-            "wrong_axes",
-            {"name": "sample_weight", "expected": 1},
-        ),
-        (
-            lambda: DaskSource(unknown, y=da.ones(8)),
-            "partitions_differ",
-            {"what": "y", "found": 1, "expected": 3},
-        ),
-        (
-            lambda: DaskSource(unknown, y=da.ones(9, chunks=3)).fold(plain, range(8), 9),
-            "partitions_differ",
-            {"what": "y", "found": 3, "expected": 2, "row": 0},
-        ),
-        (lambda: DaskSource(unknown[unknown[:, 0] > 2]).n_rows, "no_rows", {}),
-        (
-            lambda: DaskSource(da.ones((4, 2))).read(range(3, 5), RowDraws(0, range(3, 5))),
-            "no_such_rows",
-            {"start": 3, "stop": 5, "n_rows": 4},
-        ),
-    ],
-)
-def test_arrays_that_do_not_fit(build, code, values):
-    with refuses(code, **values):
-        build()
-
-
-def test_answers_are_lazy_and_in_the_chunks_of_the_rows():
-    X, _, _ = table(np.float32)
-    x = da.from_array(X, chunks=((100, 100, 11), 3))
-    sums = map_rows(x, lambda rows: rows.sum(axis=1), dtype=np.float32)
-    assert (sums.shape, sums.chunks, sums.dtype) == ((N,), ((100, 100, 11),), np.float32)
-    np.testing.assert_allclose(sums.compute(), X.sum(axis=1), rtol=1e-5)
-    pairs = map_rows(x, lambda rows: rows[:, :2], width=2)
-    assert (pairs.shape, pairs.dtype) == ((N, 2), np.float64)
-    np.testing.assert_array_equal(pairs.compute(), X[:, :2])
-    with refuses("wrong_answers"):
-        map_rows(x, lambda rows: rows[:, :3], width=2).compute()

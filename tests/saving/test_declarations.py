@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.arrays import Array, Floats
-from implicitmoments.registry import class_names
+from implicitmoments.registry import ESTIMATORS
 from implicitmoments.saving import Declaration, declaration_of
 
 ALWAYS = {"Activation", "Generator", "RandomState"}  # of parameters
@@ -70,7 +70,7 @@ def test_a_protocol_and_a_name_must_mean_one_thing():
         declare({"a_": Disc, "b_": other})
 
 
-@pytest.mark.parametrize("name", class_names().values())
+@pytest.mark.parametrize("name", ESTIMATORS.values())
 def test_every_estimator_has_a_declaration(name):
     declared = declaration_of(name)
     assert set(declared.codecs) >= ALWAYS

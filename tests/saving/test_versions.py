@@ -62,6 +62,7 @@ def test_names_of_schema_2_are_those_of_today():
         "parameters": {"n_components": 2},
         "fitted": {"notes_": {"notes": [note]}},
         "statistics": {"map": {"doubt": 0.2}},
+        "objects": [],
     }
     found = MIGRATIONS[2](document)
     assert found["parameters"] == {

@@ -44,7 +44,7 @@ from implicitmoments.rows import (
     weights_of,
 )
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.normality import looks_standard, measure_gaussianity
+from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -289,7 +289,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         """Estimate mean and covariance, and note inputs that are not Gaussian."""
         whitening, notes = Whitening.of(rows, reduce=True), Notes()
         names = getattr(self, "feature_names_in_", None)
-        deviations = measure_gaussianity(rows, whitening).deviations(names)
+        deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))

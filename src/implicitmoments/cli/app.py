@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 import implicitmoments
 from implicitmoments.cli.console import Command, CommandGroup, print_line, print_note
-from implicitmoments.registry import class_names
+from implicitmoments.registry import ESTIMATORS
 
 app = typer.Typer(
     name="implicitmoments",
@@ -66,7 +66,7 @@ Quiet: TypeAlias = Annotated[
 ]
 Debug: TypeAlias = Annotated[bool, Option("--debug", help="Print a traceback if an error occurs.")]
 
-KINDS = f"{', '.join(class_names())}; or the name of its class."
+KINDS = f"{', '.join(ESTIMATORS)}; or the name of its class."
 SCALE = (
     "Divide each feature by its standard deviation in the file; the model stores it, and its "
     "answers are in the units of the file."

@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from implicitmoments.cli import Stopped, raise_on_signals
 from implicitmoments.notes import SENTENCES, CodedError, InputError, Note
-from implicitmoments.registry import class_names, estimator_class
+from implicitmoments.registry import ESTIMATORS, estimator_class
 
 if TYPE_CHECKING:
     from implicitmoments.cli.progress import PassProgress
@@ -103,12 +103,12 @@ def joined(names: Iterable[str]) -> str:
 
 def _name(name: str) -> str:
     """Return the words for a parameter, an attribute or a class that is mentioned alone."""
-    for words in ({own: kind for kind, own in class_names().items()}, OPTIONS, FLAGS):
+    for words in ({own: kind for kind, own in ESTIMATORS.items()}, OPTIONS, FLAGS):
         if name in words:
             return words[name]
     if name.endswith("_"):
         return ATTRIBUTES.get(name, name.strip("_").replace("_", " "))
-    estimators = map(estimator_class, class_names())
+    estimators = map(estimator_class, ESTIMATORS)
     known = any(name in each._get_param_names() for each in estimators)
     return option_of(name) if known else name
 
@@ -194,8 +194,8 @@ def _end_usage(reason: Any) -> int:
         return 0
     kind = str(getattr(context, "params", {}).get("kind"))
     missing = type(reason).__name__ == "MissingParameter" and reason.ctx.command.name == "fit"
-    if missing and kind not in ("None", *class_names(), *class_names().values()):
-        missed = bad_input("kind_missing", word=kind, kinds=", ".join(class_names()))
+    if missing and kind not in ("None", *ESTIMATORS, *ESTIMATORS.values()):
+        missed = bad_input("kind_missing", word=kind, kinds=", ".join(ESTIMATORS))
         _print_line("error", str(missed))
         return int(reason.exit_code)
     words = reason.format_message().strip().rstrip(".?")

@@ -32,7 +32,7 @@ from implicitmoments.cli.output import (
     print_document,
     short_list,
 )
-from implicitmoments.registry import class_names, estimator_class
+from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
@@ -178,7 +178,7 @@ def build_model(
 
 
 def _find_class(word: str) -> Any:
-    kinds = class_names()
+    kinds = ESTIMATORS
     if word in kinds or word in kinds.values():
         return estimator_class(word)
     if Path(word).suffix or Path(word).exists():

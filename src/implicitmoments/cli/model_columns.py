@@ -121,12 +121,14 @@ class ModelColumns:
             return 0.0
         return math.fsum(np.log(self.scale))
 
-    def in_file_units(self, model: Any, name: str) -> Array:
-        """Return a fitted attribute in the units of the file that was fitted."""
-        found = to_numpy(getattr(model, name))
-        if self.scale is None or name not in (*model.points, *model.slopes):
-            return found
-        return found * self.scale if name in model.points else found / self.scale
+    def in_file_units(self, model: Any) -> dict[str, Array]:
+        """Return the fitted attributes that have units, in those of the file that was fitted."""
+        scale = 1.0 if self.scale is None else self.scale
+        return {
+            name: to_numpy(getattr(model, name)) * (scale if name in model.points else 1 / scale)
+            for name in (*model.points, *model.slopes)
+            if hasattr(model, name)
+        }
 
     def deviations(self, model: Any) -> Floats | None:
         """Return the standard deviation of each column within components, in file units.
@@ -139,21 +141,12 @@ class ModelColumns:
         deviation = np.sqrt(np.asarray(to_numpy(variance), dtype=np.float64))
         return np.asarray(deviation[..., None] * self.scale)
 
-    def model_in_file_units(self, model: Any) -> Any:
-        """Return a copy of the model with fitted attributes in the units of the file."""
-        twin = copy.copy(model)
-        for name in (*model.points, *model.slopes):
-            if hasattr(model, name):
-                setattr(twin, name, self.in_file_units(model, name))
-        return twin
-
     def with_scaled_names(self, model: Any) -> Any:
         """Return a copy of the model whose columns are named as what they are: "width / 2.5"."""
-        if self.scale is None:
-            return model
         twin = copy.copy(model)
-        pairs = zip(self.labels, self.scale, strict=True)
-        twin.feature_names_in_ = np.asarray([f"{n} / {s:.4g}" for n, s in pairs], dtype=object)
+        if self.scale is not None:
+            pairs = zip(self.labels, self.scale, strict=True)
+            twin.feature_names_in_ = np.asarray([f"{n} / {s:.4g}" for n, s in pairs], dtype=object)
         return twin
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -76,12 +77,8 @@ def model_document(model: Any, columns: ModelColumns) -> dict[str, Any]:
     notes = _notes(model, columns)
     if columns.scale is not None:
         notes.append(Note("found_is_scaled"))
-        units = (*model.points, *model.slopes)
-        in_units = {
-            name.rstrip("_"): columns.in_file_units(model, name)
-            for name in units
-            if hasattr(model, name)
-        }
+        found_in_units = columns.in_file_units(model).items()
+        in_units = {name.rstrip("_"): value for name, value in found_in_units}
         deviations = columns.deviations(model)
         if deviations is not None:
             in_units["standard_deviations"] = deviations
@@ -156,7 +153,9 @@ def _component_table(model: Any, columns: ModelColumns) -> list[Table]:
     """Return a table of the first components, in the units of the file."""
     if not model.vectors or not hasattr(model, model.vectors):
         return []
-    found = columns.model_in_file_units(model)._parameter_tables()[0]
+    twin = copy.copy(model)
+    vars(twin).update(columns.in_file_units(model))
+    found = twin._parameter_tables()[0]
     d = columns.n_features
     cut = d > MOST_FEATURES
     shown = len(found.columns) - d + (MOST_FEATURES - 1 if cut else d)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import RATED, ClippedDensity, clip_expansion
@@ -25,7 +24,7 @@ from implicitmoments.evaluation import DensityScores
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
-from implicitmoments.rows import RandomState, Rows, as_seed
+from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -232,11 +231,6 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     @abstractmethod
     def _sampled(self) -> tuple[ClippedDensity, Array]:
         """Return the density of rows, labels last, and an array of the library of the rows."""
-
-    def _seed(self, random_state: RandomState) -> int:
-        """Return a seed for draws: by default that of the estimator."""
-        check_is_fitted(self)
-        return as_seed(self.random_state if random_state is None else random_state)
 
     def _density_table(self, own: str) -> Table:
         names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", own)

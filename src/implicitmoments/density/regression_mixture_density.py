@@ -44,7 +44,7 @@ from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
-from implicitmoments.rows.normality import looks_standard, measure_gaussianity
+from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
 
 # Limit of `degree`: weights grow as y^n, so that a few rows dominate higher orders.
@@ -265,12 +265,12 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
         whitening = Whitening.of(rows, reduce=True)
-        measured = measure_gaussianity(rows, whitening)
-        deviations = measured.deviations(getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        deviations = find_deviations(rows, whitening, names)
         notes = Notes()
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
-        if not (self.whiten or looks_standard(whitening, measured.n)):
+        if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
         return notes
 

@@ -23,7 +23,7 @@ from implicitmoments.arrays import (
 from implicitmoments.evaluation import DensityCriteria, RowFunction
 from implicitmoments.mixture.likelihood import Mixture, log_densities, log_joint
 from implicitmoments.mixture.summary import SphericalMixtureSummary
-from implicitmoments.rows import RandomState, as_seed
+from implicitmoments.rows import RandomState
 from implicitmoments.validation import check_whole
 
 # rows and a mixture, both about one centre in one unit -> one entry or one row per row
@@ -65,10 +65,8 @@ class SphericalAnswers(SphericalMixtureSummary, DensityCriteria, DensityMixin, B
         labels : array of int of shape (n_samples,)
             The component of each row, in increasing order as in scikit-learn.
         """
-        check_is_fitted(self)
+        rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
-        chosen = self.random_state if random_state is None else random_state
-        rng = np.random.default_rng(as_seed(chosen))
         mixture = self._mixture()
         labels = np.repeat(np.arange(mixture.k), rng.multinomial(n_samples, mixture.weights))
         deviations = np.sqrt(mixture.variances)[labels][:, None]

@@ -88,7 +88,7 @@ class Components:
 
     def __repr__(self) -> str:
         k = len(self.resolved)
-        how = "" if self.r is None else f" at order {self.r}"
+        how = "" if self.r is None else f" from orders {2 * self.r} and {3 * self.r}"
         head = f"<{int(self.resolved.sum())} of {k} components resolved{how}>"
         return "\n".join((head, *map(str, self.notes)))
 

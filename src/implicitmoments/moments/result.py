@@ -49,7 +49,7 @@ class ImplicitMoments(ABC):
     >>> moments.hermite(X[:5]).shape, len(moments.spectra)
     ((5,), 2)
     >>> moments.components()
-    <3 of 3 components resolved at order 2>
+    <3 of 3 components resolved from orders 4 and 6>
     """
 
     problem: MomentProblem

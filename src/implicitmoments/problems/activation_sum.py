@@ -43,7 +43,7 @@ class ActivationSumProblem(HermiteProblem):
     >>> X, y, _ = im.datasets.make_activation_sum(20_000, 3, 6, random_state=0)
     >>> problem = im.problems.ActivationSumProblem(X, y, "relu")
     >>> im.implicit_moments(problem, n_components=3, order=2).components()
-    <3 of 3 components resolved at order 2>
+    <3 of 3 components resolved from orders 4 and 6>
     """
 
     reduces = True

@@ -32,7 +32,7 @@ from implicitmoments.regression.validation import (
     fit_stats,
     most_lines,
 )
-from implicitmoments.rows import RandomState, Rows, Source, as_seed
+from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
@@ -239,9 +239,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         labels : array of int of shape (n_samples,)
             The line of each row.
         """
-        check_is_fitted(self)
-        chosen = self.random_state if random_state is None else random_state
-        rng = np.random.default_rng(as_seed(chosen))
+        rng = np.random.default_rng(self._seed(random_state))
         if X is None:
             n = check_whole("n_samples", n_samples, 1)
             whitening = self._standard.whitening

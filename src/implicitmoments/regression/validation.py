@@ -13,7 +13,7 @@ from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.likelihood import Model
 from implicitmoments.regression.standardise import Standard
 from implicitmoments.rows import Rows, Whitening
-from implicitmoments.rows.normality import measure_gaussianity
+from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -65,7 +65,7 @@ def data_notes(
     if k != 1:  # one line is least squares, which assumes nothing of x
         # without intercepts points were standardised about 0, not about their mean
         whitening = standard.whitening if model.intercept else Whitening.of(rows, reduce=True)
-        deviations = measure_gaussianity(rows, whitening).deviations(names)
+        deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
             notes.append(Note("inputs_not_gaussian", deviations))
     return notes

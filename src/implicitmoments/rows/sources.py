@@ -129,9 +129,7 @@ class Source(ABC):
         cuts = np.flatnonzero(np.diff(rows // PICKED_ROWS)) + 1
         for near in np.split(rows, cuts):
             block = self.block(range(int(near[0]), int(near[-1]) + 1))
-            places = index_like(near - near[0], block["x"])
-            xp = namespace_of(places)
-            taken.append({name: xp.take(c, places, axis=0) for name, c in block.items()})
+            taken.append(_take(block, near - near[0]))
         return join_blocks(taken)
 
     @property
@@ -167,19 +165,24 @@ class Source(ABC):
         return self.block(range(1))
 
 
-def join_blocks(parts: Sequence[Block]) -> Block:
-    """Return the rows of some blocks as one block."""
-    xp = namespace_of(parts[0]["x"])
-    return {name: xp.concat([part[name] for part in parts]) for name in parts[0]}
+def _take(block: Block, places: Integers) -> Block:
+    """Return some rows of a block, by their places."""
+    return {name: take_along(column, places) for name, column in block.items()}
 
 
 def take_along(column: Array, chosen: Integers) -> Array:
     """Return some entries of a column, or some rows of points."""
     xp = namespace_of(column)
-    places = xp.asarray(chosen, device=array_api_compat.device(column))
+    places = index_like(chosen, column)
     if isinstance(column, np.ndarray) and column.ndim == 2 and column.flags.f_contiguous:
         return xp.take(column.T, places, axis=1).T  # which stays in column-major order
     return xp.take(column, places, axis=0)
+
+
+def join_blocks(parts: Sequence[Block]) -> Block:
+    """Return the rows of some blocks as one block."""
+    xp = namespace_of(parts[0]["x"])
+    return {name: xp.concat([part[name] for part in parts]) for name in parts[0]}
 
 
 class ArraySource(Source):
@@ -232,9 +235,7 @@ class ArraySource(Source):
     def pick(self, rows: Integers, *, what: str = "") -> Block:  # noqa: ARG002
         """Return some rows; the arrays themselves if these are all rows."""
         every = len(rows) == self.n_rows and bool(np.all(np.diff(rows) == 1))
-        if every:
-            return dict(self._columns)
-        return {name: take_along(column, rows) for name, column in self._columns.items()}
+        return dict(self._columns) if every else _take(self._columns, rows)
 
 
 class CallableSource(Source):

@@ -23,12 +23,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
 from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
 from implicitmoments.rows.mapped_rows import Census, MappedRows, lift_points, weights_of
-from implicitmoments.rows.sources import (
-    ArraySource,
-    ElsewhereSource,
-    as_source,
-    take_along,
-)
+from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source, take_along
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0

@@ -1,4 +1,7 @@
-"""Allowed contents of the model file of an estimator, derived from type annotations."""
+"""Allowed contents of the model file of an estimator, and the error for all others.
+
+They are derived from type annotations.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,45 @@ import numpy as np
 from implicitmoments.arrays import Array
 from implicitmoments.moments import MomentProblem
 from implicitmoments.moments.framed_rows import FramedRows
-from implicitmoments.notes import InputError, Notes
+from implicitmoments.notes import CodedError, InputError, Notes
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.registry import class_names, estimator_class
+from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
-from implicitmoments.saving.errors import ModelFileError, expect, invalid
 
 Hint: TypeAlias = Any
+
+
+class ModelFileError(CodedError, ValueError):
+    """A model cannot be written, or a file cannot be read; the message says what to try.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> try:
+    ...     im.load("nowhere.im")
+    ... except im.ModelFileError as error:
+    ...     print(error.code, error.values["file"])
+    cannot_open nowhere.im
+    """
+
+    def within(self, before: str, after: str = "", **values: Any) -> ModelFileError:
+        """Return the error with its reason in a sentence of the function that was called."""
+        template = f"{before}{self.template}{after}"
+        return ModelFileError(self.code, template, **{**self.values, **values})
+
+
+def expect(valid: bool, code: str, what: object = "") -> None:
+    """Raise an error unless content is as saved models have it; the code is the reason."""
+    if not valid:
+        raise invalid(code, what)
+
+
+def invalid(code: str, what: object = "") -> ModelFileError:
+    """Return an error for content that no saved model has; the code is the reason."""
+    template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")
+    return ModelFileError(code, template, reason=code.replace("_", " "), what=str(what)[:80])
 
 
 @dataclass(frozen=True)
@@ -199,7 +232,7 @@ def declaration_of(name: str) -> Declaration | None:
 
     Annotations are resolved once, so that nothing is compiled while further files are read.
     """
-    return _declare(name) if name in class_names().values() else None
+    return _declare(name) if name in ESTIMATORS.values() else None
 
 
 @cache

@@ -25,9 +25,8 @@ from typing import IO, Any, BinaryIO, cast
 import safetensors.numpy
 
 from implicitmoments.notes import InputTypeError
-from implicitmoments.registry import class_names
-from implicitmoments.saving.declarations import declaration_of
-from implicitmoments.saving.errors import ModelFileError, expect, invalid
+from implicitmoments.registry import ESTIMATORS
+from implicitmoments.saving.declarations import ModelFileError, declaration_of, expect, invalid
 from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
 from implicitmoments.saving.values import Arrays, Decoder, Encoder, Json
 
@@ -212,7 +211,7 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
             "not_an_estimator",
             "`save` takes a fitted {estimators}, got {type}; of a pipeline or a search save the "
             "step that is one of these",
-            estimators=sorted(class_names().values()),
+            estimators=sorted(ESTIMATORS.values()),
             type=name,
         )
     held = dict(vars(model))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from implicitmoments.saving.errors import ModelFileError, invalid
+from implicitmoments.saving.declarations import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
 SCHEMA = 3  # raised by 1 when the format changes, with an entry in MIGRATIONS

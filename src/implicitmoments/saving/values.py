@@ -14,8 +14,12 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.moments.framed_rows import FramedRows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
-from implicitmoments.saving.declarations import Declaration, function_not_saved
-from implicitmoments.saving.errors import ModelFileError, expect
+from implicitmoments.saving.declarations import (
+    Declaration,
+    ModelFileError,
+    expect,
+    function_not_saved,
+)
 
 Json: TypeAlias = Any
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]

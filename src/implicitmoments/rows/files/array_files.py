@@ -22,6 +22,7 @@ from implicitmoments.rows.files.errors import (
     without_warnings,
 )
 from implicitmoments.rows.files.file_source import Numbers, RawArray
+from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 HEADER_BYTES = 2**14  # NumPy refuses headers of more than 10,000
 # Codecs of numbers. A description may name others, and Zarr would run them: one of numcodecs'
@@ -34,7 +35,6 @@ CODECS = frozenset(
     )
 )
 BLOSC_HEADER = 16  # bytes; the last four give the length of the chunk with its header
-HELD_BYTES = 2**28  # of rows that are held because their chunks were decoded anyway
 MOST_FEATURES = 2**22  # a description may claim any size, for chunks need not exist
 MOST_ACROSS = 2**13  # chunks that one row lies in
 
@@ -68,9 +68,8 @@ class ZarrArray:
             sizes = {"most_features": MOST_FEATURES, "most_chunks": MOST_ACROSS}
             about = {"n_features": width, "n_chunks": across, **sizes}
             raise refusal("shape_too_large", file=str(path), **about)
-        row_bytes = self.dtype.itemsize * width
-        # larger chunks are not held, and decoded anew for every block
-        self._step = chunks[0] if chunks[0] * row_bytes <= HELD_BYTES else 0
+        # rows are held because their chunks were decoded anyway; larger ones are decoded anew
+        self._step = chunks[0] if chunks[0] * width <= DEFAULT_BUDGET.held else 0
         self._held, self._first = np.empty(0), -1
 
     def __getitem__(self, rows: slice, /) -> Numbers:
