@@ -1,7 +1,7 @@
 """Passes on worker processes of a cluster on this machine."""
 
-import logging
 import contextlib
+import logging
 import os
 import signal
 import threading
