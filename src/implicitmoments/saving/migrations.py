@@ -141,6 +141,8 @@ def _from_2(document: Document) -> Document:
     elif own == "SphericalMixture":  # r of the moments of orders 2r and 3r before
         r = parameters["order"]
         parameters["order"] = "auto" if r is None else 2 * r
+        if statistics.get("start") == "scattered":
+            statistics = {**statistics, "start": "kmeans++"}
     elif own == "ActivationSumRegressor":
         if parameters["degree"] == "epsilon":
             parameters["degree"] = "auto"

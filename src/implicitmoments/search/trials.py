@@ -17,6 +17,7 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
+from implicitmoments.rows import DEFAULT_BUDGET
 from implicitmoments.search.em import LOCAL, Budget
 from implicitmoments.search.family import E, Family, Places, R, S
 
@@ -25,7 +26,6 @@ PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in 
 FEWEST_TRIALS = 3  # starts of a split that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
-TRIAL_NUMBERS = 2**23  # densities of trials held at a time: 32 MB of float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
         -np.minimum(state.weights, 1 - np.finfo(float).eps)
     )
     losses = []
-    step = max(1, TRIAL_NUMBERS // int(counts.shape[0]))
+    step = max(1, DEFAULT_BUDGET.block // int(counts.shape[0]))
     for first in range(0, len(pairs), step):
         last = min(first + step, len(pairs))
         odds = family.log_joint(rows, merged.take(np.arange(first, last)))
