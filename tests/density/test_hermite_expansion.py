@@ -6,15 +6,9 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from implicitmoments import density
 from implicitmoments.datasets import Truth, make_spherical_mixture
-from implicitmoments.density import (
-    Constant,
-    JointExpansion,
-    expand,
-    expand_dense,
-    graded_answers,
-    graded_images,
-)
+from implicitmoments.density import Constant, JointExpansion, expand, expand_dense
 from implicitmoments.mixture import find_span
 from implicitmoments.moments import BalancedMoments, Frame, SymmetricChain, split_order
 from implicitmoments.projections import hermite_dense
@@ -119,7 +113,7 @@ def test_grades_add_up_to_the_closed_form(hidden, rng):
     chain = chain_of_powers(hidden, 3, NOISE)
     x = rng.normal(size=(20, 2))
     whole = chain.images(np.column_stack([np.full(20, 0.7), x]))
-    for image, graded in zip(whole, graded_images(chain, x, 0.7), strict=True):
+    for image, graded in zip(whole, density.graded_images(chain, x, 0.7), strict=True):
         np.testing.assert_allclose(graded.sum(axis=0), image, atol=1e-12)
 
 
@@ -130,7 +124,7 @@ def test_answers_are_those_of_dense_tensors_by_grade(a, b, hidden, rng):
     powers = SymmetricChain(chain.steps, 0 * chain.noise).images(hidden)
     form = (powers[a] * weights[:, None]).T @ powers[b]
     x = rng.normal(size=(30, 2))
-    answers = graded_answers(chain, graded_images(chain, x, 1 / 0.7), a, b, form)
+    answers = density.graded_answers(chain, density.graded_images(chain, x, 1 / 0.7), a, b, form)
     for grade, answer in enumerate(answers):
         he = hermite_dense(x, grade).reshape(30, -1) * math.sqrt(math.factorial(grade))
         expected = np.zeros(30)

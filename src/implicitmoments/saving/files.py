@@ -161,12 +161,11 @@ def load(path: str | PathLike[str]) -> Any:
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
     >>> import implicitmoments as im
     >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
-    >>> path = Path(tempfile.mkdtemp()) / "mixture.im"
-    >>> im.save(im.SphericalMixture(3, random_state=0).fit(X), path)
-    >>> im.load(path).means_.shape
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     im.save(im.SphericalMixture(3, random_state=0).fit(X), file.name)
+    ...     im.load(file.name).means_.shape
     (3, 4)
     """
     try:
