@@ -277,7 +277,7 @@ def test_the_smallest_cases(data):
         ({"variance": "one"}, "not_a_number"),
         ({"covariance_type": "full"}, "unknown_option"),
         ({"variance": 1.0, "covariance_type": "spherical"}, "variance_known_and_estimated"),
-        ({"order": 4}, "out_of_range"),
+        ({"order": 8}, "out_of_range"),
         ({"tol": -1.0}, "out_of_range"),
         ({"max_iter": 0}, "out_of_range"),
         ({"n_moves": -1}, "out_of_range"),
