@@ -108,8 +108,10 @@ def test_rows_count_as_often_as_they_are_drawn():
     counts = np.where(truth.labels == 0, 3.0, 1.0)
     held = pairwise_test.hold_coordinates(Rows.of(X, counts=counts), span)
     np.testing.assert_array_equal(held.counts, counts)
-    assert pairwise_test.hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span).counts is None
-    drawn = np.random.default_rng(0).choice(4_000, 20_000, p=held.probabilities)
+    equal = pairwise_test.hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span)
+    assert pairwise_test.probabilities(equal) is None
+    chances = pairwise_test.probabilities(held)
+    drawn = np.random.default_rng(0).choice(4_000, 20_000, p=chances)
     expected = counts[truth.labels == 0].sum() / counts.sum()
     assert np.mean(truth.labels[drawn] == 0) == pytest.approx(expected, abs=0.02)
 
