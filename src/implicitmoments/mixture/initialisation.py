@@ -25,6 +25,7 @@ from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
 from implicitmoments.rows.outliers import far_limit
 from implicitmoments.search import SEARCH, run_em
+from implicitmoments.search.moves import ENOUGH
 
 SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it is worth
@@ -37,7 +38,6 @@ CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is 
 ABOVE = 1.25
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start: EM may shrink a component, but hardly recovers one
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
-CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +78,7 @@ def matrices(c: Floats, p: int) -> Floats:
 
 
 def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
-    """Return the means of y yᵀ (p, p) and of the products of its coordinates (dim, dim).
-
-    Parameters
-    ----------
-    y : array of shape (n, p)
-    times : array of shape (n,)
-        Weights that sum to 1.
-    """
+    """Return the means of y yᵀ (p, p) and of products of its coordinates, for weights of sum 1."""
     n, p = y.shape
     xp, dim = namespace_of(y), p * (p + 1) // 2
     size = DEFAULT_BUDGET.rows_per_block(dim, y)
@@ -135,12 +128,7 @@ def _product(P: Floats, R: Floats) -> Floats:
 
 
 def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
-    """Return the variance of the noise in rows of a mixture of k components, and how.
-
-    Returns
-    -------
-    how : {"covariance", "fourth moments", "smallest eigenvalue"}
-    """
+    """Return the variance of the noise in rows of a mixture of k components, and from what."""
     x, d = rows.block["x"], rows.n_features
     times = move_like(rows.counts / rows.total, x)  # sum to 1
     xp, x = namespace_of(x), x - (times[None, :] @ x)
@@ -203,14 +191,9 @@ def decode_moments(
     order: int | None,
     rng: np.random.Generator,
 ) -> DecodedMixture:
-    """Decode the moments of a sample of rows, and of more rows if those are not clear.
+    """Decode the moments of a sample of the rows, and of more rows if those are not clear.
 
-    Parameters
-    ----------
-    sample : Rows
-        Some of the rows.
-    order : int or None
-        Moments of orders 2r and 3r are decoded for r = ``order``.
+    Moments of orders 2r and 3r for r = ``order``, or for an r chosen by k and d.
     """
     if k == 1:
         return DecodedMixture()
@@ -300,12 +283,7 @@ def choose_start(
 ) -> tuple[Mixture, str, dict[str, float]]:
     """Run EM on a sample from the moments and from k-means++; choose the higher likelihood.
 
-    Returns
-    -------
-    mixture : Mixture
-    kind : {"moments", "kmeans++"}
-    levels : dict of str to float
-        Mean log-likelihood of each start that competed.
+    Returns the mixture, which start it came from, and the mean log-likelihood of each.
     """
     if k == 1:
         one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
@@ -316,7 +294,7 @@ def choose_start(
     settled = {kind: run_em(family, sample, start, QUICK) for kind, start in starts.items()}
     levels = {kind: found.level for kind, found in settled.items()}
     ahead = (levels["kmeans++"] - levels.get("moments", -np.inf)) * sample.total
-    kind = "kmeans++" if ahead > CLEARLY else "moments"
+    kind = "kmeans++" if ahead > ENOUGH else "moments"
     return settled[kind].state, kind, levels
 
 
