@@ -31,8 +31,8 @@ from implicitmoments.clustering.pairwise_test import (
     choose_test,
     cluster_graph,
     difference_moments,
+    draw_places,
     hold_coordinates,
-    probabilities,
     random_differences,
     same_matrix,
 )
@@ -199,8 +199,8 @@ class SphericalMixtureClusterer(
             n_landmarks = min(
                 held.n, wanted if self.n_landmarks == "auto" else int(self.n_landmarks)
             )
-            rng, p = np.random.default_rng(seed), probabilities(held)
-            landmarks = held.take(rng.choice(held.n, size=n_landmarks, replace=False, p=p))
+            places = draw_places(held, n_landmarks, np.random.default_rng(seed))
+            landmarks = held.take(places)
             labels = cluster_graph(same_matrix(test, landmarks.block["x"]), k)
             points = landmarks.points.astype(np.float64)
             clusters = [points[labels == c] for c in range(int(np.max(labels)) + 1)]

@@ -36,7 +36,7 @@ Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 ORDERS = (2, 4, 6)  # even orders; higher ones cost more, see LARGEST_COST
 LARGEST_COST = 2_000_000  # operations per pair: about a minute for those of 400 landmarks
 N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
-MOST_ROWS = 2**20  # held in memory, among which pairs are drawn: a memory limit
+ROW_NUMBERS = 32  # held per row at the least: its coordinates, differences and their powers
 MEDIAN = 0.5  # Storey's λ: below it, half of the null distribution
 ROUNDS = 20  # of voting, at most; it ends when labels no longer change
 STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
@@ -88,17 +88,21 @@ def affordable_orders(k: int, p: int) -> tuple[int, ...]:
     return ORDERS if cost * p <= LARGEST_COST else ORDERS[:2] if cost <= LARGEST_COST else (2,)
 
 
-def hold_coordinates(
-    rows: Rows, span: SphericalSpan, seed: int = 0, most: int = MOST_ROWS
-) -> Rows:
-    """Hold the coordinates of all rows, or of a random sample of at most ``most``."""
-    return rows.mapped(span.center, span.basis.T / span.sigma).sample(most, seed)
+def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
+    """Hold the coordinates of all rows, or of a random sample of as many as memory should hold.
+
+    They have no weights where all weights are equal.
+    """
+    mapped = rows.mapped(span.center, span.basis.T / span.sigma)
+    held = mapped.sample(rows.n, seed, width=ROW_NUMBERS)
+    equal = bool(np.all(held.counts == held.counts[0]))
+    return Rows.of(held.block["x"]) if equal else held
 
 
-def probabilities(held: Rows) -> Floats | None:
-    """Return probabilities of drawing rows in proportion to weights; None if all are equal."""
-    counts = held.counts
-    return None if np.all(counts == counts[0]) else counts / np.sum(counts)
+def draw_places(held: Rows, n: int, rng: np.random.Generator, *, again: bool = False) -> Integers:
+    """Draw n of the rows in proportion to their weights, ``again`` for with replacement."""
+    shares = held.counts / held.total if held.weighted_rows else None
+    return rng.choice(held.n, size=n, replace=again, p=shares)
 
 
 def difference_moments(
@@ -108,9 +112,8 @@ def difference_moments(
 
     Neighbouring rows of a sorted file are often of the same component.
     """
-    shuffled = held.take(np.random.default_rng(seed).permutation(held.n)).block
-    weights = None if probabilities(held) is None else shuffled["counts"]
-    problem = PairwiseDifferenceProblem(shuffled["x"], sample_weight=weights)
+    drawn = held.take(np.random.default_rng(seed).permutation(held.n))
+    problem = PairwiseDifferenceProblem(drawn, sample_weight=drawn.block.get("counts"))
     n_averages = order + 1 if method == "paper" else 1
     n = max(1, min(k * (k - 1) // 2, held.n // (2 * n_averages)))  # no more than there are pairs
     if method == "paper":
@@ -170,10 +173,10 @@ def _statistic(moments: Moments, differences: Array, n_draws: int) -> Floats:
 
 def random_differences(held: Rows, seed: int) -> Array:
     """Return (x − x')/√2 for random pairs of different rows, drawn in proportion to weights."""
-    rng, p = np.random.default_rng(seed), probabilities(held)
-    first, second = (rng.choice(held.n, size=N_PAIRS, p=p) for _ in range(2))
-    x, xp, apart = held.block["x"], namespace_of(held.block["x"]), first != second
-    left, right = (xp.take(x, index_like(each[apart], x), axis=0) for each in (first, second))
+    rng = np.random.default_rng(seed)
+    first, second = (draw_places(held, N_PAIRS, rng, again=True) for _ in range(2))
+    apart = first != second
+    left, right = (held.take(places[apart]).block["x"] for places in (first, second))
     return (left - right) / math.sqrt(2)
 
 

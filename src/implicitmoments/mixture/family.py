@@ -21,7 +21,7 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import Expectations, State
-from implicitmoments.search.family import Places
+from implicitmoments.search.em import Places
 
 TINY = np.finfo(float).tiny  # has a finite logarithm, and may be divided by
 FAR_CENTER = 1e3  # units: subtracting the centre afterwards loses 6 of 16 digits
