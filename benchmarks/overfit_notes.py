@@ -41,11 +41,11 @@ def blob(rng: np.random.Generator) -> Drawn:
 def mixture(rng: np.random.Generator, more: int = 0) -> Drawn:
     """Draw a separated mixture, to be fitted with ``more`` components than it has."""
     (n, d), k = size(rng), int(rng.integers(2, MOST_COMPONENTS + 1))
-    apart = 0.0
-    while apart < SEPARATION:
+    while True:
         means = SPREAD * rng.normal(size=(k, d))
         distances = np.linalg.norm(means[:, None] - means, axis=2)
-        apart = float(distances[np.triu_indices(k, 1)].min())
+        if distances[np.triu_indices(k, 1)].min() >= SEPARATION:
+            break
     labels = rng.choice(k, n, p=rng.dirichlet(np.full(k, 5.0)))
     return means[labels] + rng.normal(size=(n, d)), k + more
 

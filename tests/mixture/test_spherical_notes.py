@@ -87,7 +87,7 @@ def test_what_the_moments_could_not_tell_is_kept_apart():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_chosen_number_is_measured_as_a_given_one(seed):
     X, _ = make_spherical_mixture(4_000, 4, 10, radius=6.0, separation=6.0, random_state=seed)
-    auto = im.SphericalMixture("auto", random_state=0).fit(X)
+    auto = im.SphericalMixture("auto", max_components=6, random_state=0).fit(X)
     assert auto.n_components_ == 4
     assert auto.stats_["resolved"] == 4
     assert auto.stats_["gap"] > 2
