@@ -19,7 +19,7 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of, pair_
 from implicitmoments.mixture.family import Mixture, SphericalFamily
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET

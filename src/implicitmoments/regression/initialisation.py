@@ -23,7 +23,7 @@ from implicitmoments.arrays import (
     namespace_of,
 )
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.regression.lines import Lines, Model, as_sum, columns_of
 from implicitmoments.rows import DEFAULT_BUDGET, Block, Rows, Sums, blocks, fold_blocks
