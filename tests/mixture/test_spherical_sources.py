@@ -10,6 +10,8 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.rows import ArraySource, Source
 from implicitmoments.testing import refuses
 
+pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+
 K, D, N = 4, 5, 12_000
 READ_AT_ONCE = 70_000
 

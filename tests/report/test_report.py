@@ -206,7 +206,6 @@ def test_large_tables_are_cut(tmp_path):
     model = im.SphericalMixture(2, n_moves=0, tol=1e-3, random_state=0).fit(X)
     model.means_ = rng.normal(size=(400, 150))
     model.weights_ = np.full(400, 1 / 400)
-    model.n_components_ = 400
     path = write_report(model, X, path=tmp_path / "r.html", date="", max_rows=500)
     text = path.read_text("utf-8")
     page = Page(text)

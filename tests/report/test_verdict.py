@@ -87,7 +87,7 @@ def test_a_kmeans_start_is_no_evidence(fitted):
         "moments_started_em" in codes(model, supports=True)
         for model in (
             changed(fitted, "SphericalMixture"),
-            changed(fitted, "SphericalMixture", start="scattered"),
+            changed(fitted, "SphericalMixture", start="kmeans++"),
         )
     ]
     assert found == [True, False]

@@ -44,6 +44,7 @@ from implicitmoments.rows import (
     weights_of,
 )
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.outliers import count_wild_rows
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_enough_rows,
@@ -66,7 +67,13 @@ OF_NETWORK = (
 )
 # Notes that may make an answer wrong; the others describe what was done.
 WARNED = frozenset(
-    {"not_converged", "moments_of_inputs_not_gaussian", "nearly_even", "nearly_odd"}
+    (
+        "not_converged",
+        "outliers_kept",
+        "moments_of_inputs_not_gaussian",
+        "nearly_even",
+        "nearly_odd",
+    )
 )
 
 
@@ -158,8 +165,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
         rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
         ``turns`` of the polynomial; ``loss_history``, ``n_starts`` and ``decoded`` of the
-        network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
-        ``ranks`` and ``moment_orders`` of the moments.
+        network; ``whitened``, ``method``, ``rows_used``; ``outliers``, rows very far from all
+        others, which are kept; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders``
+        of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
@@ -197,6 +205,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         activation(rows.first["x"])  # raises for a function of NumPy arrays only
         # 0. Inputs of mean 0 and covariance I.
         whitening, notes = self._standardise(rows)
+        n_wild = count_wild_rows(rows, 1, seed)
+        if n_wild:
+            notes.append(Note("outliers_kept", {"n": n_wild}))
         problem = ActivationSumProblem(rows, None, activation, whitening=whitening)
         k = self._count(problem)
         # 1, 2. Moments, and the polynomial on the subspaces that they determine. Beside a
@@ -227,7 +238,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
                 fitted = fit_polynomial(problem, k, degrees)  # it will be used
         # 4. The hypothesis with the smaller expected error predicts.
         self._store_polynomial(fitted, k, problem)
-        self.notes_ = notes
+        self.stats_["outliers"], self.notes_ = n_wild, notes
         if refined is not None:
             self._store_network(refined, problem)
 
@@ -323,7 +334,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self._hypothesis: FittedPolynomial | Network = fitted
         self.stats_: dict[str, Any] = {
             "method": self.method,
-            "n_rows": problem.rows.n,
+            "rows_used": problem.rows.n,
             "whitened": self.whitening_ is not None,
             "hypothesis": "polynomial",
             **fitted.measurements(problem.rows.total),

@@ -25,12 +25,12 @@ from implicitmoments.clustering.bayes_rule import (
     reassign_rows,
 )
 from implicitmoments.clustering.pairwise_test import (
-    HeldCoordinates,
     PairwiseTest,
     affordable_orders,
     choose_test,
     cluster_graph,
     difference_moments,
+    draw_places,
     hold_coordinates,
     random_differences,
     same_matrix,
@@ -278,19 +278,19 @@ class SphericalMixtureClusterer(
                 k=k,
             )
 
-    def _choose_test(self, held: HeldCoordinates, p: int, seed: int) -> PairwiseTest:
+    def _choose_test(self, held: Rows, p: int, seed: int) -> PairwiseTest:
         k, method = self.n_components, self.method
         orders = affordable_orders(k, p) if self.order == "auto" else (int(self.order),)
         moments = {t: difference_moments(held, k, t, method=method, seed=seed) for t in orders}
         pairs = random_differences(held, seed)
         return choose_test(moments, pairs, n_draws=self.n_draws, seed=seed)
 
-    def _draw_landmarks(self, held: HeldCoordinates, seed: int) -> Array:
+    def _draw_landmarks(self, held: Rows, seed: int) -> Array:
         wanted = max(FEWEST_LANDMARKS, LANDMARKS * self.n_components)
         if self.n_landmarks != "auto":
             wanted = int(self.n_landmarks)
         rng, size = np.random.default_rng(seed), min(held.n, wanted)
-        return held.take(rng.choice(held.n, size=size, replace=False, p=held.probabilities))
+        return held.take(draw_places(held, size, rng)).block["x"]
 
     def _measurements(
         self,

@@ -27,7 +27,7 @@ from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_moments
 from implicitmoments.notes import InputError
 from implicitmoments.problems import PairwiseDifferenceProblem
-from implicitmoments.rows import ArraySource, Rows, weights_of
+from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers
 
 Moments: TypeAlias = ClosedFormMoments | PaperMoments
@@ -36,7 +36,7 @@ Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 ORDERS = (2, 4, 6)  # even orders; higher ones cost more, see LARGEST_COST
 LARGEST_COST = 2_000_000  # operations per pair, from which an order is omitted (starting value)
 N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
-MOST_ROWS = 2**20  # held in memory, among which pairs are drawn: a memory limit
+ROW_NUMBERS = 32  # held per row at the least: its coordinates, differences and their powers
 MEDIAN = 0.5  # Storey's λ: below it, half of the null distribution
 
 
@@ -85,50 +85,33 @@ def affordable_orders(k: int, p: int) -> tuple[int, ...]:
     return ORDERS if cost * p <= LARGEST_COST else ORDERS[:2] if cost <= LARGEST_COST else (2,)
 
 
-@dataclass(frozen=True, eq=False)
-class HeldCoordinates:
-    """Coordinates of rows on the span of the means, in memory: of all rows, or of a sample."""
+def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
+    """Hold the coordinates of all rows, or of a random sample of as many as memory should hold.
 
-    points: Array  # (n, p), in the library and on the device of the rows
-    counts: Floats | None  # (n,), weights of the rows; None where all are equal
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.points.shape[0])
-
-    @property
-    def probabilities(self) -> Floats | None:
-        """Probabilities of drawing each row, in proportion to its weight."""
-        return None if self.counts is None else self.counts / np.sum(self.counts)
-
-    def take(self, chosen: Integers) -> Array:
-        """Return the coordinates of some of the rows."""
-        places = index_like(chosen, self.points)
-        return namespace_of(self.points).take(self.points, places, axis=0)
+    They have no weights where all weights are equal.
+    """
+    mapped = rows.mapped(span.center, span.basis.T / span.sigma)
+    held = mapped.sample(rows.n, seed, width=ROW_NUMBERS)
+    equal = bool(np.all(held.counts == held.counts[0]))
+    return Rows.of(held.block["x"]) if equal else held
 
 
-def hold_coordinates(
-    rows: Rows, span: SphericalSpan, seed: int = 0, most: int = MOST_ROWS
-) -> HeldCoordinates:
-    """Hold the coordinates of all rows, or of a random sample of at most ``most``."""
-    held = rows.mapped(span.center, span.basis.T / span.sigma).sample(most, seed)
-    block = held.pick(np.arange(held.n))
-    weights = to_numpy(weights_of(block)).astype(np.float64)
-    equal = bool(np.all(weights == weights[0]))
-    return HeldCoordinates(block["x"], None if equal else weights)
+def draw_places(held: Rows, n: int, rng: np.random.Generator, *, again: bool = False) -> Integers:
+    """Draw n of the rows in proportion to their weights, ``again`` for with replacement."""
+    shares = held.counts / held.total if held.weighted_rows else None
+    return rng.choice(held.n, size=n, replace=again, p=shares)
 
 
 def difference_moments(
-    held: HeldCoordinates, k: int, order: int, *, method: str = "closed_form", seed: int = 0
+    held: Rows, k: int, order: int, *, method: str = "closed_form", seed: int = 0
 ) -> Moments:
     """Estimate M_t of differences of rows that are paired at random.
 
     Neighbouring rows of a sorted file are often of the same component.
     """
     shuffled = np.random.default_rng(seed).permutation(held.n)
-    weights = None if held.counts is None else move_like(held.counts[shuffled], held.points)
-    problem = PairwiseDifferenceProblem(ArraySource(held.take(shuffled)), sample_weight=weights)
+    drawn = held.take(shuffled)
+    problem = PairwiseDifferenceProblem(drawn, sample_weight=drawn.block.get("counts"))
     n_averages = order + 1 if method == "paper" else 1
     n = max(1, min(k * (k - 1) // 2, held.n // (2 * n_averages)))  # no more than there are pairs
     if method == "paper":
@@ -190,13 +173,13 @@ def _statistic(moments: Moments, differences: Array, n_draws: int) -> Floats:
     return np.asarray(to_numpy(moments.hermite(differences, **options)), dtype=np.float64)
 
 
-def random_differences(held: HeldCoordinates, seed: int) -> Array:
+def random_differences(held: Rows, seed: int) -> Array:
     """Return (x − x')/√2 for random pairs of different rows, drawn in proportion to weights."""
     rng = np.random.default_rng(seed)
-    first = rng.choice(held.n, size=N_PAIRS, p=held.probabilities)
-    second = rng.choice(held.n, size=N_PAIRS, p=held.probabilities)
+    first, second = (draw_places(held, N_PAIRS, rng, again=True) for _ in range(2))
     apart = first != second
-    return (held.take(first[apart]) - held.take(second[apart])) / math.sqrt(2)
+    left, right = (held.take(places[apart]).block["x"] for places in (first, second))
+    return (left - right) / math.sqrt(2)
 
 
 def same_matrix(test: PairwiseTest, coordinates: Array, pairs_per_block: int = 65_536) -> Flags:

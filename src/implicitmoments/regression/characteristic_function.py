@@ -21,10 +21,9 @@ from implicitmoments.arrays import (
     map_into,
     move_like,
     namespace_of,
-    on_host,
 )
 from implicitmoments.regression.likelihood import Lines, Model, as_sum, columns_of
-from implicitmoments.rows import Block, Rows, Sums, blocks, fold_blocks
+from implicitmoments.rows import DEFAULT_BUDGET, Block, Rows, Sums, blocks, fold_blocks
 
 LONGEST_STEP = 0.4  # of mean shift, about a bandwidth
 LEAST_VALUE = 1.5  # standard errors, in place of a value that noise has made small or negative
@@ -32,8 +31,6 @@ NORMS = (0.4, 1.1)  # of random points; that of a regressor is at most 1 where y
 FLOOR = 0.1  # of the density of y, in that of the lines
 N_DRAWS = 4  # of y per row, to estimate the waves of the lines
 LARGEST_LOG = 60.0  # of a ratio in single precision
-BLOCK_NUMBERS = 2**17  # phases at a time: they stay in the cache
-DEVICE_NUMBERS = 2**25  # on a device, which has no such cache
 POINTS_LEFT = 40  # random starts of mean shift on the residual (starting value)
 OMEGA, OMEGAS = 0.7, (1.2, 2.2)  # frequency over the noise, and its bounds
 WIDE = 0.65  # of omega: a wider kernel has a wider basin
@@ -73,7 +70,7 @@ class Waves:
             columns = {"real": self.real[part], "imaginary": self.imaginary[part]}
             return {"z": self.z[:, part], **columns}
 
-        size = _rows_for(len(b), self.z)
+        size = DEFAULT_BUDGET.rows_per_block(2 * len(b), self.z)  # cosines and sines
         sums = fold_blocks(read, measure, blocks(range(int(self.z.shape[1])), size))
         values, gradients = sums["values"], sums["gradients"]
         if self.span is not None:
@@ -167,7 +164,8 @@ class WaveRows:
         scale = move_like((1 - FLOOR) * lines.weights / np.sqrt(lines.variances), y)
         rate, coef = move_like(-0.5 / lines.variances, y)[:, None], move_like(lines.coef, y)
         ratios = []
-        for rows in blocks(range(int(y.shape[0])), _rows_for(lines.k, y)):
+        size = DEFAULT_BUDGET.rows_per_block(2 * lines.k, y)
+        for rows in blocks(range(int(y.shape[0])), size):
             part = slice(rows.start, rows.stop)
             left = y[part] - coef @ self.z[:, part]
             left *= left
@@ -177,12 +175,6 @@ class WaveRows:
             left = map_into("exp", xp.clip(left, None, LARGEST_LOG))
             ratios.append(1 / (scale @ left + FLOOR))
         return xp.concat(ratios)
-
-
-def _rows_for(width: int, like: Array) -> int:
-    """Return the number of rows per block, given the numbers per row."""
-    most = BLOCK_NUMBERS if on_host(like) else DEVICE_NUMBERS
-    return max(256, most // max(1, width))
 
 
 def climb_peaks(waves: Waves, b: Floats, steps: int, model: Model) -> Floats:

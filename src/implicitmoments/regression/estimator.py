@@ -33,6 +33,7 @@ from implicitmoments.regression.validation import (
     most_lines,
 )
 from implicitmoments.rows import RandomState, Rows, Source
+from implicitmoments.rows.outliers import count_wild_rows
 from implicitmoments.validation import check_whole
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
@@ -95,7 +96,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
-        ``n_rows``; ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
+        ``rows_used``; ``outliers``, rows very far from all others, which are kept;
+        ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
         noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
@@ -141,7 +143,12 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
         most = most_lines(self, rows.kept, standard.n_features + model.intercept, k)
-        notes = data_notes(given, standard, model, k, names)
+        notes, n_wild = (
+            data_notes(given, standard, model, k, names),
+            count_wild_rows(given, most, seed),
+        )
+        if n_wild:
+            notes.append(Note("outliers_kept", {"n": n_wild}))
         fitted = fit_lines(
             rows,
             k,
@@ -154,7 +161,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         )
         errors = standard.errors(covariances(rows, fitted.lines, model))
         self._store(fitted, standard, errors, given.first["x"])
-        self.stats_ = {"n_rows": given.n, **fit_stats(fitted, standard)}
+        self.stats_ = {"rows_used": given.n, "outliers": n_wild, **fit_stats(fitted, standard)}
         notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))

@@ -10,8 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from implicitmoments.search.em import LOCAL, SEARCH, Budget
-from implicitmoments.search.family import E, Family, R, S
+from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S
 from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
 
 C = TypeVar("C")  # a candidate, and what fitting makes of it
@@ -81,11 +80,8 @@ def choose_k(
             return None
         larger = ranking.apply(found.state, np.array([0]))
         extra = family.n_parameters(larger) - family.n_parameters(found.state)
-        # A gain predicted from some rows of a component must pay on those rows alone.
-        held = total * np.where(ranking.origins < 0, 0.0, found.state.weights[ranking.origins])
-        scale = np.maximum(1.0, held / local.rows)
-        penalty = np.maximum(math.log(total), scale * math.log(local.rows))
-        worth = np.flatnonzero(ranking.gains > 0.5 * extra * penalty)[: most - k]
+        penalty = 0.5 * extra * math.log(total)
+        worth = np.flatnonzero(ranking.gains > penalty)[: most - k]
         return ranking.apply(found.state, worth) if len(worth) > 1 else larger
 
     def pruned(found: Searched[S]) -> S | None:
