@@ -16,7 +16,6 @@ from implicitmoments.arrays import (
     check_squares,
     move_like,
     namespace_of,
-    quiet_overflow,
     to_numpy,
 )
 from implicitmoments.notes import InputError
@@ -86,7 +85,7 @@ class _Products:
     about: Floats
     labelled: bool
 
-    @quiet_overflow
+    @np.errstate(over="ignore", invalid="ignore")  # check_squares looks at the sums
     def __call__(self, block: Block) -> Sums:
         x: Array = join_labels(block) if self.labelled else block["x"]
         xp, counts = namespace_of(x), block.get("counts")
