@@ -69,7 +69,7 @@ def begin(tmp_path, from_terminal):
 
 def copied(process, folder):
     """Wait until rows from standard input are being copied to a temporary file."""
-    while not any((folder / "temporary").glob("*/rows.csv")):
+    while not any((folder / "temporary").glob("*/rows*")):
         assert process.poll() is None
         time.sleep(0.05)
 
@@ -131,7 +131,7 @@ def test_an_interruption_that_comes_as_another_error(call, data, monkeypatch, tm
             raise ImportError("numpy failed to import") from None
 
     monkeypatch.setattr(
-        "implicitmoments.cli.input_table.open_file", lambda *_, **__: import_badly()
+        "implicitmoments.cli.input_rows.open_file", lambda *_, **__: import_badly()
     )
     result = call("fit", "mixture", data / "rows.csv", "-o", tmp_path / "m.im")
     assert result.exit_code == 130

@@ -102,7 +102,7 @@ def _fit_mixture(seed: int) -> tuple[SphericalMixture, Floats, Row]:
 
 
 def _fit_density(seed: int) -> Row:
-    X, truth = datasets.make_spherical_mixture(22_000, 3, 8, radius=1.2, random_state=seed)
+    X, truth = datasets.make_spherical_mixture(20_500, 3, 8, radius=1.2, random_state=seed)
     X, new = X[:20_000], X[20_000:]
     distances = np.sum((new[:, None] - truth.vectors[None]) ** 2, axis=2)
     logs = np.log(truth.weights) - distances / 2 - 0.5 * new.shape[1] * np.log(2 * np.pi)

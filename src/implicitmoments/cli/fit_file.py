@@ -23,8 +23,13 @@ from implicitmoments.cli.console import (
     print_tables,
     show_progress,
 )
-from implicitmoments.cli.input_table import Columns, open_table
-from implicitmoments.cli.model_columns import ModelColumns, ModelRows, column_scales
+from implicitmoments.cli.input_rows import (
+    Columns,
+    ModelColumns,
+    ModelRows,
+    column_scales,
+    open_table,
+)
 from implicitmoments.cli.output import (
     check_output,
     model_document,

@@ -10,21 +10,19 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.mixture.common_variance import (
+from implicitmoments.mixture.family import Mixture, MixtureSums, SphericalFamily
+from implicitmoments.mixture.initialisation import (
     coordinates,
     fourth_moment,
     matrices,
     raw_moments,
     squares,
 )
-from implicitmoments.mixture.family import SphericalFamily
-from implicitmoments.mixture.likelihood import Mixture, MixtureSums, e_step
 from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
 from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, run_em, search_moves
 
-BLOCK = 2_048  # rows per block, of all products of two coordinates (starting value)
 MOST_FEATURES = 50  # of moments of order 4, whose matrix has 1,326² entries then: 14 MB
 OVERSAMPLING = 2  # directions per component: a lost one cannot be recovered
 FAR_OUT = 30.0  # lengths: products of four coordinates are then up to 1e6
@@ -48,9 +46,7 @@ class MomentSums:
     def add(self, rows: Rows) -> MomentSums:
         """Return the sums with a batch of rows added."""
         step = _MomentStep(self.basis, self.center, self.length, self.directions)
-        found = replace(rows, rows_per_block=rows.rows_per_block or BLOCK).fold(
-            step, width=len(self.Q), what="moments of orders 4 and 6"
-        )
+        found = rows.fold(step, width=len(self.Q), what="moments of orders 4 and 6")
         return replace(
             self,
             total=self.total + float(found["total"]),
@@ -160,7 +156,7 @@ def _lift(x: Array, basis: Floats, center: Floats, length: float) -> Array:
 # fade and overlapping components lag behind; at 0.7, recent batches dominate and the estimates of
 # separated components are noisy.
 FORGETTING = 0.85
-STEPS = 5  # EM steps per batch, at most (starting value)
+STEPS = 5  # EM steps per batch, at most: later batches go on where these end
 STILL = 1e-7  # gain in the mean log-likelihood of a batch below which EM stops
 CLEARLY = 10.0  # log-likelihood gain on the sample required to replace the mixture
 DRAWN = 2**20  # rows per draw of the reservoir sample: 8 MB of random integers
@@ -182,9 +178,9 @@ class Stream:
     corrections: int = 0
 
 
-def begin_stream(rows: Rows, mixture: Mixture) -> Stream:
+def begin_stream(rows: Rows, mixture: Mixture, family: SphericalFamily) -> Stream:
     """Start from rows held in memory and the mixture fitted to them."""
-    sums = e_step(rows, mixture)
+    sums = family.e_step(rows, mixture)
     moments = begin_sums(rows, mixture.k, mixture.pooled)
     return Stream(mixture, sums, moments, rows, rows.n, sums.total)
 
@@ -206,7 +202,7 @@ def continue_stream(
     share = (rows.total / total) ** FORGETTING
     earlier = stream.sums.times((1 - share) * total / stream.sums.total)
     for _ in range(STEPS):
-        piece = e_step(rows, mixture)
+        piece = family.e_step(rows, mixture)
         sums = earlier + piece.times(share * total / piece.total)
         mixture = family.m_step(sums, mixture)
         before, level = level, piece.log_likelihood / piece.total
@@ -270,7 +266,7 @@ def _look_again(
     best = max(settled, key=lambda found: found.level).state
     if n_moves:
         best = search_moves(family, sample, best, n_moves, rng).state
-    found = e_step(sample, best)
+    found = family.e_step(sample, best)
     if found.log_likelihood - settled[0].level * found.total < CLEARLY:
         return stream
     # the sample represents all rows until the next batch

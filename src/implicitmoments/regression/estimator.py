@@ -96,7 +96,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
-        ``n_rows``; ``outliers``, rows very far from all others, which are kept;
+        ``rows_used``; ``outliers``, rows very far from all others, which are kept;
         ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
@@ -161,7 +161,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         )
         errors = standard.errors(covariances(rows, fitted.lines, model))
         self._store(fitted, standard, errors, given.first["x"])
-        self.stats_ = {"n_rows": given.n, "outliers": n_wild, **fit_stats(fitted, standard)}
+        self.stats_ = {"rows_used": given.n, "outliers": n_wild, **fit_stats(fitted, standard)}
         notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))

@@ -122,7 +122,7 @@ class RegressionMixtureSummary(FittedEstimator):
         return [Fact(False, Note("labels_depend_on_x", values))]
 
     def _weighted(self) -> bool:
-        return not math.isclose(self._standard.mass, self.stats_["n_rows"])
+        return not math.isclose(self._standard.mass, self.stats_["rows_used"])
 
     def _noise_free(self, rows: RowSample) -> bool:
         least = LEAST_NOISE * float(rows.y.std() or 1.0)

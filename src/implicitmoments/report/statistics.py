@@ -94,7 +94,6 @@ def _joined(words: list[str]) -> str:
 # Other entries of stats_ are shown elsewhere on the page, are in internal units, or mean nothing
 # without the source.
 STATISTICS = {
-    "n_rows": Statistic("rows", "Rows of the fit."),
     "rows_used": Statistic("rows", "Rows of the fit, without outliers."),
     "rows_seen": Statistic("rows so far", "Rows passed to partial_fit."),
     "corrections": Statistic(

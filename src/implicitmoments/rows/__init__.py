@@ -1,4 +1,4 @@
-"""1 · Rows in: sources, blocks, random numbers keyed by row, synthetic data with its truth."""
+"""1 · Rows in: sources, views, blocks, random numbers keyed by row."""
 
 from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows

@@ -109,7 +109,9 @@ def rows_of_frame(
     """
     for name in others:
         _check(frame, name)
-    dtype = np.result_type(*(_float_type(frame.dtypes[name]) for name in columns))
+    kinds = (frame.dtypes[name] for name in columns)  # of NumPy, pandas or Arrow
+    single = all(getattr(kind, "numpy_dtype", kind) == np.float32 for kind in kinds)
+    dtype = np.dtype(np.float32 if single else np.float64)
     return frame[[*columns, *others]].astype(dtype).to_dask_array()
 
 
@@ -129,12 +131,6 @@ def _check(frame: Frame, name: Hashable) -> None:
 def _is_numeric(frame: Frame, name: Hashable) -> bool:
     types, dtype = import_module("pandas.api.types"), frame.dtypes[name]
     return bool(types.is_numeric_dtype(dtype)) and not types.is_complex_dtype(dtype)
-
-
-def _float_type(dtype: Any) -> np.dtype[Any]:
-    """Return float32 for float32 of NumPy, pandas or Arrow, and float64 for other numbers."""
-    kind = getattr(dtype, "numpy_dtype", dtype)
-    return np.dtype(np.float32 if kind == np.float32 else np.float64)
 
 
 def map_rows(

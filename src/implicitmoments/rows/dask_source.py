@@ -250,10 +250,14 @@ class DaskSource(Source):
 
         A fold that makes its rows within its own task leaves none for the scheduler to move.
         """
+
+        def is_task(node: Any) -> bool:  # and no data, future or other key
+            return hasattr(node, "func") or (isinstance(node, tuple) and callable(node[0]))
+
         columns = []
         for column in self._ready:
             graph = dict(column.__dask_graph__())
-            columns.append([graph[k] if _is_task(graph[k]) else k for k in _keys(column)])
+            columns.append([graph[k] if is_task(graph[k]) else k for k in _keys(column)])
         return [list(chunks) for chunks in zip(*columns, strict=True)]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -269,11 +273,6 @@ class DaskSource(Source):
 def _keys(column: DaskArray) -> list[Any]:
     """Return the key of each partition."""
     return [key[0] if isinstance(key, list) else key for key in column.__dask_keys__()]
-
-
-def _is_task(node: Any) -> bool:
-    """Say whether an entry of a graph computes: it is no data, future or other key."""
-    return hasattr(node, "func") or (isinstance(node, tuple) and callable(node[0]))
 
 
 def _task_name(what: str) -> str:

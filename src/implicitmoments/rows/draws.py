@@ -126,7 +126,9 @@ class RowDraws:
         columns = 1 if width is None else width
         first, last = self.rows.start * columns, self.rows.stop * columns
         counter, skipped = divmod(first, WORDS_PER_COUNTER)
-        words = np.random.Philox(counter=counter, key=self._next_key())
+        key = np.random.SeedSequence(self.seed, spawn_key=(*self.stream, self._calls))
+        self._calls += 1
+        words = np.random.Philox(counter=counter, key=key.generate_state(2, np.uint64))
         raw = words.random_raw(last - counter * WORDS_PER_COUNTER)[skipped:]
         # 53 bits, shifted by a half so that neither 0 nor 1 occurs
         numbers: Floats = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
@@ -162,11 +164,6 @@ class RowDraws:
         edges = np.cumsum(probabilities)
         drawn: Integers = np.searchsorted(edges / edges[-1], self.uniform(), side="right")
         return drawn
-
-    def _next_key(self) -> Any:
-        key = np.random.SeedSequence(self.seed, spawn_key=(*self.stream, self._calls))
-        self._calls += 1
-        return key.generate_state(2, np.uint64)
 
 
 def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from os import PathLike
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
@@ -39,13 +39,6 @@ Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 PRECISIONS = (np.float64, np.float32)  # kept as given; other types become float64
 
 
-class Given(NamedTuple):
-    """Validated input of a fit: its rows, and the seed of its random numbers."""
-
-    rows: Rows
-    seed: int
-
-
 @contextmanager
 def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     estimator: Any,
@@ -58,8 +51,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     fewest: int = 1,
     checkpoint: Checkpoint = None,
     progress: Progress | None = None,
-) -> Iterator[Given]:
-    """Validate and open the rows of a fit, for the duration of the fit.
+) -> Iterator[tuple[Rows, int]]:
+    """Yield the rows of a fit, validated and open for its duration, and its seed.
 
     Their columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where weights
     were given, scaled to a mean of 1 where the mean is less. The number and names of features are
@@ -110,12 +103,9 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
             journal = stack.enter_context(open_checkpoint(checkpoint, estimator, rows))
             seed = int(journal.remember("seed", seed))
             rows = replace(rows, source=JournaledSource(rows.source, journal))
-        if progress is not None:
-            rows = replace(rows, progress=progress)
-        size = getattr(estimator, "rows_per_block", None)
-        if size is not None:
-            rows = replace(rows, rows_per_block=size)
-        yield Given(_with_mean_weight(rows), seed)
+        size = getattr(estimator, "rows_per_block", None) or rows.rows_per_block
+        rows = replace(rows, progress=progress or rows.progress, rows_per_block=size)
+        yield _with_mean_weight(rows), seed
 
 
 def _open_elsewhere(

@@ -1,8 +1,8 @@
 """Rows in files that may be larger than memory: read in blocks, checked once."""
 
 from implicitmoments.rows.files.block_source import BlockSource
-from implicitmoments.rows.files.errors import MissingLibraryError, require
-from implicitmoments.rows.files.file_source import FileSource
+from implicitmoments.rows.files.errors import MissingLibraryError
+from implicitmoments.rows.files.file_source import FileSource, require
 from implicitmoments.rows.files.open_file import open_file, read_columns
 
 __all__ = [

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import stat
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,14 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from implicitmoments.rows.files.errors import (
-    as_unreadable,
-    brief,
-    refusal,
-    require,
-    without_warnings,
-)
-from implicitmoments.rows.files.file_source import Numbers, RawArray
+from implicitmoments.rows.files.errors import brief, refusal
+from implicitmoments.rows.files.file_source import Numbers, RawArray, as_unreadable, require
 from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 HEADER_BYTES = 2**14  # NumPy refuses headers of more than 10,000
@@ -113,7 +108,7 @@ def _open_zarr(path: Path) -> Any:
     version = 2 if description == path / ".zarray" else 3
     compressor = about.get("compressor")
     by_blosc = isinstance(compressor, dict) and compressor.get("id") == "blosc"
-    with as_unreadable(path, "Zarr"), without_warnings():
+    with as_unreadable(path, "Zarr"), warnings.catch_warnings(action="ignore"):
         store = _plain_files()(path, read_only=True)
         store.by_blosc = version == 2 and by_blosc
         with zarr.config.set({"codecs.blosc": _checked_blosc()}):
@@ -206,7 +201,7 @@ def open_npy(path: Path, ndim: int = 2) -> RawArray:
     file = open(path, "rb", buffering=0)  # noqa: SIM115 (the array closes it)
     try:
         front = io.BytesIO(file.read(HEADER_BYTES))  # a header may claim any length
-        with as_unreadable(path, ".npy"), without_warnings():
+        with as_unreadable(path, ".npy"), warnings.catch_warnings(action="ignore"):
             version = npy_format.read_magic(front)
             first = version == (1, 0)
             read = npy_format.read_array_header_1_0 if first else npy_format.read_array_header_2_0

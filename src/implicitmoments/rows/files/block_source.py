@@ -81,7 +81,9 @@ def _as_block(item: Any, number: int) -> _Block:
     for name, column in columns.items():
         if column is not None:
             numbers[name] = _as_numbers(column, number, name, len(numbers["x"]))
-    return _Block(number, numbers, _feature_names(points))
+    names = points.column_names if _is_arrow(points) else getattr(points, "columns", ())
+    named = len(names) > 0 and all(isinstance(name, str) for name in names)
+    return _Block(number, numbers, tuple(names) if named else None)
 
 
 def _as_numbers(given: Any, number: int, name: str, n_rows: int | None) -> Numbers:
@@ -102,13 +104,6 @@ def _as_numbers(given: Any, number: int, name: str, n_rows: int | None) -> Numbe
 def _is_arrow(x: Any) -> bool:
     """Return whether x is a table or record batch of Arrow, without importing it."""
     return hasattr(x, "column_names") and hasattr(x, "schema")
-
-
-def _feature_names(x: Any) -> tuple[str, ...] | None:
-    names = x.column_names if _is_arrow(x) else getattr(x, "columns", None)
-    if names is None or not all(isinstance(name, str) for name in names):
-        return None
-    return tuple(names)
 
 
 def _checked(

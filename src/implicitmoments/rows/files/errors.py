@@ -1,11 +1,7 @@
-"""Errors about files: message templates, and conversion of errors raised by libraries."""
+"""Errors about files: their classes and message templates."""
 
 from __future__ import annotations
 
-import importlib
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from implicitmoments.notes import CodedError, InputError, InputTypeError
@@ -153,39 +149,3 @@ def brief(text: object) -> str:
     """Return text on one line, or its beginning: what a file holds may have any length."""
     words = "".join(c if c.isprintable() else " " for c in str(text)[: QUOTED + 1]).strip()
     return words if len(words) <= QUOTED else f"{words[:QUOTED]}…"
-
-
-@contextmanager
-def as_unreadable(file: object, kind: str) -> Iterator[None]:
-    """Convert any error of a reading library to one error that names the file.
-
-    Given a damaged file, libraries raise KeyError, MemoryError, RecursionError and many others. An
-    error of the system becomes an ``UnreadableError`` with its number, anything else an
-    ``InputError``. Use it around calls of other libraries only: it would hide defects of this one.
-    """
-    try:
-        yield
-    except Exception as reason:
-        said = brief(reason) or type(reason).__name__
-        error = refusal("unreadable", file=str(file), kind=kind, reason=said)
-        if isinstance(reason, OSError) and reason.errno is not None:
-            values = {**error.values, "errno": reason.errno}
-            error = UnreadableError(error.code, error.template, **values)
-        raise error from reason
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Ignore warnings about how a file was written: its reader cannot act on them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def require(module: str, kind: str, extra: str = "files") -> Any:
-    """Import a module that reads or writes files of a kind, which an extra installs."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as reason:
-        library = module.split(".", maxsplit=1)[0]
-        raise refusal("not_installed", kind=kind, library=library, extra=extra) from reason

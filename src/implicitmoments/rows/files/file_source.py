@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import math
 import os
 import tempfile
@@ -11,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import IO, Any, Protocol, Self, TypeAlias
+from typing import IO, Any, Self, TypeAlias
 
 import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.rows.draws import Integers, RowDraws
-from implicitmoments.rows.files.errors import brief, refusal
+from implicitmoments.rows.files.errors import UnreadableError, brief, refusal
 from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Source
 
@@ -27,19 +28,6 @@ Sliceable: TypeAlias = Any
 
 ARGUMENTS = {"y": "y", "counts": "sample_weight"}  # columns of a block, as the user names them
 SCATTERED = 30  # rows of the file per picked row, from which on rows are read one by one
-
-
-class RowReader(Protocol):
-    """Columns of rows as they are in a file, with NaN where a number is missing."""
-
-    n_rows: int
-    n_features: int
-
-    def read(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows that exist."""
-
-    def close(self) -> None:
-        """Close files."""
 
 
 class FileSource(Source):
@@ -52,8 +40,9 @@ class FileSource(Source):
     ----------
     file : str
         What messages call the source: the name of its file.
-    reader : RowReader
-        Closed with the source, or when the source is deleted.
+    reader : object with n_rows, n_features, read(rows) and close()
+        ``read`` returns columns by name, with NaN where a number is missing. If ``by_rows`` is
+        true, ``take(rows)`` reads rows one by one. Closed when the source is closed or deleted.
     feature_names : sequence of str, optional
     columns : mapping of str to str, optional
         Columns that were asked for: ``"target"``, ``"weight"``, and ``"features"`` where features
@@ -83,7 +72,7 @@ class FileSource(Source):
     def __init__(
         self,
         file: str,
-        reader: RowReader,
+        reader: Any,
         feature_names: Sequence[str] | None = None,
         *,
         columns: Mapping[str, str] | None = None,
@@ -113,26 +102,16 @@ class FileSource(Source):
         return dict[str, Array](block)
 
     def read_unchecked(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows as they are, with NaN where a number is missing.
-
-        Parameters
-        ----------
-        rows : range
-            Row numbers.
-
-        Returns
-        -------
-        dict of str to array
-            The columns.
-        """
+        """Return the columns of rows as they are, with NaN where a number is missing."""
         with self._reading():
-            return self._reader.read(rows)
+            block: dict[str, Numbers] = self._reader.read(rows)
+        return block
 
     def pick(self, rows: Integers, *, what: str = "") -> Block:
         """Return some rows; a few of many are read one by one, without the rest of the file."""
         if getattr(self._reader, "by_rows", False) and SCATTERED * len(rows) <= self.n_rows:
             with self._reading():
-                block: Block = self._reader.take(rows)  # type: ignore[attr-defined]
+                block: Block = self._reader.take(rows)
             if all(np.all(np.isfinite(column)) for column in block.values()):
                 return block
         return super().pick(rows, what=what)  # which says where numbers are missing
@@ -368,3 +347,31 @@ def _write(file: IO[bytes], table: Numbers) -> None:
         if reason.errno != errno.ENOSPC:
             raise
         raise refusal("no_room", folder=tempfile.gettempdir(), errno=errno.ENOSPC) from reason
+
+
+@contextmanager
+def as_unreadable(file: object, kind: str) -> Iterator[None]:
+    """Convert any error of a reading library to one error that names the file.
+
+    Given a damaged file, libraries raise KeyError, MemoryError, RecursionError and many others. An
+    error of the system becomes an ``UnreadableError`` with its number, anything else an
+    ``InputError``. Use it around calls of other libraries only: it would hide defects of this one.
+    """
+    try:
+        yield
+    except Exception as reason:
+        said = brief(reason) or type(reason).__name__
+        error = refusal("unreadable", file=str(file), kind=kind, reason=said)
+        if isinstance(reason, OSError) and reason.errno is not None:
+            values = {**error.values, "errno": reason.errno}
+            error = UnreadableError(error.code, error.template, **values)
+        raise error from reason
+
+
+def require(module: str, kind: str, extra: str = "files") -> Any:
+    """Import a module that reads or writes files of a kind, which an extra installs."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as reason:
+        library = module.split(".", maxsplit=1)[0]
+        raise refusal("not_installed", kind=kind, library=library, extra=extra) from reason

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from implicitmoments.rows.files.errors import as_unreadable, brief, refusal, require
-from implicitmoments.rows.files.file_source import Numbers
+from implicitmoments.rows.files.errors import brief, refusal
+from implicitmoments.rows.files.file_source import Numbers, as_unreadable, require
 
 # names of columns by the column of a block that they fill: features of "x", and one of others
 ColumnNames: TypeAlias = Mapping[str, Sequence[str]]
@@ -88,28 +88,19 @@ def open_arrow(path: Path) -> TableFile:
 
     def batches(segment: int, names: Sequence[str]) -> Iterator[Any]:  # noqa: ARG001
         reader = open_reader()
-        return map(_validated, reader if is_stream else [reader.get_batch(segment)])
-
-    def count(found: Iterator[Any]) -> Iterator[int]:
-        for batch in found:
-            yield int(batch.num_rows)
-            release()  # a compressed batch was read as a whole
+        for batch in reader if is_stream else [reader.get_batch(segment)]:
+            batch.validate()  # lengths come from the file: Arrow would read beyond a buffer
+            yield batch
 
     with as_unreadable(path, "Arrow"):
         reader = open_reader()
         names, types = reader.schema.names, reader.schema.types
-        segments = range(1 if is_stream else reader.num_record_batches)
-        n_rows = [sum(count(batches(i, names))) for i in segments]
+        n_rows = [0] * (1 if is_stream else reader.num_record_batches)
+        for i in range(len(n_rows)):
+            for batch in batches(i, names):
+                n_rows[i] += batch.num_rows
+                release()  # a compressed batch was read as a whole
     return TableFile(path, names, types, n_rows, batches, lambda: None, release)
-
-
-def _validated(batch: Any) -> Any:
-    """Return a batch whose columns are as long as they claim.
-
-    Arrow takes lengths from the file, and would read whatever lies beyond a buffer.
-    """
-    batch.validate()
-    return batch
 
 
 TABLES: Mapping[str, Callable[[Path], TableFile]] = {
