@@ -23,7 +23,6 @@ from implicitmoments.moments.framed_rows import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
-from implicitmoments.rows.outliers import far_limit
 from implicitmoments.search import SEARCH, run_em
 
 SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
@@ -233,15 +232,14 @@ def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) ->
 def _decode(
     sample: Rows, k: int, family: SphericalFamily, order: int | None, seed: int
 ) -> DecodedMixture:
-    """Decode k components from the rows that are not so far out as to dominate sixth moments."""
-    kept = _trim(sample)
-    numbers: dict[str, Any] = {"moment_rows": kept.n, "far_rows": 1 - kept.n / sample.n}
-    if kept.n < k:
+    """Decode k components; outliers, which would dominate sixth moments, have been left out."""
+    numbers: dict[str, Any] = {"moment_rows": sample.n}
+    if sample.n < k:
         return DecodedMixture(numbers=numbers)
-    variance, how = (family.known, "known") if family.known else guess_variance(kept, k)
+    variance, how = (family.known, "known") if family.known else guess_variance(sample, k)
     variance = max(variance, family.floor)
     numbers |= {"first_variance": variance, "first_variance_from": how}
-    problem = SphericalMixtureProblem(kept, variance=variance)
+    problem = SphericalMixtureProblem(sample, variance=variance)
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
@@ -255,34 +253,21 @@ def _decode(
     weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
     # means outside the ball that the rows fill are moved to its surface
     lengths = np.linalg.norm(found.guesses, axis=1, keepdims=True)
-    means = found.guesses * np.minimum(1.0, _radii(kept).max() / np.maximum(lengths, 1e-300))
+    reach = math.sqrt(float(to_numpy(sample.lifted.block["x"][:, -2]).max()))
+    means = found.guesses * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
     mixture = Mixture(weights / weights.sum(), np.asarray(means, float), np.full(k, variance))
     return DecodedMixture(mixture, found, numbers)
 
 
-def _trim(sample: Rows) -> Rows:
-    """Leave out rows so far out that they would dominate sixth moments."""
-    radius = _radii(sample)
-    near = radius <= far_limit(radius, sample.n)
-    return sample if near.all() else sample.take(np.flatnonzero(near))
-
-
-def _radii(sample: Rows) -> Floats:
-    """Return the distance of every row from the centre."""
-    squares: Floats = to_numpy(sample.lifted.block["x"][:, -2]).astype(np.float64)
-    return np.sqrt(squares)
-
-
 def spectral_rank(sample: Rows, most: int, family: SphericalFamily) -> int:
     """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
-    kept = _trim(sample)
-    room = kept.n_features * (kept.n_features + 1) // 2
-    most = min(most, kept.n // 2, room // 2)  # the eigenvalues left over show the noise
+    room = sample.n_features * (sample.n_features + 1) // 2
+    most = min(most, sample.n // 2, room // 2)  # the eigenvalues left over show the noise
     if most < 2:
         return 1
-    variance = max(family.known or guess_variance(kept, most)[0], family.floor)
-    center = np.average(kept.points, axis=0, weights=kept.counts)
-    problem = SphericalMixtureProblem(kept, variance=variance, center=center)
+    variance = max(family.known or guess_variance(sample, most)[0], family.floor)
+    center = np.average(sample.points, axis=0, weights=sample.counts)
+    problem = SphericalMixtureProblem(sample, variance=variance, center=center)
     try:
         report = implicit_moments(problem, n_components=most, order=4).steps[-1]
     except (ValueError, np.linalg.LinAlgError):
