@@ -22,7 +22,7 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
-from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
+from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks
 from implicitmoments.rows.mapped_rows import Census, MappedRows, lift_points, weights_of
 from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source, take_along
 
@@ -202,11 +202,20 @@ class Rows(MappedRows):
         after: After | None = None,
     ) -> Sums:
         """Sum over blocks of the source, and report progress."""
-        rows = range(self.n) if rows is None else rows
-        report = ProgressReport(self.progress, what, rows, after)
+        taken = range(self.n) if rows is None else rows
+        progress, total, done = self.progress or (lambda *_: None), len(taken), 0
+
+        def report(sums: Sums, next_row: int) -> None:
+            nonlocal done
+            done = next_row - taken.start
+            if after is not None:
+                after(sums, next_row)
+            progress(what, done, total)
+
         size = self._block_size(width)
-        sums = self.source.fold(measure, rows, size, what=what, seed=seed, after=report)
-        report.finish()
+        sums = self.source.fold(measure, taken, size, what=what, seed=seed, after=report)
+        if done < total:  # a journal has answered
+            progress(what, total, total)
         return sums
 
     def _block_size(self, width: int) -> int:
