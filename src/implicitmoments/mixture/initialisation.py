@@ -215,7 +215,7 @@ def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) ->
 def _decode(
     sample: Rows, k: int, family: SphericalFamily, order: int | None, seed: int
 ) -> DecodedMixture:
-    """Decode k components from the moments of the rows of a sample."""
+    """Decode k components; outliers, which would dominate sixth moments, have been left out."""
     numbers: dict[str, Any] = {"moment_rows": sample.n}
     if sample.n < k:
         return DecodedMixture(numbers=numbers)
