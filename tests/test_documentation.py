@@ -5,18 +5,21 @@ import contextlib
 import doctest
 import importlib
 import io
-import os
 import pkgutil
 import re
+import runpy
 import shlex
-import subprocess
 import sys
+import warnings
 from operator import attrgetter
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
+from typer.testing import CliRunner
 
 import implicitmoments
+from implicitmoments.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 MODULES = [
@@ -116,9 +119,8 @@ def run_page(text, name="page", commands=False):
                 exec(compile("\n" * line + code, name, "exec"), namespace)
         elif commands:
             for command in re.findall(r"^\$ implicitmoments (.*)$", code, re.M):
-                words = [sys.executable, "-m", "implicitmoments", *shlex.split(command)]
-                done = subprocess.run(words, capture_output=True, text=True, check=False)
-                assert done.returncode == 0, f"{command}: {done.stderr}"
+                done = CliRunner().invoke(app, shlex.split(command))
+                assert done.exit_code == 0, f"{command}: {done.stderr}"
         yield line + 1, out.getvalue(), says
 
 
@@ -159,16 +161,14 @@ def test_every_block_of_code_is_run(page):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.name for path in EXAMPLES])
-def test_examples_run(path):
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "MPLBACKEND": "agg"},  # pictures are drawn and not shown
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+def test_examples_run(path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.setattr(plt, "show", lambda: None)  # pictures are drawn and not shown
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        runpy.run_path(str(path), run_name="__main__")
+    plt.close("all")
+    assert capsys.readouterr().out
 
 
 def broken_links(text, folder):

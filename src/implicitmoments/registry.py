@@ -27,5 +27,6 @@ def estimator_class(name: str) -> type[Any]:
     own = ESTIMATORS.get(name, name)
     if own not in ESTIMATORS.values():
         raise KeyError(name)
-    found: type[Any] = getattr(import_module("implicitmoments"), own)
+    homes = import_module("implicitmoments")._HOMES
+    found: type[Any] = getattr(import_module(f"implicitmoments.{homes[own]}"), own)
     return found

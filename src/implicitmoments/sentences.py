@@ -9,6 +9,8 @@ SENTENCES: dict[str, str] = {
     "`max_iter` or `tol`",
     "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
     "or remove them",
+    "outliers_kept": "{n:count row} of (x, y) lie very far from all others and may determine the "
+    "fit alone; they were kept, because a far row is not wrong for that: check or remove them",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
@@ -167,9 +169,6 @@ SENTENCES: dict[str, str] = {
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
     "covariance are clearly different; use `whiten=True`",
     # mixture
-    "moments_too_few_rows": "{n:count distinct row} are too few for the moments of "
-    "{k:count component}",
-    "moments_unusable": "the moments cannot be used ({error})",
     "few_rows_per_component": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
@@ -183,8 +182,10 @@ SENTENCES: dict[str, str] = {
     "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): "
     "groups that are not spherical are covered by several components each; look at the picture, "
     "or set `n_components`",
+    "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
+    "be fewer; use `n_components={fewer}` or `n_components='auto'`",
     "local_optimum": "the moments did not resolve the components, and the fit started from "
-    "scattered rows: it may be one of several local optima; compare `lower_bound_` for a few "
+    "k-means++: it may be one of several local optima; compare `lower_bound_` for a few "
     "values of `random_state`",
     "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
     "number of rows nor the separation confirms the others: there may be fewer components, or "

@@ -52,7 +52,7 @@ def test_a_source_is_passed_over_in_blocks(how):
     model = ActivationSumRegressor("relu", K, **how).fit(source)
     plain = ActivationSumRegressor("relu", K, **how).fit(X, y)
     np.testing.assert_allclose(model.predict(X[:500]), plain.predict(X[:500]), rtol=1e-9)
-    assert model.stats_["n_rows"] == len(X)
+    assert model.stats_["rows_used"] == len(X)
     assert all(what for what, _ in source.passes)
     assert max(size for _, size in source.passes) < 1_000_000 < X.nbytes
     assert model.score(source) == pytest.approx(plain.score(X, y), rel=1e-9)

@@ -73,15 +73,15 @@ def test_an_interrupted_fit_leaves_nothing(data, tmp_path, checkpoint, from_term
     assert list(tmp_path.iterdir()) == []
 
 
-def test_exit_codes_of_the_process(data, tmp_path):
-    assert run("fit", "mixture", "nowhere.csv", cwd=tmp_path).returncode == 2
+def test_exit_codes_of_the_process(call, tmp_path):
+    assert call("fit", "mixture", tmp_path / "nowhere.csv").exit_code == 2
     mistyped = run("fti")
     assert mistyped.returncode == 2
     assert one_error(mistyped.stderr)
     assert "'fit'" in mistyped.stderr
 
 
-def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
+def test_progress_is_shown_on_a_terminal_alone(call, tmp_path):
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30_000, 3)))
     how = ["fit", "mixture", "rows.npy", "-k", "2", "-o", "m.im"]
     seen, shown = pty.openpty()
@@ -102,8 +102,8 @@ def test_progress_is_shown_on_a_terminal_alone(data, tmp_path):
     os.close(seen)
     assert b"pass 1" in shown
     assert b"rows" in shown
-    silent = run(*how, cwd=tmp_path)
-    assert (silent.returncode, silent.stderr) == (0, "")
+    silent = call("fit", "mixture", tmp_path / "rows.npy", "-k", "2", "-o", tmp_path / "m.im")
+    assert (silent.exit_code, silent.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.model_columns import ModelRows, column_scales
+from implicitmoments.cli.input_rows import ModelRows, column_scales
 from implicitmoments.rows import ArraySource
 
 UNITS = np.array([1.0, 50.0, 0.01])

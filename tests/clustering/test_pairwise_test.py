@@ -10,7 +10,7 @@ from implicitmoments.clustering import pairwise_test
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import find_span
 from implicitmoments.projections import hermite_dense
-from implicitmoments.rows import Rows
+from implicitmoments.rows import ArraySource, MemoryBudget, Rows
 from implicitmoments.testing import refuses
 
 K, D = 4, 8
@@ -108,15 +108,17 @@ def test_rows_count_as_often_as_they_are_drawn():
     counts = np.where(truth.labels == 0, 3.0, 1.0)
     held = pairwise_test.hold_coordinates(Rows.of(X, counts=counts), span)
     np.testing.assert_array_equal(held.counts, counts)
-    assert pairwise_test.hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span).counts is None
-    drawn = np.random.default_rng(0).choice(4_000, 20_000, p=held.probabilities)
+    equal = pairwise_test.hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span)
+    assert not equal.weighted_rows
+    drawn = pairwise_test.draw_places(held, 20_000, np.random.default_rng(0), again=True)
     expected = counts[truth.labels == 0].sum() / counts.sum()
     assert np.mean(truth.labels[drawn] == 0) == pytest.approx(expected, abs=0.02)
 
 
 def test_of_many_rows_a_sample_is_held():
     X, _, span = data(n=20_000)
-    held = pairwise_test.hold_coordinates(Rows.of(X), span, seed=3, most=2_000)
+    rows = Rows(ArraySource(X), budget=MemoryBudget(held=2_000 * 32))
+    held = pairwise_test.hold_coordinates(rows, span, seed=3)
     assert held.points.shape == (2_000, span.p)
     distances, places = cKDTree(span.coordinates(X)).query(held.points)
     assert distances.max() < 1e-9

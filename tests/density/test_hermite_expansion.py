@@ -1,4 +1,4 @@
-"""The compressed expansion against its dense twin and against exact moments."""
+"""Expansions against their dense twins, exact moments and, by grade, the closed form."""
 
 import math
 from functools import reduce
@@ -6,12 +6,16 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from implicitmoments import density
 from implicitmoments.datasets import Truth, make_spherical_mixture
 from implicitmoments.density import Constant, JointExpansion, expand, expand_dense
 from implicitmoments.mixture import find_span
 from implicitmoments.moments import BalancedMoments, Frame, SymmetricChain, split_order
+from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows
 from implicitmoments.testing import chain_of_powers
+
+NOISE = np.diag([0.0, 1, 1])  # of (h, x): none in the constant
 
 
 def exact_sum(truth, points, degree):
@@ -98,3 +102,35 @@ def test_one_component_is_the_gaussian():
     expansion = expand(rows, find_span(rows, 1, None), 1, 6)
     assert expansion == Constant(6)
     np.testing.assert_array_equal(expansion(np.empty((4, 0))), np.ones(4))
+
+
+@pytest.fixture
+def hidden(rng):
+    return np.column_stack([np.full(3, 0.7), rng.normal(size=(3, 2))])
+
+
+def test_grades_add_up_to_the_closed_form(hidden, rng):
+    chain = chain_of_powers(hidden, 3, NOISE)
+    x = rng.normal(size=(20, 2))
+    whole = chain.images(np.column_stack([np.full(20, 0.7), x]))
+    for image, graded in zip(whole, density.graded_images(chain, x, 0.7), strict=True):
+        np.testing.assert_allclose(graded.sum(axis=0), image, atol=1e-12)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 1), (1, 1), (1, 2), (2, 2), (2, 3)])
+def test_answers_are_those_of_dense_tensors_by_grade(a, b, hidden, rng):
+    weights = np.array([0.5, 0.3, -0.2])
+    chain = chain_of_powers(hidden, b, NOISE)
+    powers = SymmetricChain(chain.steps, 0 * chain.noise).images(hidden)
+    form = (powers[a] * weights[:, None]).T @ powers[b]
+    x = rng.normal(size=(30, 2))
+    answers = density.graded_answers(chain, density.graded_images(chain, x, 1 / 0.7), a, b, form)
+    for grade, answer in enumerate(answers):
+        he = hermite_dense(x, grade).reshape(30, -1) * math.sqrt(math.factorial(grade))
+        expected = np.zeros(30)
+        for w, v in zip(weights, hidden, strict=True):
+            power = np.ones(1)
+            for _ in range(grade):
+                power = np.multiply.outer(power, v[1:]).ravel()
+            expected += w * he @ power
+        np.testing.assert_allclose(answer, expected / math.factorial(grade), atol=1e-9)

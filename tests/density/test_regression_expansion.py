@@ -10,6 +10,7 @@ import pytest
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.density import (
     LabelConstant,
+    average_graded,
     contract_dense,
     contract_moments,
     contract_run,
@@ -192,3 +193,18 @@ def test_moments_of_all_orders_are_asked_for():
     moments = implicit_moments(RegressionMixtureProblem(x, z), n_components=2, order=4)
     expansion = contract_moments(moments.folds[0].moments, -0.5, 4)
     assert set(expansion.forms) == {(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)}
+
+
+def test_moments_carry_the_weight_of_their_grade(rng):
+    """With all symmetric tensors kept: an entry of grade a is the mean of He_a(x) He_a(z) / a!."""
+    x, z = rng.normal(size=(50, 1)), rng.normal(size=50)
+    chain = chain_of_powers(rng.normal(size=(3, 2)), 2, np.diag([0.0, 1]))
+    form = average_graded(Rows.of(x, y=z), chain, [(2, 2, 0)])[2, 2, 0]
+    dense = np.zeros((4, 4))
+    for i, j in np.ndindex(4, 4):
+        grade = i.bit_count() + j.bit_count()  # bits are slots that hold x
+        he = np.polynomial.hermite_e.hermeval(np.array([x[:, 0], z]), np.eye(5)[grade])
+        dense[i, j] = np.mean(he[0] * he[1]) / math.factorial(grade)
+    basis = chain.steps[-1]
+    assert basis.shape == (3, 4)
+    np.testing.assert_allclose(form, basis @ dense @ basis.T, atol=1e-10)

@@ -11,8 +11,6 @@ from implicitmoments.arrays import softmax_rows
 from implicitmoments.mixture import (
     Mixture,
     SphericalFamily,
-    VarianceModel,
-    e_step,
     log_densities,
     log_joint,
     without_outliers,
@@ -41,12 +39,12 @@ def responsibilities(rows, mixture):
     return softmax_rows(log_joint(rows.points, mixture))
 
 
-def settle(rows, mixture, model, steps, tol):
-    return run_em(SphericalFamily(model), rows, mixture, Budget(0, steps, tol))
+def settle(rows, mixture, family, steps, tol):
+    return run_em(family, rows, mixture, Budget(0, steps, tol))
 
 
-def maximise(sums, before, model):
-    return SphericalFamily(model).m_step(sums, before)
+def e_step(rows, mixture):
+    return SphericalFamily().e_step(rows, mixture)
 
 
 def standard_rows(X, **columns):
@@ -106,9 +104,8 @@ def test_a_row_of_weight_two_is_a_row_that_is_there_twice(rows, mixture):
 @pytest.mark.parametrize("shared", [True, False])
 def test_no_parameter_near_the_maximum_is_likelier(rows, mixture, shared):
     """The M-step maximises the expected log-likelihood of the complete data."""
-    model = VarianceModel(shared=shared)
     shares = responsibilities(rows, mixture)[0] * rows.counts[:, None]
-    best = maximise(e_step(rows, mixture), mixture, model)
+    best = SphericalFamily(shared=shared).m_step(e_step(rows, mixture), mixture)
 
     def complete(m):
         return float(np.sum(shares * log_joint(rows.points, m)))
@@ -126,32 +123,32 @@ def test_no_parameter_near_the_maximum_is_likelier(rows, mixture, shared):
 
 
 @pytest.mark.parametrize(
-    "model", [VarianceModel(), VarianceModel(shared=False), VarianceModel(known=0.7)]
+    "family", [SphericalFamily(), SphericalFamily(shared=False), SphericalFamily(known=0.7)]
 )
-def test_em_never_falls_and_stops(rows, mixture, model):
-    levels = [settle(rows, mixture, model, n, 0.0).level for n in (1, 3, 6, 12, 24)]
+def test_em_never_falls_and_stops(rows, mixture, family):
+    levels = [settle(rows, mixture, family, n, 0.0).level for n in (1, 3, 6, 12, 24)]
     assert all(b >= a - 1e-12 for a, b in pairwise(levels))
-    done = settle(rows, mixture, model, 2_000, 1e-9)
+    done = settle(rows, mixture, family, 2_000, 1e-9)
     assert done.converged
-    if model.known is not None:
+    if family.known is not None:
         np.testing.assert_array_equal(done.state.variances, 0.7)
 
 
 def test_extrapolation_reaches_where_plain_em_goes_in_fewer_iterations():
     rng = np.random.default_rng(3)
     X = np.concatenate([rng.normal(-0.8, 1, (400, 1)), rng.normal(0.8, 1, (400, 1))])
-    rows, model = Rows.of(X), VarianceModel(known=1.0)
+    rows, family = Rows.of(X), SphericalFamily(known=1.0)
     start = mixture = Mixture(np.array([0.5, 0.5]), np.array([[-2.0], [2.5]]), np.ones(2))
     for _ in range(3_000):
-        mixture = maximise(e_step(rows, mixture), mixture, model)
-    fast = settle(rows, start, model, 200, 1e-12)
+        mixture = family.m_step(e_step(rows, mixture), mixture)
+    fast = settle(rows, start, family, 200, 1e-12)
     assert fast.n_iter < 150
     np.testing.assert_allclose(fast.state.means, mixture.means, atol=1e-3)
 
 
 def test_an_empty_component_stays_where_it_is(rows):
     far = Mixture(np.array([0.5, 0.5]), np.array([[0.0] * D, [1e3] * D]), np.ones(2))
-    settled = settle(rows, far, VarianceModel(), 10, 1e-6).state
+    settled = settle(rows, far, SphericalFamily(), 10, 1e-6).state
     np.testing.assert_array_equal(settled.means[1], far.means[1])
     assert settled.weights[1] < 1e-9
 
@@ -188,8 +185,7 @@ def test_rows_as_they_are_have_the_sums_of_lifted_ones(rng, weighted, shift):
             getattr(found, name), getattr(lifted, name), rtol=1e-11, atol=1e-9, err_msg=name
         )
     assert found.squares.sum() == pytest.approx(lifted.squares.sum(), rel=1e-12)
-    model = VarianceModel()
-    after, expected = maximise(found, mixture, model), maximise(lifted, mixture, model)
+    after, expected = (SphericalFamily().m_step(sums, mixture) for sums in (found, lifted))
     np.testing.assert_allclose(after.means, expected.means, atol=1e-11)
     np.testing.assert_allclose(after.variances, expected.variances, rtol=1e-11)
 

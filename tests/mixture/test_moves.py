@@ -7,11 +7,10 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import (
     Mixture,
     SphericalFamily,
-    VarianceModel,
+    far_groups,
     log_densities,
     without_outliers,
 )
-from implicitmoments.mixture.far_groups import Group, far_groups
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,
@@ -24,7 +23,7 @@ from implicitmoments.search import (
 )
 
 K, D = 8, 6
-FAMILY = SphericalFamily(VarianceModel())
+FAMILY = SphericalFamily()
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +83,11 @@ def test_merging_costs_what_the_likelihood_falls_by(data, spoilt):
 
 
 @pytest.mark.parametrize(
-    "model", [VarianceModel(), VarianceModel(shared=False), VarianceModel(known=1.0)]
+    "family", [FAMILY, SphericalFamily(shared=False), SphericalFamily(known=1.0)]
 )
-def test_moves_find_the_missing_mean(data, model):
+def test_moves_find_the_missing_mean(data, family):
     rows, means = data
-    family, wrong = SphericalFamily(model), means.copy()
+    wrong = means.copy()
     wrong[0] = wrong[1] + 0.3
     start = settled(rows, wrong, family)
     assert nearest(start.means, means).max() > 1
@@ -156,6 +155,6 @@ def test_groups_at_another_scale_are_found(data):
     groups = far_groups(Rows.of(X), K, rng)
     assert groups.n == len(groups.points) == 2
     for g in range(2):
-        places = np.flatnonzero(Group(groups, g)({"x": X}))
+        places = np.flatnonzero(groups.holds(g, {"x": X}))
         assert len(places) == len(X) // 2
         assert len(set(places % 2)) == 1

@@ -6,6 +6,11 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.mixture import Mixture, SphericalFamily, one_less_suffices
+from implicitmoments.rows import Rows
+from implicitmoments.search import SEARCH, run_em
+
+pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 
 
 def notes(k, X, **options):
@@ -38,6 +43,17 @@ def test_columns_of_other_units_are_named(rows, rng):
     assert note.values["least"] == "column 3"
 
 
+@pytest.mark.filterwarnings("error")
+def test_notes_are_warnings_unless_they_are_on_the_number_of_components(rows):
+    with pytest.warns(im.AssumptionWarning) as caught:
+        model = im.SphericalMixture(5, random_state=0).fit(rows[0] * [1.0, 1.0, 1.0, 9.0])
+    assert model.notes_.codes == ["columns_differ_in_spread", "component_not_spherical"]
+    assert [str(each.message) for each in caught] == [str(model.notes_[0])]
+    assert caught[0].filename == __file__
+    for k, code in ((4, "component_not_spherical"), (6, "bic_prefers_fewer")):
+        assert notes(k, rows[0]).codes == [code]
+
+
 def test_a_number_that_stops_at_its_bound_is_said(rows):
     said = notes("auto", rows[0], max_components=3)
     assert "stopped_at_max_components" in said.codes
@@ -63,15 +79,15 @@ def test_few_rows_are_said(rows):
 def test_what_the_moments_could_not_tell_is_kept_apart():
     X, _ = make_spherical_mixture(1_500, 30, 3, radius=20.0, separation=5.0, random_state=0)
     model = im.SphericalMixture(30, random_state=0).fit(X)
-    assert model.stats_["start"] == "scattered"
+    assert model.stats_["start"] == "kmeans++"
     assert model.decoded_components_.notes
-    assert model.notes_ == []  # what was found from scattered rows is right
+    assert model.notes_ == []  # what was found from k-means++ is right
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_chosen_number_is_measured_as_a_given_one(seed):
     X, _ = make_spherical_mixture(4_000, 4, 10, radius=6.0, separation=6.0, random_state=seed)
-    auto = im.SphericalMixture("auto", random_state=0).fit(X)
+    auto = im.SphericalMixture("auto", max_components=6, random_state=0).fit(X)
     assert auto.n_components_ == 4
     assert auto.stats_["resolved"] == 4
     assert auto.stats_["gap"] > 2
@@ -87,7 +103,7 @@ def test_one_component_that_was_chosen_has_no_moments_of_several(rng):
 
 
 def test_components_that_few_rows_leave_open_are_said():
-    X, _ = make_spherical_mixture(1_500, 40, 20, radius=4.5, separation=4.0, random_state=0)
+    X, _ = make_spherical_mixture(1_700, 40, 20, radius=4.5, separation=4.0, random_state=0)
     model = im.SphericalMixture(40, random_state=0).fit(X)
     assert model.stats_["resolved"] < 40
     note = model.notes_[-1]
@@ -101,7 +117,30 @@ def test_extra_components_of_one_group_are_said(k, seed):
     X = np.random.default_rng(seed).normal(size=(2_000, 4))
     model = im.SphericalMixture(k, random_state=0).fit(X)
     assert model.stats_["resolved"] < k
-    assert "components_unresolved" in model.notes_.codes
+    (note,) = model.notes_
+    assert (note.code, note.values) == ("bic_prefers_fewer", {"k": k, "fewer": k - 1})
+
+
+def test_bic_prefers_fewer_by_its_price_of_a_component(rows):
+    """Where BIC of two fits says so, and not for the components there are."""
+    X, truth = rows
+    for k in (5, 6):
+        model, fewer = (im.SphericalMixture(j, random_state=0).fit(X) for j in (k, k - 1))
+        better = fewer.bic(X) < model.bic(X)
+        assert ("bic_prefers_fewer" in model.notes_.codes) == better == (k == 6)
+    pair = truth.labels < 2
+    known = im.SphericalMixture(3, variance=1.0, random_state=0).fit(X[pair])
+    assert "bic_prefers_fewer" in known.notes_.codes
+
+
+def test_a_component_that_only_all_rows_show_is_not_doubted():
+    """Sixty rows of two groups pay for one component, 6,000 for two."""
+    X, truth = make_spherical_mixture(6_000, 2, 3, radius=1.2, separation=1.8, random_state=0)
+    start = Mixture(np.full(2, 0.5), truth.vectors, np.ones(2))
+    family, few = SphericalFamily(), Rows.of(X[:60])
+    fitted = run_em(family, Rows.of(X), start, SEARCH).state
+    assert one_less_suffices(family, fitted, few)
+    assert not one_less_suffices(family, fitted, few, Rows.of(X))
 
 
 @pytest.mark.parametrize("weights", [None, [10, 1]])

@@ -10,6 +10,8 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.rows import ArraySource, Source
 from implicitmoments.testing import refuses
 
+pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+
 K, D, N = 4, 5, 12_000
 READ_AT_ONCE = 70_000
 
@@ -105,7 +107,7 @@ def test_arrays_of_the_standard_on_any_device(data, fitted, device):
 )
 def test_every_way_to_fit_takes_arrays_of_the_standard(data, options):
     X, _ = data
-    X = X[:9_000].copy()
+    X = X[:4_000].copy()
     X[:2] = [[1e5] * D, [-3e4] * D]
     counts = np.random.default_rng(1).integers(1, 3, len(X)).astype(float)
     where = array_api_strict.Device("device1")
@@ -118,8 +120,8 @@ def test_every_way_to_fit_takes_arrays_of_the_standard(data, options):
 
 
 def test_groups_and_pieces_take_arrays_of_the_standard(data):
-    X, _ = data
-    shift = np.where(np.arange(N) % 2 == 0, 1e6, 0.0)[:, None]
+    X = data[0][:4_000]
+    shift = np.where(np.arange(len(X)) % 2 == 0, 1e6, 0.0)[:, None]
     rows = array_api_strict.asarray(X + shift)
     model = im.SphericalMixture(2 * K, random_state=0).fit(rows)
     plain = im.SphericalMixture(2 * K, random_state=0).fit(X + shift)
@@ -175,7 +177,7 @@ def test_what_is_left_out_is_told_by_what_a_row_holds(data):
 def test_sources_that_cannot_be(data):
     X, _ = data
     with refuses("too_few_rows", n=1):
-        im.SphericalMixture(K).fit(ArraySource(X, counts=np.eye(N)[0]))
+        im.SphericalMixture(K).fit(ArraySource(X, counts=(np.arange(N) == 0) * 1.0))
     wild = X.copy()
     wild[N // 2 + 1] = 1e200
     assert im.SphericalMixture(K, random_state=0).fit(wild).stats_["outliers"] == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import begin_sums, common_variance
+from implicitmoments.mixture import begin_sums, initialisation
 from implicitmoments.rows import Rows
 
 EYE4 = ["ij,kl->ijkl", "ik,jl->ijkl", "il,jk->ijkl"]
@@ -21,13 +21,13 @@ def dense_fourth(y, J):
 def test_coordinates_are_orthonormal():
     rng = np.random.default_rng(0)
     A, B = (m + m.T for m in rng.normal(size=(2, 4, 4)))
-    assert common_variance.coordinates(A) @ common_variance.coordinates(B) == pytest.approx(
+    assert initialisation.coordinates(A) @ initialisation.coordinates(B) == pytest.approx(
         np.sum(A * B)
     )
-    np.testing.assert_allclose(common_variance.matrices(common_variance.coordinates(A), 4), A)
+    np.testing.assert_allclose(initialisation.matrices(initialisation.coordinates(A), 4), A)
     y = rng.normal(size=(3, 4))
     np.testing.assert_allclose(
-        common_variance.matrices(common_variance.squares(y), 4), y[:, :, None] * y[:, None, :]
+        initialisation.matrices(initialisation.squares(y), 4), y[:, :, None] * y[:, None, :]
     )
 
 
@@ -36,19 +36,19 @@ def test_fourth_moment_is_the_hermite_tensor(variance):
     rng = np.random.default_rng(1)
     y = np.hstack([np.full((50, 1), 0.8), rng.normal(size=(50, 3))])
     J = variance * np.diag([0.0, 1.0, 1.0, 1.0])
-    moment = common_variance.fourth_moment(*common_variance.raw_moments(y, np.full(50, 1 / 50)))
+    moment = initialisation.fourth_moment(*initialisation.raw_moments(y, np.full(50, 1 / 50)))
     dense = dense_fourth(y, J)
     for _ in range(5):
         A, B = (m + m.T for m in rng.normal(size=(2, 4, 4)))
         expected = np.einsum("ij,kl,ijkl->", A, B, dense)
-        assert common_variance.coordinates(A) @ moment.at(variance) @ common_variance.coordinates(
+        assert initialisation.coordinates(A) @ moment.at(variance) @ initialisation.coordinates(
             B
         ) == pytest.approx(expected)
 
 
 def test_slope_is_the_derivative():
     y = np.random.default_rng(2).normal(size=(40, 3))
-    moment = common_variance.fourth_moment(*common_variance.raw_moments(y, np.full(40, 1 / 40)))
+    moment = initialisation.fourth_moment(*initialisation.raw_moments(y, np.full(40, 1 / 40)))
     difference = (moment.at(0.7 + 1e-5) - moment.at(0.7 - 1e-5)) / 2e-5
     np.testing.assert_allclose(moment.slope(0.7), difference, atol=1e-8)
 
@@ -61,7 +61,7 @@ def sample(X, counts=None):
 def test_variance_is_found_before_any_component(k, d, how):
     X, _ = make_spherical_mixture(20_000, k, d, radius=4.0, separation=2.5, random_state=0)
     for scale in (1.0, 3.0):
-        found, said = common_variance.guess_variance(sample(scale * X), k)
+        found, said = initialisation.guess_variance(sample(scale * X), k)
         assert said == how
         assert found == pytest.approx(scale**2, rel=0.03)
     if how == "fourth moments":  # the smallest eigenvalue of the covariance is not it
@@ -72,15 +72,15 @@ def test_weights_of_rows_count_in_the_variance():
     X, _ = make_spherical_mixture(6_000, 12, 6, radius=5.0, separation=3.0, random_state=1)
     counts = np.random.default_rng(0).integers(1, 4, len(X)).astype(float)
     repeated = np.repeat(X, counts.astype(int), axis=0)
-    weighted = common_variance.guess_variance(sample(X, counts), 12)[0]
+    weighted = initialisation.guess_variance(sample(X, counts), 12)[0]
     assert weighted == pytest.approx(
-        common_variance.guess_variance(sample(repeated), 12)[0], rel=1e-6
+        initialisation.guess_variance(sample(repeated), 12)[0], rel=1e-6
     )
 
 
 def test_too_many_components_leave_the_smallest_eigenvalue():
     X = np.random.default_rng(0).normal(size=(500, 2))
-    found, how = common_variance.guess_variance(sample(X), 6)
+    found, how = initialisation.guess_variance(sample(X), 6)
     assert how == "smallest eigenvalue"
     assert found == pytest.approx(np.linalg.eigvalsh(np.cov(X.T, bias=True))[0])
 

@@ -7,7 +7,6 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import (
     Mixture,
     SphericalFamily,
-    VarianceModel,
     begin_stream,
     continue_stream,
 )
@@ -15,7 +14,7 @@ from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em
 
 K, D, N = 6, 5, 8_000
-FAMILY = SphericalFamily(VarianceModel())
+FAMILY = SphericalFamily()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,8 @@ def nearest(found, means):
 
 def begun(X, means, n):
     start = Mixture(np.full(K, 1 / K), means, np.ones(K))
-    return begin_stream(Rows.of(X[:n]), run_em(FAMILY, piece(X[:n]), start, SEARCH).state)
+    mixture = run_em(FAMILY, piece(X[:n]), start, SEARCH).state
+    return begin_stream(Rows.of(X[:n]), mixture, FAMILY)
 
 
 def test_totals_are_rows(data):

@@ -20,7 +20,7 @@ def test_one_component_is_the_covariance(rng):
     np.testing.assert_allclose(found.spreads, X.std(axis=0), rtol=1e-12)
     top = np.linalg.eigvalsh(np.corrcoef(X.T))[-1]  # scaled to their spreads
     assert found.widths[0] == pytest.approx(top / (1 + np.sqrt(3 / 500)) ** 2, rel=1e-12)
-    assert found.doubt == 0.0
+    assert found.misclassification_rate == 0.0
 
 
 def test_weights_are_repetitions(rng):
@@ -29,7 +29,7 @@ def test_weights_are_repetitions(rng):
     weighted = measure_within(Rows.of(X, counts=counts.astype(float)), model)
     repeated = measure_within(Rows.of(np.repeat(X, counts, axis=0)), model)
     np.testing.assert_allclose(weighted.spreads, repeated.spreads, rtol=1e-12)
-    assert weighted.doubt == pytest.approx(repeated.doubt)
+    assert weighted.misclassification_rate == pytest.approx(repeated.misclassification_rate)
 
 
 @pytest.mark.parametrize(("n", "k", "d"), [(2_000, 4, 5), (3_000, 30, 10), (1_000, 4, 50)])

@@ -21,8 +21,8 @@ def moments():
 def test_auxiliary_draws_are_averaged_over(moments, rng):
     points = rng.normal(size=(3, 3))
     exact = TRUTH.hermite(points, 3)
-    errors = [np.abs(moments.hermite(points, n_draws=n) - exact).max() for n in (100, 10_000)]
-    assert errors[1] < 0.15
+    errors = [np.abs(moments.hermite(points, n_draws=n) - exact).max() for n in (25, 2_500)]
+    assert errors[1] < 0.25  # three standard errors
     assert errors[1] < errors[0]
 
 

@@ -11,7 +11,7 @@ from implicitmoments.regression import (
     search_span,
     unalias,
 )
-from implicitmoments.regression import characteristic_function as cf
+from implicitmoments.regression import initialisation as cf
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 
@@ -81,7 +81,7 @@ def test_what_right_lines_leave_is_noise_and_a_missing_line_is_not(rng):
     z = waves.climb(points)[0] / waves.noise
     assert np.abs(z).max() < 5
     assert cf.peaks_left(seen, lines, Model(), rng).z[0] < cf.noise_maximum(D + 1)
-    missing = run_em(LineFamily(Model()), rows, lines.without(2), Budget(N, 30, 1e-6)).state
+    missing = run_em(LineFamily(Model()), rows, lines.drop(2), Budget(N, 30, 1e-6)).state
     (waves,) = seen.waves_beside(missing, (2.0,), rng)
     z = waves.climb(lines.coef[2:3])[0] / waves.noise
     assert z[0] > 20

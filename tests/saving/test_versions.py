@@ -76,8 +76,9 @@ def test_names_of_schema_2_are_those_of_today():
     document |= {"estimator": "SphericalMixture", "parameters": {"order": 2}}
     assert MIGRATIONS[2](document)["parameters"]["order"] == 4
     document |= {"estimator": "ActivationSumRegressor", "parameters": {"degree": "epsilon"}}
-    document["statistics"] = {"map": {"converged": True}}
+    document["statistics"] = {"map": {"converged": True, "n_rows": 9}}
     found = MIGRATIONS[2](document)
+    assert found["statistics"] == {"map": {"rows_used": 9}}
     assert (found["parameters"]["degree"], found["fitted"]["converged_"]) == ("auto", True)
 
 

@@ -63,7 +63,7 @@ def relative_error(make, n, seed, order):
     m = paper_moments(problem, n_components=len(truth.weights), order=order, random_state=seed)
     queries = np.random.default_rng(seed).normal(size=(300, 4))
     exact = truth.hermite(queries, order)
-    answers = m.hermite(queries, n_draws=2_000)
+    answers = m.hermite(queries, n_draws=500)  # auxiliary noise of a few per cent
     return np.sqrt(np.mean((answers - exact) ** 2) / np.mean(exact**2))
 
 
@@ -97,7 +97,7 @@ def test_medians_over_runs_are_steadier_than_one_run_of_the_same_length():
             )
             queries = np.random.default_rng(seed).normal(size=(200, 4))
             exact = truth.hermite(queries, 2)
-            error = np.mean((m.hermite(queries, n_draws=400) - exact) ** 2) / np.mean(exact**2)
+            error = np.mean((m.hermite(queries, n_draws=100) - exact) ** 2) / np.mean(exact**2)
             worst.append(np.sqrt(error))
         return np.max(worst)
 

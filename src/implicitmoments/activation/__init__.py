@@ -1,10 +1,10 @@
 """Positive sums of activations (Theorem 4.7)."""
 
-from implicitmoments.activation.conditions import degree_for
 from implicitmoments.activation.estimator import ActivationSumRegressor
 from implicitmoments.activation.hypothesis import fit_polynomial
 from implicitmoments.activation.network import Network, fit_network
 from implicitmoments.activation.polynomial import Features, Polynomial
+from implicitmoments.problems.activation_sum import degree_for
 
 __all__ = [
     "ActivationSumRegressor",

@@ -14,12 +14,6 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.activation.conditions import (
-    HIGHEST_DEGREE,
-    check_conditions,
-    degrees_to_try,
-    parity_note,
-)
 from implicitmoments.activation.hypothesis import (
     FittedPolynomial,
     count_components,
@@ -28,15 +22,29 @@ from implicitmoments.activation.hypothesis import (
     sample_problem,
 )
 from implicitmoments.activation.network import Network
-from implicitmoments.activation.prediction import Predictor, r_squared
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
-from implicitmoments.arrays import Array, move_like
+from implicitmoments.arrays import Array, as_double, move_like, namespace_of
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
-from implicitmoments.rows import ArraySource, RandomState, Rows, Whitening
+from implicitmoments.problems.activation_sum import (
+    HIGHEST_DEGREE,
+    check_conditions,
+    degrees_to_try,
+    parity_note,
+)
+from implicitmoments.rows import (
+    ArraySource,
+    Block,
+    RandomState,
+    Rows,
+    Sums,
+    Whitening,
+    weights_of,
+)
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.outliers import count_wild_rows
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_enough_rows,
@@ -59,7 +67,13 @@ OF_NETWORK = (
 )
 # Notes that may make an answer wrong; the others describe what was done.
 WARNED = frozenset(
-    {"not_converged", "moments_of_inputs_not_gaussian", "nearly_even", "nearly_odd"}
+    (
+        "not_converged",
+        "outliers_kept",
+        "moments_of_inputs_not_gaussian",
+        "nearly_even",
+        "nearly_odd",
+    )
 )
 
 
@@ -151,8 +165,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
         rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
         ``turns`` of the polynomial; ``loss_history``, ``n_starts`` and ``decoded`` of the
-        network; ``whitened``, ``method``, ``n_rows``; ``spectra``, ``noise_floor``,
-        ``ranks`` and ``moment_orders`` of the moments.
+        network; ``whitened``, ``method``, ``rows_used``; ``outliers``, rows very far from all
+        others, which are kept; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders``
+        of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
@@ -190,6 +205,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         activation(rows.first["x"])  # raises for a function of NumPy arrays only
         # 0. Inputs of mean 0 and covariance I.
         whitening, notes = self._standardise(rows)
+        n_wild = count_wild_rows(rows, 1, seed)
+        if n_wild:
+            notes.append(Note("outliers_kept", {"n": n_wild}))
         problem = ActivationSumProblem(rows, None, activation, whitening=whitening)
         k = self._count(problem)
         # 1, 2. Moments, and the polynomial on the subspaces that they determine. Beside a
@@ -220,12 +238,12 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
                 fitted = fit_polynomial(problem, k, degrees)  # it will be used
         # 4. The hypothesis with the smaller expected error predicts.
         self._store_polynomial(fitted, k, problem)
-        self.notes_ = notes
+        self.stats_["outliers"], self.notes_ = n_wild, notes
         if refined is not None:
             self._store_network(refined, problem)
 
     def _prediction(self) -> RowFunction:
-        return RowFunction(self._predictor)
+        return RowFunction(partial(_predict, self._hypothesis, self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in one pass over the rows.
@@ -242,15 +260,17 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         float
         """
         check_is_fitted(self)
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (given, _):
-            score = r_squared(given, self._predictor)
-        if math.isnan(score):
+        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
+            # squares about one of the labels, since their mean is not known in the first pass
+            about = float(rows.first["y"][0])
+            measure = partial(_sum_squares, self._prediction().function, about)
+            sums = rows.fold(measure, width=rows.n_features, what="score")
+        if rows.n < 2:
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
-        return score
-
-    @property
-    def _predictor(self) -> Predictor:
-        return Predictor(self._hypothesis, self.whitening_)
+            return math.nan
+        spread = float(sums["second"] - sums["first"] ** 2 / sums["total"])
+        left = float(sums["left"])
+        return 1 - left / spread if spread > 0 else float(left == 0)
 
     def _options(self) -> tuple[Activation, list[int]]:
         """Check the parameters; return the activation, and the degrees to be tried."""
@@ -314,7 +334,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self._hypothesis: FittedPolynomial | Network = fitted
         self.stats_: dict[str, Any] = {
             "method": self.method,
-            "n_rows": problem.rows.n,
+            "rows_used": problem.rows.n,
             "whitened": self.whitening_ is not None,
             "hypothesis": "polynomial",
             **fitted.measurements(problem.rows.total),
@@ -332,7 +352,12 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self.weight_errors_ = given(refined.weight_errors)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
         self.n_components_ = best.network.k
-        self.stats_ |= refined.measurements()
+        self.stats_ |= {
+            "network_error": float(refined.expected_error),
+            "loss_history": best.history,
+            "n_starts": refined.n_starts,
+            "decoded": refined.decoded,
+        }
         self.notes_ = Notes([*self.notes_, *refined.notes])
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
             self._hypothesis = self.network_
@@ -341,3 +366,23 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             self.notes_.append(Note("polynomial_predicts"))
         if not best.converged:
             self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
+
+
+def _predict(
+    hypothesis: FittedPolynomial | Network, whitening: Whitening | None, x: Array
+) -> Array:
+    """Evaluate a hypothesis of standardised points at points (n, d) as given."""
+    return hypothesis(x if whitening is None else whitening.apply({"x": x})["x"])
+
+
+def _sum_squares(predict: Callable[[Array], Array], about: float, block: Block) -> Sums:
+    """Sum squares of residuals, and labels and their squares about one of them."""
+    y, counts = as_double(block["y"]), as_double(weights_of(block))
+    xp = namespace_of(y)
+    off, residual = y - about, y - as_double(predict(block["x"]))
+    return {
+        "left": xp.sum(counts * residual**2),
+        "first": xp.sum(counts * off),
+        "second": xp.sum(counts * off**2),
+        "total": xp.sum(counts),
+    }

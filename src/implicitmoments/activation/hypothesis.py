@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.activation.least_squares import (
+from implicitmoments.activation.polynomial import (
     Choice,
+    Features,
+    Polynomial,
     Range,
     choose_coefficients,
     solve_ridge,
     sum_folds,
     sum_labels,
 )
-from implicitmoments.activation.polynomial import Features, Polynomial
 from implicitmoments.arrays import (
     Array,
     Floats,
@@ -29,7 +30,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.chain import Frame, SymmetricChain
 from implicitmoments.moments.closed_form import (
     BalancedMoments,
     ClosedForm,
@@ -37,20 +38,20 @@ from implicitmoments.moments.closed_form import (
     estimate_closed_form,
 )
 from implicitmoments.moments.components import spectrum_stats
-from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
-from implicitmoments.moments.implicit import CircuitMeans
-from implicitmoments.problems import Activation, ActivationSumProblem
+from implicitmoments.moments.hermite_problem import FramedRows, all_rows
+from implicitmoments.moments.problem import CircuitMeans
+from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-# Features of the least squares, at most, and rows required per feature (starting values).
-MOST_FEATURES, ROWS_PER_FEATURE = 300, 20
+ROWS_PER_UNKNOWN = 20  # of a least-squares fit: chance then explains 5 % of the noise
+MOST_FEATURES = 300  # of the least squares; 114 candidates and 5 folds solve in about a second
 ROUNDS = 3  # of turning the span, which hardly turns after two
-SMALL_TURN = 0.02  # sine of the angle at which turning stops (starting value)
+SMALL_TURN = 0.02  # sine of the angle at which turning stops: 0.04 % of a direction's energy
 MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
 DAMPING = 1e-6  # relative to the mean eigenvalue: keeps a singular matrix solvable
 EXPLAINED, LOWEST_DEGREE = 0.95, 4  # energy of the activation, and degree, used to turn the span
 TURNING_RIDGE = 1e-3  # one of RIDGES: a rough fit is enough to turn the span
-FEWEST_ROWS, ROWS_PER_TURN = 10_000, 20  # of a sample from which the span is found
+SPAN_ROWS = 10_000  # fewest of a sample from which the span is found
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,9 @@ class FittedPolynomial:
             "turns": self.turns,
         }
         if self.choice is not None:
-            stats |= self.choice.measurements()
+            names = {"error_by_degree": "by_degree", "plain_error": "plain_error"}
+            names |= {"width": "width", "ridge": "ridge"}
+            stats |= {name: getattr(self.choice, field) for name, field in names.items()}
         steps = () if self.fold is None else self.fold.steps
         reports = [(step.spectrum, step.floor, step.rank, step.order) for step in steps]
         return stats | spectrum_stats(*reports) if reports else stats
@@ -102,13 +105,9 @@ def count_components(problem: ActivationSumProblem, at_most: int) -> int:
 
 
 def sample_problem(problem: ActivationSumProblem, k: int, seed: int) -> ActivationSumProblem:
-    """Return the problem on a sample of the rows, large enough to find the span.
-
-    All rows unless they are twice as many.
-    """
+    """Return the problem on enough rows to find the span; all unless they are twice as many."""
     rows, d = problem.rows, problem.n_features
-    p = min(k, d)
-    wanted = max(FEWEST_ROWS, ROWS_PER_TURN * p * (d - p))
+    wanted = max(SPAN_ROWS, ROWS_PER_UNKNOWN * min(k, d) * (d - min(k, d)))
     if rows.n < 2 * wanted:
         return problem
     return ActivationSumProblem(rows.sample(wanted, seed), None, problem.activation)
@@ -117,23 +116,19 @@ def sample_problem(problem: ActivationSumProblem, k: int, seed: int) -> Activati
 def fit_polynomial(
     problem: ActivationSumProblem, k: int, degrees: Sequence[int], *, rounds: int = ROUNDS
 ) -> FittedPolynomial:
-    """Fit the hypothesis by the closed form.
+    """Fit the hypothesis of k components by the closed form.
 
-    Parameters
-    ----------
-    k : int
-        Number of components.
-    degrees : sequence of int
-        Candidates, compared by held-out error.
-    rounds : int
-        Rounds of turning the span, at most.
+    The span is turned first, in at most ``rounds`` rounds. Degrees are compared by held-out error.
     """
     view, d = all_rows(problem), problem.n_features
-    low = min(max(degrees), _turning_degree(problem.activation))
     turns: list[float] = []
     if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
+        tail, low = problem.activation.tail, LOWEST_DEGREE
+        while low < 2 * LOWEST_DEGREE and tail(low) > (1 - EXPLAINED) * tail(0):
+            low += 2
+        how = ClosedForm(k, min(max(degrees), low))
         for _ in range(rounds):
-            basis, turn = turn_span(problem.rows, _fit_at_degree(view, k, low))
+            basis, turn = turn_span(problem.rows, _fit_roughly(view, how))
             center = namespace_of(view.frame.center).zeros_like(view.frame.center)
             view = view.in_frame(Frame(move_like(basis, view.frame.basis), center))
             turns.append(turn)
@@ -142,21 +137,13 @@ def fit_polynomial(
     return replace(_fit_in_span(view, problem, k, degrees), turns=tuple(turns))
 
 
-def _turning_degree(activation: Activation) -> int:
-    """Return a degree that holds most of the energy of an activation."""
-    energy, degree = activation.tail(0), LOWEST_DEGREE
-    while degree < 2 * LOWEST_DEGREE and activation.tail(degree) > (1 - EXPLAINED) * energy:
-        degree += 2
-    return degree
-
-
-def _fit_at_degree(view: FramedRows, k: int, degree: int) -> Polynomial:
-    """Fit at one degree and ridge, roughly: to see where the span should turn."""
-    how = ClosedForm(k, degree)
+def _fit_roughly(view: FramedRows, how: ClosedForm) -> Polynomial:
+    """Fit at one degree and ridge, to see where the span should turn."""
     moments = estimate_closed_form(how, [view]).moments
-    features = Features(moments.frame, moments.chain, tuple(how.splits(view.problem)), k)
+    splits = tuple(how.splits(view.problem))
+    features = Features(moments.frame, moments.chain, splits, how.k)
     sums = sum_folds(view.problem.rows, features, 1)
-    return features.polynomial(solve_ridge(sums, TURNING_RIDGE))
+    return features.polynomial(solve_ridge(*sums.without(None), TURNING_RIDGE))
 
 
 def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
@@ -211,27 +198,19 @@ def _fit_in_span(
     moments = fold.moments
     # Lemma 4.12: T_n = c_n M_n, the answer of the plain moments
     plain = {s: problem.activation.coefficient(sum(s)) * f for s, f in moments.forms.items()}
-    features, widths = _affordable(moments, tuple(how.splits(problem)), k, rows.total)
-    sums = sum_folds(rows, features)
-    choice = choose_coefficients(
-        rows, sums, features, degrees, widths, features.coefficients(plain)
+    # the widest features for which there are enough rows
+    most = min(max(rows.total / ROWS_PER_UNKNOWN, 1), MOST_FEATURES)
+    widths = sorted({k, math.ceil(1.5 * k), 2 * k})
+    features = Features(moments.frame, moments.chain, tuple(how.splits(problem)), widths[-1])
+    while len(widths) > 1 and len(features) > most:
+        widths.pop()
+        features = replace(features, width=widths[-1])
+    choice, labels = choose_coefficients(
+        rows, features, degrees, widths, features.coefficients(plain)
     )
     polynomial = features.polynomial(choice.coefficients)
     basis = np.asarray(to_numpy(moments.frame.basis), dtype=np.float64)
-    return FittedPolynomial(polynomial, sums.labels, choice.error, basis, choice, fold)
-
-
-def _affordable(
-    moments: BalancedMoments, splits: tuple[tuple[int, int], ...], k: int, n_rows: float
-) -> tuple[Features, list[int]]:
-    """Return the widest features for which there are enough rows, and the widths to try."""
-    most = min(max(n_rows / ROWS_PER_FEATURE, 1), MOST_FEATURES)
-    widths = sorted({k, math.ceil(1.5 * k), 2 * k})
-    while True:
-        features = Features(moments.frame, moments.chain, splits, widths[-1])
-        if len(widths) == 1 or len(features) <= most:
-            return features, widths
-        widths.pop()
+    return FittedPolynomial(polynomial, labels, choice.error, basis, choice, fold)
 
 
 def fit_paper_polynomial(

@@ -27,7 +27,7 @@ from implicitmoments.rows.fold import LARGEST
 
 MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
-TRIES = 12  # of one step, each more damped (starting value)
+TRIES = 12  # of one step, each four times as damped: over seven orders of magnitude
 SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding only
 TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
 LEAST = TINY**0.5  # its square is still a normal number
@@ -35,17 +35,10 @@ LEAST = TINY**0.5  # its square is still a normal number
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Weights and unit directions of a sum of activations.
+    """Weights and unit directions of a sum of activations."""
 
-    Attributes
-    ----------
-    weights : array of shape (k,)
-    directions : array of shape (k, d)
-    activation : Activation
-    """
-
-    weights: Floats
-    directions: Floats
+    weights: Floats  # (k,)
+    directions: Floats  # (k, d)
     activation: Activation
 
     def __call__(self, x: Array) -> Array:
@@ -96,24 +89,20 @@ class FittedNetwork:
     converged: bool = True
 
     @property
-    def exact(self) -> bool:
-        """Whether the loss is rounding: a smaller loss means nothing."""
-        return self.loss <= self.size * (1e-28 if self._double else 100 * self.eps**2)
+    def double(self) -> bool:
+        """Whether the rows have double precision."""
+        return self.eps <= float(np.finfo(np.float64).eps)
+
+    @property
+    def rounding(self) -> float:
+        """Relative loss that is rounding: a smaller one means nothing."""
+        return 1e-28 if self.double else 100 * self.eps**2
 
     @property
     def resolved_loss(self) -> float:
         """The loss, or the smallest loss that exceeds rounding."""
-        least = 1e-20 if self._double else 1e3 * self.eps**2
+        least = 1e-20 if self.double else 1e3 * self.eps**2
         return max(self.loss, least * self.size, TINY)
-
-    @property
-    def looseness(self) -> float:
-        """Relative variance above which a direction is free to turn."""
-        return 1e7 if self._double else 0.1 / self.eps**0.75
-
-    @property
-    def _double(self) -> bool:
-        return self.eps <= float(np.finfo(np.float64).eps)
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows by Akaike's final prediction error."""
@@ -140,7 +129,7 @@ def fit_network(
     if start.weights.size + start.directions.size > MOST_UNKNOWNS:
         return _fit_by_gradients(rows, start, max_iter, tol)
     found, damping = measure_loss(rows, start), 1e-3
-    history, converged = [found.loss], found.exact
+    history, converged = [found.loss], found.loss <= found.rounding * found.size
     for _ in range(max_iter):
         if converged:
             break
@@ -154,7 +143,8 @@ def fit_network(
         else:  # no step helps: a minimum, to rounding
             converged = True
             break
-        converged = found.loss - tried.loss <= tol * tried.loss or tried.exact
+        small = found.loss - tried.loss <= tol * tried.loss
+        converged = small or tried.loss <= tried.rounding * tried.size
         found, damping = tried, max(damping / 5, 1e-12)
         history.append(found.loss)
     return replace(found, history=tuple(history), converged=converged)
@@ -194,7 +184,7 @@ def normal_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
 def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
     scale = np.diag(gram)
     # weights and directions have different units
-    floor = np.concatenate([np.full(k, scale[:k].max()), np.full(len(scale) - k, scale[k:].max())])
+    floor = np.repeat([scale[:k].max(), scale[k:].max()], (k, len(scale) - k))
     damped = gram + damping * np.diag(scale + 1e-12 * floor)
     try:
         return np.asarray(np.linalg.solve(damped, right), dtype=np.float64)
@@ -244,8 +234,8 @@ def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> 
     def note(intermediate_result: Any) -> None:
         history.append(float(intermediate_result.fun) * size)
 
-    smallest = math.sqrt(1e-28 if first.eps < 1e-12 else 100 * first.eps**2)
-    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10, "gtol": smallest}
+    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10}
+    options["gtol"] = math.sqrt(first.rounding)
     z = np.concatenate([np.sqrt(start.weights), start.directions.ravel()])
     found = minimize(objective, z, jac=True, method="L-BFGS-B", callback=note, options=options)
     network, loss = network_of(found.x)[0], float(found.fun) * size
@@ -272,13 +262,10 @@ def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
         return StandardErrors(unknown, unknown, np.zeros(k, dtype=bool))
     gram, _ = normal_equations(rows, network)
     # in units in which every unknown has curvature 1; weights and directions have their own
-    curvatures, least = np.diag(gram), LEAST
-    floors = [
-        SMALLEST_CURVATURE * max(float(part.max()), least)
-        for part in (curvatures[:k], curvatures[k:])
-    ]
-    still = curvatures <= np.repeat(floors, (k, k * d))
-    root = np.where(still, 1.0, np.sqrt(np.maximum(curvatures, least)))
+    curvatures = np.diag(gram)
+    largest = np.repeat([curvatures[:k].max(), curvatures[k:].max()], (k, k * d))
+    still = curvatures <= SMALLEST_CURVATURE * np.maximum(largest, LEAST)
+    root = np.where(still, 1.0, np.sqrt(np.maximum(curvatures, LEAST)))
     scaled = gram / np.outer(root, root)
     scaled[still, :] = scaled[:, still] = 0.0
     values, vectors = np.linalg.eigh(scaled)
@@ -286,8 +273,10 @@ def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
     variance = fitted.loss / max(rows.total - network.n_unknowns, 1.0)
     by_move = (inverse / root**2)[k:].reshape(k, d)
     # of the d moves the one along the direction itself, of mean curvature, is no error
-    own = 1 / np.maximum(curvatures[k:].reshape(k, d).mean(axis=1), least)
-    free = inverse[k:].reshape(k, d).max(axis=1) > fitted.looseness
+    own = 1 / np.maximum(curvatures[k:].reshape(k, d).mean(axis=1), LEAST)
+    # relative variance above which a direction is free to turn
+    loose = 1e7 if fitted.double else 0.1 / fitted.eps**0.75
+    free = inverse[k:].reshape(k, d).max(axis=1) > loose
     free |= still[k:].reshape(k, d).any(axis=1)
     own = np.where(free, 0.0, own)
     return StandardErrors(
@@ -332,25 +321,19 @@ def _sum_curvature(network: Network, block: Block) -> Sums:
     xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
     root = xp.sqrt(weights_of(block))
     slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
-    jacobian = _jacobian(hidden * root[:, None], slopes, x)
+    # activations, and slopes times points, side by side: (n, k + k · d)
+    (n, k), d = hidden.shape, x.shape[1]
+    jacobian = xp.empty((n, k * (d + 1)), dtype=x.dtype, device=array_api_compat.device(x))
+    jacobian[:, :k] = hidden * root[:, None]
+    for i in range(k):
+        own = slice(k + i * d, k + (i + 1) * d)
+        multiply_into(jacobian[:, own], slopes[:, i : i + 1], x)
     residual = (block["y"] - hidden @ weights) * root
     return {
         "gram": as_double(xp.matrix_transpose(jacobian) @ jacobian),
         "right": as_double(residual @ jacobian),
         "total": _total(block),
     }
-
-
-def _jacobian(hidden: Array, slopes: Array, x: Array) -> Array:
-    """Return activations, and slopes times points, side by side: (n, k + k · d)."""
-    (n, k), d = hidden.shape, x.shape[1]
-    device = array_api_compat.device(x)
-    jacobian = namespace_of(x).empty((n, k * (d + 1)), dtype=x.dtype, device=device)
-    jacobian[:, :k] = hidden
-    for i in range(k):
-        own = slice(k + i * d, k + (i + 1) * d)
-        multiply_into(jacobian[:, own], slopes[:, i : i + 1], x)
-    return jacobian
 
 
 def _sum_gradient(network: Network, block: Block) -> Sums:

@@ -1,16 +1,22 @@
-"""Refinement: directions and weights decoded from the moments, then fitted by least squares."""
+"""Refinement: directions and weights decoded from the moments, then fitted by least squares.
+
+Components are added and dropped by :func:`~implicitmoments.search.grow_and_prune`. Moves and EM of
+``search`` do not apply: a sum of activations has no responsibilities, and its components share
+every row.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from implicitmoments.activation.hypothesis import ROWS_PER_UNKNOWN
 from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
@@ -23,158 +29,31 @@ from implicitmoments.activation.network import (
 )
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
 from implicitmoments.moments.components import find_components
-from implicitmoments.moments.framed_rows import FramedRows, all_rows
+from implicitmoments.moments.hermite_problem import FramedRows, all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
+from implicitmoments.search import bic, grow_and_prune
 
 # fit_all(start) fits a network to all rows
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
 
-QUICK_STEPS, QUICK_TOL = 8, 1e-3  # of trials that are only compared (starting values)
-# Components that may be zero or equal: standard errors, relative weight, and distance below which
-# they are tested (starting values).
-DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
-SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
-MOST_MORE, ROUNDS = 8, 3  # components added one by one before a fit to all rows; such fits
-FIRST_STEPS = 3  # from each start, before one is chosen
-GROWTH_ROWS = 20_000  # sample on which a further component is tried (starting value)
-HOPE = 0.5  # of the gain needed, after a few steps, for a trial to continue (starting value)
-RANDOM_STARTS = 3  # where residuals of order 2 are not informative
-
-
-def network_bic(fitted: FittedNetwork, n: float) -> float:
-    """Return the Bayesian information criterion of a network fitted to n rows."""
-    return n * math.log(fitted.resolved_loss) + fitted.network.n_unknowns * math.log(n)
-
-
-def grow(
-    rows: Rows, best: FittedNetwork, fit_all: FitAll, *, even: bool, seed: int
-) -> FittedNetwork:
-    r"""Add components one by one while the criterion decreases.
-
-    The moments count directions above the noise floor. A direction below it, or one near or
-    opposite to another, is missed, but shows in the residuals of the network: a further component
-    starts along the extreme eigenvector of :math:`E[(y - h(x))(x x^\top - I)]`. A few steps on a
-    sample of the rows decide whether to continue.
-
-    Parameters
-    ----------
-    even : bool
-        Whether the activation is even, so that signs of directions do not matter.
-    """
-    rng, n = np.random.default_rng(seed), rows.total
-    for _ in range(ROUNDS):  # a converged network shows what one after a few steps does not
-        larger = _larger(rows, best, even, rng)
-        if larger is None:
-            break
-        fitted = fit_all(larger)
-        if network_bic(fitted, n) >= network_bic(best, n):
-            break
-        best = fitted
-    return best
-
-
-def _larger(
-    rows: Rows, best: FittedNetwork, even: bool, rng: np.random.Generator
-) -> Network | None:
-    """Add components, each after a few steps on a sample; None if none seems to help."""
-    k, d = best.network.directions.shape
-    wanted = max(GROWTH_ROWS, ROWS_PER_UNKNOWN * (k + 1) * (d + 1))
-    some = rows.sample(wanted, rng) if rows.n >= 2 * wanted else rows
-    larger = best if some is rows else measure_loss(some, best.network)
-    for _ in range(MOST_MORE):
-        if 2 * (larger.network.n_unknowns + d) >= some.total:  # too few rows for more
-            break
-        starts = [
-            fit_network(some, _with(some, larger.network, v), max_iter=FIRST_STEPS)
-            for v in _further(some, larger.network, even, rng)
-        ]
-        start = min(starts, key=lambda fitted: fitted.loss).network
-        tried = fit_network(some, start, max_iter=QUICK_STEPS, tol=QUICK_TOL)
-        gain = some.total * math.log(larger.resolved_loss / tried.resolved_loss)
-        if gain <= HOPE * d * math.log(some.total):
-            break
-        larger = tried
-    return larger.network if larger.network.k > k else None
-
-
-def _with(rows: Rows, network: Network, direction: Floats) -> Network:
-    """Add a direction, with the best weights of all."""
-    directions = np.vstack([network.directions, direction])
-    return fit_weights(rows, directions, network.activation)
-
-
-def _further(rows: Rows, network: Network, even: bool, rng: np.random.Generator) -> list[Floats]:
-    """Return unit vectors from which a further component may start."""
-    d, second = network.directions.shape[1], network.activation.coefficient(2)
-    if second == 0:
-        return list(unit_rows(rng.standard_normal((RANDOM_STARTS, d))))
-    sums = rows.fold(partial(_sum_residuals, network), width=2 * d, what="residuals")
-    moment = to_numpy(sums["moment"]) - float(sums["sum"]) * np.eye(d)
-    _, vectors = np.linalg.eigh(moment * math.copysign(1.0, second))
-    return [vectors[:, -1]] if even else [vectors[:, -1], -vectors[:, -1]]
-
-
-def _sum_residuals(network: Network, block: Block) -> Sums:
-    """Sum residuals of a network, and their products with those of the points."""
-    x, xp = block["x"], namespace_of(block["x"])
-    residual = (block["y"] - network(x)) * weights_of(block)
-    return {
-        "moment": as_double(xp.matrix_transpose(x * residual[:, None]) @ x),
-        "sum": xp.sum(as_double(residual)),
-    }
-
-
-def prune(
-    rows: Rows, best: FittedNetwork, errors: StandardErrors, fit_all: FitAll
-) -> tuple[FittedNetwork, StandardErrors]:
-    """Drop or merge components that are in doubt, while the criterion decreases."""
-    n = rows.total
-    while best.network.k > 1:
-        # a few steps decide whether a smaller network is worth fitting
-        margin = best.network.directions.shape[1] * math.log(n)
-        promising = [
-            fewer
-            for smaller in _smaller(best.network, errors)
-            for fewer in [fit_network(rows, smaller, max_iter=QUICK_STEPS, tol=QUICK_TOL)]
-            if network_bic(fewer, n) < network_bic(best, n) + margin
-            or fewer.loss < SMALL * fewer.size
-        ]
-        if not promising:
-            break
-        leanest = fit_all(min(promising, key=lambda fewer: network_bic(fewer, n)).network)
-        if network_bic(leanest, n) >= network_bic(best, n):
-            break
-        best, errors = leanest, standard_errors(rows, leanest)
-    return best, errors
-
-
-def _smaller(network: Network, errors: StandardErrors) -> list[Network]:
-    """Return the network without its lightest component, and with its nearest two merged."""
-    w, V = network.weights, network.directions
-    cosines = V @ V.T - 2 * np.eye(len(w))
-    i, j = np.unravel_index(int(np.argmax(cosines)), cosines.shape)
-    light = int(np.argmin(w))
-    distance = float(np.linalg.norm(V[i] - V[j]))
-    error = float(np.hypot(errors.directions[i], errors.directions[j]))
-    doubtful = bool(errors.free.any())
-    smaller = []
-    if doubtful or w[light] < max(LIGHT * w.mean(), DOUBTFUL * errors.weights[light]):
-        smaller.append(network.take(np.arange(len(w)) != light))
-    joined = w[i] * V[i] + w[j] * V[j]
-    if (doubtful or distance < max(NEAR, DOUBTFUL * error)) and np.linalg.norm(joined) > 0:
-        rest = network.take(~np.isin(np.arange(len(w)), (i, j)))
-        weights = np.append(rest.weights, w[i] + w[j])
-        directions = np.vstack([rest.directions, unit_rows(joined[None, :])])
-        smaller.append(replace(rest, weights=weights, directions=directions))
-    return smaller
-
-
-FEWEST_ROWS, ROWS_PER_UNKNOWN = 5_000, 20  # of a trial fit
+TRIAL_ROWS, GROWTH_ROWS = (
+    5_000,
+    20_000,
+)  # fewest rows of a trial fit; of one with a further component
 TRIAL_STEPS, TRIAL_TOL = 30, 1e-4  # the last digits come from the fit to all rows
+QUICK_STEPS, QUICK_TOL = 8, 1e-3  # of trials that are only compared
+FIRST_STEPS = 3  # from each start of a further component, before one is chosen
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
+MOST_MORE = 8  # components added one by one before a fit to all rows
+HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps to continue
+RANDOM_STARTS = 3  # of a further component, where residuals of order 2 are not informative
+# Components that may be zero or equal: standard errors, relative weight, and distance below which
+# they are tested. The criterion decides; a component beyond these would never be dropped.
+DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
+SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
 FLAT = 0.05  # share of inputs with a slope, of an activation that is a step function
 
 
@@ -192,27 +71,18 @@ class Refined:
     decoded: int  # components that the moments alone resolved
     expected_error: float  # estimated mean squared error on new rows
 
-    def measurements(self) -> dict[str, Any]:
-        """Return statistics of the fit."""
-        return {
-            "network_error": float(self.expected_error),
-            "loss_history": self.fitted.history,
-            "n_starts": self.n_starts,
-            "decoded": self.decoded,
-        }
-
 
 def refine(  # noqa: PLR0913 (keyword-only, each documented)
     problem: ActivationSumProblem,
     basis: Floats,
     k: int,
     *,
-    target: float = 0.0,
-    n_starts: int = 3,
-    more: bool = False,
-    seed: int = 0,
-    max_iter: int = 100,
-    tol: float = 1e-3,
+    target: float,
+    n_starts: int,
+    more: bool,
+    seed: int,
+    max_iter: int,
+    tol: float,
 ) -> Refined:
     """Fit weights and directions, from the moments and from random directions.
 
@@ -244,25 +114,41 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         max_iter = 0
     fit_all = partial(_fit_in_stages, rows, seed=seed, max_iter=max_iter, tol=tol * by_chance)
     best, tried, decoded = _best_start(problem, basis, k, target, n_starts, seed, fit_all)
-    even = _is_even(activation)
-    if more and max_iter:
-        best = grow(rows, best, fit_all, even=even, seed=seed)
-    errors = standard_errors(rows, best)
+    even = all(activation.coefficient(t) == 0 for t in range(1, 20, 2))
+    errors_of = cache(partial(standard_errors, rows))
+
+    def judge(candidate: Network) -> tuple[float, FittedNetwork]:
+        fitted = fit_all(candidate)
+        return _criterion(fitted, rows.total), fitted
+
     if max_iter:
-        best, errors = prune(rows, best, errors, fit_all)
+        rng = np.random.default_rng(seed)
+        grown = partial(_larger, rows, even=even, rng=rng)
+        pruned = partial(_smaller, rows, errors_of)
+        # trials on few steps come first, so that a step that fails is not followed by another
+        steps = (grown, pruned) if more else (pruned,)
+        best = grow_and_prune((_criterion(best, rows.total), best), judge, steps, patience=1)
+    errors = errors_of(best)
     order = np.argsort(-best.network.weights, kind="stable")
     network = best.network.take(order)
-    if even:
-        network = _with_positive_entries(network)
+    if even:  # signs do not matter: the largest entry of each direction is positive
+        V = network.directions
+        largest = V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)]
+        network = replace(network, directions=V * np.sign(largest)[:, None])
     return Refined(
         replace(best, network=network, converged=best.converged or not max_iter),
         np.where(errors.free, np.nan, errors.directions)[order],
         np.where(errors.free, np.nan, errors.weights)[order],
-        _findings(activation, errors, order),
+        _findings(activation, errors, order, even),
         tried,
         decoded,
         best.expected_error(rows.total),
     )
+
+
+def _criterion(fitted: FittedNetwork, n: float) -> float:
+    """Return the Bayesian information criterion of a network fitted to n rows."""
+    return bic(-0.5 * n * math.log(fitted.resolved_loss), fitted.network.n_unknowns, n)
 
 
 def _best_start(
@@ -272,7 +158,7 @@ def _best_start(
     target: float,
     n_starts: int,
     seed: int,
-    fit_all: Any,
+    fit_all: FitAll,
 ) -> tuple[FittedNetwork, int, int]:
     """Compare starts within the span, and fit the best on all rows, until one is good enough."""
     inside = problem.through(basis)
@@ -298,9 +184,9 @@ def _loss(fitted: FittedNetwork) -> float:
     return fitted.loss
 
 
-def _some_of(rows: Rows, n_unknowns: int, seed: int) -> Rows:
+def _some_of(rows: Rows, n_unknowns: int, seed: Any, fewest: int = TRIAL_ROWS) -> Rows:
     """Return a sample large enough for a trial fit; all rows unless they are twice as many."""
-    wanted = max(FEWEST_ROWS, ROWS_PER_UNKNOWN * n_unknowns)
+    wanted = max(fewest, ROWS_PER_UNKNOWN * n_unknowns)
     return rows.sample(wanted, seed) if rows.n >= 2 * wanted else rows
 
 
@@ -316,8 +202,7 @@ def _fit_in_stages(
 
 def _starts(inside: FramedRows, k: int, seed: int) -> Iterator[tuple[Floats, int]]:
     """Yield initial directions: those decoded from the moments first, then random ones."""
-    rng = np.random.default_rng(seed)
-    p = inside.frame.p
+    rng, p = np.random.default_rng(seed), inside.frame.p
     found = find_components(inside, k, seed=seed)
     decoded = found.guesses.copy()
     lengths = np.linalg.norm(decoded, axis=1)
@@ -328,32 +213,103 @@ def _starts(inside: FramedRows, k: int, seed: int) -> Iterator[tuple[Floats, int
         yield unit_rows(rng.standard_normal((k, p))), 0
 
 
-def _with_positive_entries(network: Network) -> Network:
-    """Make the largest entry of each direction positive, where signs do not matter."""
-    V = network.directions
-    largest = V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)]
-    return replace(network, directions=V * np.sign(largest)[:, None])
+def _larger(
+    rows: Rows, best: FittedNetwork, *, even: bool, rng: np.random.Generator
+) -> Network | None:
+    r"""Add components, each after a few steps on a sample; None if none seems to help.
+
+    The moments count directions above the noise floor. A direction below it, or one near or
+    opposite to another, is missed, but shows in the residuals of the network: a further component
+    starts along the extreme eigenvector of :math:`E[(y - h(x))(x x^\top - I)]`.
+    """
+    k, d = best.network.directions.shape
+    some = _some_of(rows, (k + 1) * (d + 1), rng, GROWTH_ROWS)
+    larger = best if some is rows else measure_loss(some, best.network)
+    for _ in range(MOST_MORE):
+        network = larger.network
+        if 2 * (network.n_unknowns + d) >= some.total:  # too few rows for more
+            break
+        starts = [
+            fit_network(
+                some,
+                fit_weights(some, np.vstack([network.directions, v]), network.activation),
+                max_iter=FIRST_STEPS,
+            )
+            for v in _further(some, network, even, rng)
+        ]
+        start = min(starts, key=_loss).network
+        tried = fit_network(some, start, max_iter=QUICK_STEPS, tol=QUICK_TOL)
+        gain = some.total * math.log(larger.resolved_loss / tried.resolved_loss)
+        if gain <= HOPE * d * math.log(some.total):
+            break
+        larger = tried
+    return larger.network if larger.network.k > k else None
 
 
-def _is_even(activation: Activation) -> bool:
-    return all(activation.coefficient(t) == 0 for t in range(1, 20, 2))
+def _further(rows: Rows, network: Network, even: bool, rng: np.random.Generator) -> list[Floats]:
+    """Return unit vectors from which a further component may start."""
+    d, second = network.directions.shape[1], network.activation.coefficient(2)
+    if second == 0:
+        return list(unit_rows(rng.standard_normal((RANDOM_STARTS, d))))
+    sums = rows.fold(partial(_sum_residuals, network), width=2 * d, what="residuals")
+    moment = to_numpy(sums["moment"]) - float(sums["sum"]) * np.eye(d)
+    _, vectors = np.linalg.eigh(moment * math.copysign(1.0, second))
+    return [vectors[:, -1]] if even else [vectors[:, -1], -vectors[:, -1]]
 
 
-def _is_flat(activation: Activation) -> bool:
-    u = np.linspace(-3.0, 3.0, 601) + 1e-3
-    return bool(np.mean(np.abs(activation.slope(u)) > 0) < FLAT)
+def _sum_residuals(network: Network, block: Block) -> Sums:
+    """Sum residuals of a network, and their products with those of the points."""
+    x, xp = block["x"], namespace_of(block["x"])
+    residual = (block["y"] - network(x)) * weights_of(block)
+    return {
+        "moment": as_double(xp.matrix_transpose(x * residual[:, None]) @ x),
+        "sum": xp.sum(as_double(residual)),
+    }
 
 
-def _findings(activation: Activation, errors: StandardErrors, order: Any) -> Notes:
+def _smaller(
+    rows: Rows, errors_of: Callable[[FittedNetwork], StandardErrors], best: FittedNetwork
+) -> Network | None:
+    """Drop the lightest component or merge the nearest two, where they are in doubt."""
+    if best.network.k == 1:
+        return None
+    errors, n = errors_of(best), rows.total
+    w, V = best.network.weights, best.network.directions
+    cosines = V @ V.T - 2 * np.eye(len(w))
+    i, j = np.unravel_index(int(np.argmax(cosines)), cosines.shape)
+    light = int(np.argmin(w))
+    distance = float(np.linalg.norm(V[i] - V[j]))
+    error = float(np.hypot(errors.directions[i], errors.directions[j]))
+    doubtful = bool(errors.free.any())
+    smaller = []
+    if doubtful or w[light] < max(LIGHT * w.mean(), DOUBTFUL * errors.weights[light]):
+        smaller.append(best.network.take(np.arange(len(w)) != light))
+    joined = w[i] * V[i] + w[j] * V[j]
+    if (doubtful or distance < max(NEAR, DOUBTFUL * error)) and np.linalg.norm(joined) > 0:
+        rest = best.network.take(~np.isin(np.arange(len(w)), (i, j)))
+        weights = np.append(rest.weights, w[i] + w[j])
+        directions = np.vstack([rest.directions, unit_rows(joined[None, :])])
+        smaller.append(replace(rest, weights=weights, directions=directions))
+    # a few steps decide whether a smaller network is worth fitting
+    tried = [fit_network(rows, each, max_iter=QUICK_STEPS, tol=QUICK_TOL) for each in smaller]
+    worst = _criterion(best, n) + V.shape[1] * math.log(n)
+    promising = [f for f in tried if _criterion(f, n) < worst or f.loss < SMALL * f.size]
+    if not promising:
+        return None
+    return min(promising, key=lambda fewer: _criterion(fewer, n)).network
+
+
+def _findings(activation: Activation, errors: StandardErrors, order: Any, even: bool) -> Notes:
     """Return why directions are not identified."""
     notes, name = Notes(), {"name": activation.name}
+    u = np.linspace(-3.0, 3.0, 601) + 1e-3
     if errors.free.any():
         which = np.flatnonzero(errors.free[order]).tolist()
         notes.append(Note("directions_not_identified", {"which": which}))
-    if _is_flat(activation):
+    if np.mean(np.abs(activation.slope(u)) > 0) < FLAT:
         notes.append(Note("activation_flat", name))
     if np.isnan(errors.directions).any():
         notes.append(Note("no_direction_errors"))
-    if _is_even(activation):
+    if even:
         notes.append(Note("directions_up_to_sign", name))
     return notes

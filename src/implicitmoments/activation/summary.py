@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
-from implicitmoments.activation.conditions import Conditions
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
@@ -22,6 +21,7 @@ from implicitmoments.picture_data import (
     RowSample,
 )
 from implicitmoments.problems import Activation
+from implicitmoments.problems.activation_sum import Conditions
 from implicitmoments.rows import Whitening
 
 

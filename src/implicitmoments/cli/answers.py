@@ -11,8 +11,13 @@ import numpy as np
 
 from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.console import MissingError, bad_input, name_full_device, print_line
-from implicitmoments.cli.input_table import CarriedColumns, Columns
-from implicitmoments.cli.model_columns import ModelColumns, load_model, open_for_model
+from implicitmoments.cli.input_rows import (
+    CarriedColumns,
+    Columns,
+    ModelColumns,
+    load_model,
+    open_for_model,
+)
 from implicitmoments.cli.output import (
     PAGE_KINDS,
     TABLE_KINDS,

@@ -153,7 +153,7 @@ def fit(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Fit a model to the rows of a file and write it to a model file."""
     from implicitmoments.cli.fit_file import build_model, fit_file  # noqa: PLC0415
-    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
+    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
 
     texts = {"n_components": components, "activation": activation, "degree": degree}
     model = build_model(kind, texts, settings or [], seed)
@@ -200,7 +200,7 @@ def predict(  # noqa: PLR0913 (options, each described)
     that of each line given features and label, on which --component is based too.
     """
     from implicitmoments.cli.answers import predict_file  # noqa: PLC0415
-    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
+    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
 
     how = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
     predict_file(model, file, Columns.typed(columns, target, carried=keep), output, **how)
@@ -238,7 +238,7 @@ def score(  # noqa: PLR0913 (options, each described)
     it is the R² of the predictions. Clusters have no score.
     """
     from implicitmoments.cli.answers import score_file  # noqa: PLC0415
-    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
+    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
 
     chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
     score_file(model, file, chosen, output, rows=rows, as_json=as_json, quiet=quiet)
@@ -298,7 +298,7 @@ def report(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Write one HTML page about a model and its rows: verdict, figures, numbers."""
     from implicitmoments.cli.answers import report_file  # noqa: PLC0415
-    from implicitmoments.cli.input_table import Columns  # noqa: PLC0415
+    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
 
     chosen = Columns.typed(columns, target, drop_missing=drop_missing)
     written = report_file(model, file, chosen, output, title=title, quiet=quiet)

@@ -102,7 +102,7 @@ def _fit_mixture(seed: int) -> tuple[SphericalMixture, Floats, Row]:
 
 
 def _fit_density(seed: int) -> Row:
-    X, truth = datasets.make_spherical_mixture(22_000, 3, 8, radius=1.2, random_state=seed)
+    X, truth = datasets.make_spherical_mixture(20_500, 3, 8, radius=1.2, random_state=seed)
     X, new = X[:20_000], X[20_000:]
     distances = np.sum((new[:, None] - truth.vectors[None]) ** 2, axis=2)
     logs = np.log(truth.weights) - distances / 2 - 0.5 * new.shape[1] * np.log(2 * np.pi)
@@ -159,11 +159,13 @@ class RandomEM:
         for _ in range(max_iter):
             squares = (y[:, None] - X @ coef.T) ** 2
             joint = np.log(weights) - squares / (2 * variance) - np.log(2 * np.pi * variance) / 2
-            total = np.logaddexp.reduce(joint, axis=1)
-            if total.mean() - before < tol:
+            most = joint.max(axis=1, keepdims=True)
+            r = np.exp(joint - most)
+            mass = r.sum(axis=1, keepdims=True)
+            level = float(np.mean(most + np.log(mass)))
+            if level - before < tol:
                 break
-            before = total.mean()
-            r = np.exp(joint - total[:, None])
+            before, r = level, r / mass
             weights, variance = r.mean(axis=0), float(np.sum(r * squares) / len(y))
             for i in range(k):
                 weighted = r[:, i, None] * X

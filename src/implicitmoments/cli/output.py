@@ -25,7 +25,7 @@ from implicitmoments.cli.console import (
     print_tables,
     show_progress,
 )
-from implicitmoments.cli.model_columns import ModelColumns, load_model
+from implicitmoments.cli.input_rows import ModelColumns, load_model
 from implicitmoments.estimator import findings_of
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows.files import require

@@ -27,17 +27,20 @@ from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_moments
 from implicitmoments.notes import InputError
 from implicitmoments.problems import PairwiseDifferenceProblem
-from implicitmoments.rows import ArraySource, Rows, weights_of
+from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers
 
 Moments: TypeAlias = ClosedFormMoments | PaperMoments
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 ORDERS = (2, 4, 6)  # even orders; higher ones cost more, see LARGEST_COST
-LARGEST_COST = 2_000_000  # operations per pair, from which an order is omitted (starting value)
+LARGEST_COST = 2_000_000  # operations per pair: about a minute for those of 400 landmarks
 N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
-MOST_ROWS = 2**20  # held in memory, among which pairs are drawn: a memory limit
+ROW_NUMBERS = 32  # held per row at the least: its coordinates, differences and their powers
 MEDIAN = 0.5  # Storey's λ: below it, half of the null distribution
+ROUNDS = 20  # of voting, at most; it ends when labels no longer change
+STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
+FEWEST = 3  # isolated rows do not agree in threes
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,50 +88,32 @@ def affordable_orders(k: int, p: int) -> tuple[int, ...]:
     return ORDERS if cost * p <= LARGEST_COST else ORDERS[:2] if cost <= LARGEST_COST else (2,)
 
 
-@dataclass(frozen=True, eq=False)
-class HeldCoordinates:
-    """Coordinates of rows on the span of the means, in memory: of all rows, or of a sample."""
+def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
+    """Hold the coordinates of all rows, or of a random sample of as many as memory should hold.
 
-    points: Array  # (n, p), in the library and on the device of the rows
-    counts: Floats | None  # (n,), weights of the rows; None where all are equal
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.points.shape[0])
-
-    @property
-    def probabilities(self) -> Floats | None:
-        """Probabilities of drawing each row, in proportion to its weight."""
-        return None if self.counts is None else self.counts / np.sum(self.counts)
-
-    def take(self, chosen: Integers) -> Array:
-        """Return the coordinates of some of the rows."""
-        places = index_like(chosen, self.points)
-        return namespace_of(self.points).take(self.points, places, axis=0)
+    They have no weights where all weights are equal.
+    """
+    mapped = rows.mapped(span.center, span.basis.T / span.sigma)
+    held = mapped.sample(rows.n, seed, width=ROW_NUMBERS)
+    equal = bool(np.all(held.counts == held.counts[0]))
+    return Rows.of(held.block["x"]) if equal else held
 
 
-def hold_coordinates(
-    rows: Rows, span: SphericalSpan, seed: int = 0, most: int = MOST_ROWS
-) -> HeldCoordinates:
-    """Hold the coordinates of all rows, or of a random sample of at most ``most``."""
-    held = rows.mapped(span.center, span.basis.T / span.sigma).sample(most, seed)
-    block = held.pick(np.arange(held.n))
-    weights = to_numpy(weights_of(block)).astype(np.float64)
-    equal = bool(np.all(weights == weights[0]))
-    return HeldCoordinates(block["x"], None if equal else weights)
+def draw_places(held: Rows, n: int, rng: np.random.Generator, *, again: bool = False) -> Integers:
+    """Draw n of the rows in proportion to their weights, ``again`` for with replacement."""
+    shares = held.counts / held.total if held.weighted_rows else None
+    return rng.choice(held.n, size=n, replace=again, p=shares)
 
 
 def difference_moments(
-    held: HeldCoordinates, k: int, order: int, *, method: str = "closed_form", seed: int = 0
+    held: Rows, k: int, order: int, *, method: str = "closed_form", seed: int = 0
 ) -> Moments:
     """Estimate M_t of differences of rows that are paired at random.
 
     Neighbouring rows of a sorted file are often of the same component.
     """
-    shuffled = np.random.default_rng(seed).permutation(held.n)
-    weights = None if held.counts is None else move_like(held.counts[shuffled], held.points)
-    problem = PairwiseDifferenceProblem(ArraySource(held.take(shuffled)), sample_weight=weights)
+    drawn = held.take(np.random.default_rng(seed).permutation(held.n))
+    problem = PairwiseDifferenceProblem(drawn, sample_weight=drawn.block.get("counts"))
     n_averages = order + 1 if method == "paper" else 1
     n = max(1, min(k * (k - 1) // 2, held.n // (2 * n_averages)))  # no more than there are pairs
     if method == "paper":
@@ -161,8 +146,8 @@ def choose_test(
         {t: np.sort(_statistic(m, points, n_draws)) for t, m in moments.items()}
         for points in (differences, null)
     )
-    below = (_proportion_below(seen[t], float(np.quantile(known[t], MEDIAN))) for t in moments)
-    same_rate = min(max(min(below) / MEDIAN, 1.0 / int(differences.shape[0])), 1.0)
+    below = (np.mean(seen[t] <= np.quantile(known[t], MEDIAN)) for t in moments)
+    same_rate = min(max(float(min(below)) / MEDIAN, 1.0 / int(differences.shape[0])), 1.0)
     found = {t: _threshold(seen[t], known[t], same_rate) for t in moments}
     best = min(found, key=lambda t: found[t][1] + found[t][2])
     return PairwiseTest(best, moments[best], *found[best], same_rate, n_draws)
@@ -181,22 +166,18 @@ def _threshold(seen: Floats, known: Floats, same_rate: float) -> tuple[float, fl
     return float(grid[at]), float(split[at]), float(merge[at])
 
 
-def _proportion_below(values: Floats, bound: float) -> float:
-    return float(np.searchsorted(values, bound, side="right")) / len(values)
-
-
 def _statistic(moments: Moments, differences: Array, n_draws: int) -> Floats:
     options = {"n_draws": n_draws} if isinstance(moments, PaperMoments) else {}
     return np.asarray(to_numpy(moments.hermite(differences, **options)), dtype=np.float64)
 
 
-def random_differences(held: HeldCoordinates, seed: int) -> Array:
+def random_differences(held: Rows, seed: int) -> Array:
     """Return (x − x')/√2 for random pairs of different rows, drawn in proportion to weights."""
     rng = np.random.default_rng(seed)
-    first = rng.choice(held.n, size=N_PAIRS, p=held.probabilities)
-    second = rng.choice(held.n, size=N_PAIRS, p=held.probabilities)
+    first, second = (draw_places(held, N_PAIRS, rng, again=True) for _ in range(2))
     apart = first != second
-    return (held.take(first[apart]) - held.take(second[apart])) / math.sqrt(2)
+    left, right = (held.take(places[apart]).block["x"] for places in (first, second))
+    return (left - right) / math.sqrt(2)
 
 
 def same_matrix(test: PairwiseTest, coordinates: Array, pairs_per_block: int = 65_536) -> Flags:
@@ -211,15 +192,7 @@ def same_matrix(test: PairwiseTest, coordinates: Array, pairs_per_block: int = 6
     return same | same.T
 
 
-Graph: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-
-ROUNDS = 20  # of voting, at most; it ends when labels no longer change
-STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
-FEWEST = 3  # isolated rows do not agree in threes
-
-
-def cluster_graph(same: Graph, k: int) -> Labels:
+def cluster_graph(same: Flags, k: int) -> Integers:
     """Find k clusters of rows that passed a pairwise test with one another.
 
     Connected components would be joined by a single wrong test. Instead, rows are compared by all
@@ -237,26 +210,22 @@ def cluster_graph(same: Graph, k: int) -> Labels:
     Returns
     -------
     array of int of shape (m,)
-        Labels 0, 1, …; fewer than k where the graph has fewer clusters.
+        Integers 0, 1, …; fewer than k where the graph has fewer clusters.
     """
     m = len(same)
     if k == 1 or m <= k:
         return np.zeros(m, dtype=np.int64) if k == 1 else _as_labels(np.arange(m))
-    tree = linkage(squareform(_dissimilarity(same), checks=False), "average")
-    return _vote(same, _largest_clusters(tree, m, k), k)
-
-
-def _dissimilarity(same: Graph) -> Floats:
     centred = same - np.mean(same, axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     # a row that passes the test with all others is equally close to all of them
     centred /= np.where(lengths > 0, lengths, 1.0)
     apart: Floats = np.clip(1.0 - centred @ centred.T, 0.0, None)
     np.fill_diagonal(apart, 0.0)
-    return (apart + apart.T) / 2
+    tree = linkage(squareform((apart + apart.T) / 2, checks=False), "average")
+    return _vote(same, _largest_clusters(tree, m, k), k)
 
 
-def _largest_clusters(tree: Floats, m: int, k: int) -> Labels:
+def _largest_clusters(tree: Floats, m: int, k: int) -> Integers:
     """Cut the tree into k clusters and some isolated rows, whose label is −1.
 
     Isolated rows stay alone until the end and would use up clusters, so the first cut is taken
@@ -278,7 +247,7 @@ def _largest_clusters(tree: Floats, m: int, k: int) -> Labels:
     return _as_labels(chosen)
 
 
-def _vote(same: Graph, labels: Labels, k: int) -> Labels:
+def _vote(same: Flags, labels: Integers, k: int) -> Integers:
     for _ in range(ROUNDS):
         members = (labels[:, None] == np.arange(k)).astype(np.float64)
         sizes = np.sum(members, axis=0)
@@ -290,5 +259,5 @@ def _vote(same: Graph, labels: Labels, k: int) -> Labels:
     return _as_labels(np.unique(labels, return_inverse=True)[1])
 
 
-def _as_labels(values: Any) -> Labels:
+def _as_labels(values: Any) -> Integers:
     return np.asarray(values, dtype=np.int64)

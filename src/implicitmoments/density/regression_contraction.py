@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,16 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_nu
 from implicitmoments.density.hermite_expansion import DenseExpansion
 from implicitmoments.density.regression_expansion import LabelConstant, LabelExpansion
 from implicitmoments.moments import PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, contracted_forms, drop, split_slot
-from implicitmoments.moments.closed_form import BalancedMoments, split_order
+from implicitmoments.moments.chain import (
+    SymmetricChain,
+    drop,
+    split_slot,
+)
+from implicitmoments.moments.closed_form import (
+    BalancedMoments,
+    contracted_forms,
+    split_order,
+)
 from implicitmoments.moments.implicit import Run
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.rows import Rows
@@ -106,9 +115,8 @@ def expand_contracted(
     degree -= degree % 2
     if len(basis) == 0 or degree < 2:
         return LabelConstant(degree)
-    moments = implicit_moments(
-        _problem(rows, basis, "orthogonal"), n_components=k, order=degree, method="closed_form"
-    )
+    on_span = RegressionMixtureProblem(rows.mapped(linear=basis.T), None, weights="orthogonal")
+    moments = implicit_moments(on_span, n_components=k, order=degree, method="closed_form")
     return contract_moments(moments.folds[0].moments, excess, degree)
 
 
@@ -128,16 +136,14 @@ class PaperExpansion(LabelExpansion):
     def in_label(self, x: Array) -> Array:
         """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
         found = self.zeros(x)
-        for b, norm in self.norms.items():
-            self._add(found, 0, b, norm)
+        answers: list[tuple[int, int, Any]] = [(0, b, norm) for b, norm in self.norms.items()]
         for a, b, moment in self.terms:
             answer = moment.hermite(x, n_draws=self.n_draws, random_state=self.seed)
-            self._add(found, a, b, math.sqrt(math.factorial(a)) * answer)
+            answers.append((a, b, math.sqrt(math.factorial(a)) * answer))
+        for a, b, answer in answers:
+            for c in range(self.degree // 2 - a - b + 1):
+                found[:, a + 2 * (b + c)] += term_factor(a, b, c, self.excess) * answer
         return found
-
-    def _add(self, found: Array, a: int, b: int, answer: Array | float) -> None:
-        for c in range(self.degree // 2 - a - b + 1):
-            found[:, a + 2 * (b + c)] += term_factor(a, b, c, self.excess) * answer
 
 
 def contract_run(run: Run, times: int) -> Run:
@@ -159,25 +165,18 @@ def contract_run(run: Run, times: int) -> Run:
 
 
 def expand_paper(
-    rows: Rows,
-    basis: Floats,
-    k: int,
-    degree: int,
-    *,
-    excess: float,
-    n_draws: int,
-    seed: int,
+    rows: Rows, basis: Floats, k: int, degree: int, *, excess: float, n_draws: int, seed: int
 ) -> LabelExpansion:
     """Run the paper's algorithm for every order, with its weights y^t / t!."""
     degree -= degree % 2
     if len(basis) == 0 or degree < 2:
         return LabelConstant(degree)
-    problem = _problem(rows, basis, "monomial")
+    on_span = RegressionMixtureProblem(rows.mapped(linear=basis.T), None, weights="monomial")
     # weights sum to 1, and the regressors have mean zero about the least-squares line
     norms, terms = {0: 1.0}, []
     for order in range(2, degree + 1):
         whole = implicit_moments(
-            problem, n_components=k, order=order, method="paper", random_state=seed
+            on_span, n_components=k, order=order, method="paper", random_state=seed
         )
         for b in range(order // 2 + 1):
             a = order - 2 * b
@@ -189,11 +188,6 @@ def expand_paper(
             else:
                 terms.append((a, b, replace(whole, order=a, runs=(run,))))
     return PaperExpansion(degree, tuple(terms), norms, excess, n_draws, seed)
-
-
-def _problem(rows: Rows, basis: Floats, weights: str) -> RegressionMixtureProblem:
-    """Return the rows on the span of the regressors."""
-    return RegressionMixtureProblem(rows.mapped(linear=basis.T), None, weights=weights)
 
 
 def contract_dense(moments: Sequence[Floats], noise: float, degree: int) -> DenseExpansion:

@@ -159,20 +159,16 @@ def find_frame(
     return replace(frame, basis=basis), values[::-1]
 
 
-def _total(values: Array) -> float:
-    xp = namespace_of(values)
-    return float(xp.sum(values, dtype=xp.float64))
-
-
 def _sum_squares(block: Block) -> Sums:
-    return {"squares": _total(weights_of(block) * block["y"] ** 2)}
+    xp, squares = namespace_of(block["y"]), weights_of(block) * block["y"] ** 2
+    return {"squares": xp.sum(squares, dtype=xp.float64)}
 
 
 def _sum_second_moment(block: Block) -> Sums:
     x, weight = block["x"], weights_of(block) * (block["y"] ** 2 - 1) / 2
     xp = namespace_of(x)
     moment = xp.matrix_transpose(x * weight[:, None]) @ x
-    return {"moment": xp.astype(moment, xp.float64), "trace": _total(weight)}
+    return {"moment": xp.astype(moment, xp.float64), "trace": xp.sum(weight, dtype=xp.float64)}
 
 
 def intercepts_differ(rows: Rows, mean_square: float) -> bool:

@@ -178,7 +178,7 @@ def _sum_graded(chain: SymmetricChain, splits: Splits, highest: int, block: Bloc
     xp = namespace_of(x)
     values = hermite_values(block["y"], highest) * counts[None, :]
     images = graded_images(chain.like(x), x, HEIGHT)
-    sums: Sums = {"total": float(xp.sum(counts, dtype=xp.float64))}
+    sums: Sums = {"total": xp.sum(counts, dtype=xp.float64)}
     for a, b, r in splits:
         weights = [
             values[grade + r, :] * (math.factorial(r) / math.factorial(grade + r))

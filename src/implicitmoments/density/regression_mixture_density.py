@@ -225,7 +225,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         how: dict[str, bool] = {"whiten": self.whiten, "centred": centred}
         frame, spectrum = find_frame(rows, k, label_scale=scale, **how)
         framed, square = frame.rows(rows), scale**-2  # the mean of z²
-        # in units of the labels: without noise it is the mean of |β'|², the trace of the moment
+        # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of z²
         noise = max(square - float(np.sum(spectrum)), 0.0)
         if self.noise is not None:
             noise = (self.noise / frame.scale) ** 2

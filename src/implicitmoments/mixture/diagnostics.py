@@ -1,4 +1,4 @@
-"""Within-component spread: whether components are spherical, and columns alike."""
+"""Checks of a fit: whether components are spherical, columns alike, and components too many."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
-from implicitmoments.mixture.fit import Start
-from implicitmoments.mixture.likelihood import Mixture, log_joint
+from implicitmoments.mixture.family import Mixture, log_joint
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
+from implicitmoments.search import SEARCH
 
-MOST_ROWS = 20_000  # of the sample, as in the search
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 FEWEST_ROWS = 20  # of a component whose width is measured: fewer give no eigenvalue
+UNLIKE = 2.0  # ratio of the spreads of two columns from which one variance misleads
+WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
+IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
+ROWS_PER_FEATURE = 10  # of a component: fewer do not show that it is spherical
+ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +34,13 @@ class Within:
     # pooled spread, over the largest that spherical noise has with as many rows; NaN for
     # components with few rows
     widths: Floats
-    doubt: float  # expected misclassification rate
-    n_rows: int
+    misclassification_rate: float  # expected
 
 
 def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Within:
     """Measure a sample of the rows about the means, in the unit of the rows."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
-    n = min(MOST_ROWS, max(FEWEST_ROWS * mixture.k, affordable))
+    n = min(SEARCH.rows, max(FEWEST_ROWS * mixture.k, affordable))
     return measure_within(rows.sample(n, rng, width=mixture.k, single=True), mixture)
 
 
@@ -61,9 +64,9 @@ def measure_within(sample: Rows, mixture: Mixture) -> Within:
     for i, (apart, mass) in parts.items():
         if varying.any():
             widths[i] = _width(apart[:, varying] / pooled[varying], mass)
-    doubt = 1.0 - float(counts @ shares.max(axis=1) / counts.sum())
+    rate = 1.0 - float(counts @ shares.max(axis=1) / counts.sum())
     spreads = np.sqrt(least) if parts else np.full(sample.n_features, np.nan)
-    return Within(spreads, widths, doubt, sample.n)
+    return Within(spreads, widths, rate)
 
 
 def _width(apart: Floats, mass: Floats) -> float:
@@ -78,53 +81,47 @@ def _width(apart: Floats, mass: Floats) -> float:
     return float(np.linalg.eigvalsh(gram)[-1]) / (1 + math.sqrt(d / alike)) ** 2
 
 
-UNLIKE = 2.0  # ratio of the spreads of two columns from which one variance misleads
-WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
-IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
-ROWS_PER_FEATURE = 10  # of a component: fewer do not show that it is spherical
-ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
-
-
-def notes_on(
-    model: Any, within: Within, start: Start, unit: float, n_rows: float, n_out: int
-) -> Notes:
+def notes_on(model: Any, within: Within, fewer: int | None, unit: float, n_rows: float) -> Notes:
     """Return the notes on a fit.
 
     Parameters
     ----------
     model : SphericalMixture
-        With its fitted parameters.
+        With its fitted parameters and ``stats_``.
+    fewer : int or None
+        A smaller number of components of lower BIC.
     unit : float
         Of the spreads, in the user's units.
     n_rows : float
         Rows that were fitted, with their weights.
-    n_out : int
-        Rows that were left out.
     """
-    k, d = model.n_components_, len(within.spreads)
-    notes = Notes()
-    if n_out:
-        notes.append(Note("outliers_dropped", {"n": n_out}))
+    k, stats, notes = int(model.weights_.shape[0]), model.stats_, Notes()
+    auto = model.n_components == "auto"
+    if stats["outliers"]:
+        notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
     if n_rows < ROWS_PER_COMPONENT * k:
         n = int(n_rows) if n_rows == int(n_rows) else n_rows
         notes.append(Note("few_rows_per_component", {"n": n, "k": k}))
-    overlapping = within.doubt > IN_DOUBT
+    overlapping = within.misclassification_rate > IN_DOUBT
     shape = _unlike_columns(within.spreads * unit, getattr(model, "feature_names_in_", None))
-    if not overlapping:  # pieces of one group may have any shape
-        shape += _not_spherical(within.widths)
+    widths = np.nan_to_num(within.widths)
+    if not overlapping and widths.max() > WIDE:  # pieces of one group may have any shape
+        values = {"component": int(widths.argmax()), "ratio": float(widths.max())}
+        shape.append(Note("component_not_spherical", values))
     notes += shape
-    if model.n_components == "auto" and k >= model.max_components:
+    if auto and k >= model.max_components:
         notes.append(Note("stopped_at_max_components", {"most": model.max_components}))
-    elif model.n_components == "auto" and overlapping:
-        notes.append(Note("components_overlap", {"rate": within.doubt}))
+    elif auto and overlapping:
+        notes.append(Note("components_overlap", {"rate": within.misclassification_rate}))
     smallest = n_rows * float(to_numpy(model.weights_).min())
-    unproved = overlapping or smallest < ROWS_PER_FEATURE * d
-    resolved = (start.decoded.numbers or {}).get("resolved", k if k == 1 else 0)
-    if start.decoded.numbers is None:  # groups that were fitted apart have no common moments
-        resolved = k
-    if start.kind == "scattered" and (shape or unproved):
+    unproved = overlapping or smallest < ROWS_PER_FEATURE * len(within.spreads)
+    # one component needs no moments, and groups that were fitted apart have no common ones
+    resolved = k if k == 1 or "groups" in stats else stats.get("resolved", 0)
+    if fewer is not None:
+        notes.append(Note("bic_prefers_fewer", {"k": k, "fewer": fewer}))
+    elif stats["start"] == "kmeans++" and (shape or unproved):
         notes.append(Note("local_optimum"))
-    elif start.kind == "moments" and resolved < k and unproved:
+    elif stats["start"] == "moments" and resolved < k and unproved:
         notes.append(Note("components_unresolved", {"resolved": resolved, "k": k}))
     return notes
 
@@ -138,11 +135,3 @@ def _unlike_columns(spreads: Floats, names: Any) -> Notes:
     values = {"least": called[0], "least_spread": float(spreads[least])}
     values |= {"most": called[1], "most_spread": float(spreads[most])}
     return Notes([Note("columns_differ_in_spread", values)])
-
-
-def _not_spherical(widths: Floats) -> Notes:
-    if np.isnan(widths).all() or np.nanmax(widths) <= WIDE:
-        return Notes()
-    i = int(np.nanargmax(widths))
-    values = {"component": i, "ratio": float(widths[i])}
-    return Notes([Note("component_not_spherical", values)])

@@ -9,13 +9,16 @@ from typing import Any, Self
 import numpy as np
 
 from implicitmoments.arrays import Array, move_like, namespace_of
-from implicitmoments.mixture.diagnostics import look_within, notes_on
-from implicitmoments.mixture.family import SphericalFamily, VarianceModel
-from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import Options, without_outliers
-from implicitmoments.mixture.fitted import SphericalAnswers
+from implicitmoments.mixture.diagnostics import Within, look_within, measure_within, notes_on
+from implicitmoments.mixture.family import Mixture, SphericalFamily
+from implicitmoments.mixture.fit import (
+    Options,
+    fit_by_scale,
+    one_less_suffices,
+    without_outliers,
+)
 from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream, in_one_unit
-from implicitmoments.mixture.likelihood import Mixture
+from implicitmoments.mixture.summary import SphericalMixtureSummary
 from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
@@ -32,18 +35,19 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-FLOOR = 1e-6  # least variance, relative to the square of a typical distance from the centre
+# A search over numbers of components fits too few and too many on purpose: no warnings of that.
+SILENT = ("bic_prefers_fewer", "component_not_spherical")
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixture(SphericalAnswers):
+class SphericalMixture(SphericalMixtureSummary):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     The means are decoded from implicit moments of orders 4 and 6 (the setting of Theorem 4.19,
-    by orthogonal decomposition), also when there are more components than features. A start from
-    scattered rows (k-means++) competes. Moves then split and merge components on a sample of the
-    rows as long as the likelihood rises. EM on all rows ends the fit.
+    by orthogonal decomposition), also when there are more components than features. A k-means++
+    start competes. Moves then split and merge components on a sample of the rows as long as the
+    likelihood rises. EM on all rows ends the fit.
 
     Rows may be in memory, on a device or in a source that is read block by block: the search
     holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library
@@ -101,7 +105,7 @@ class SphericalMixture(SphericalAnswers):
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
-        ``start``, ``"moments"`` or ``"scattered"`` rows; ``resolved``, components that the
+        ``start``, ``"moments"`` or ``"kmeans++"``; ``resolved``, components that the
         moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that
         raised the likelihood; ``outliers`` left out; ``misclassification_rate``, expected;
         ``width_by_component``, the largest variance along a direction over that of spherical
@@ -151,7 +155,7 @@ class SphericalMixture(SphericalAnswers):
         self._fit_rows(standardise_rows(rows), seed)
 
     def _warns(self, note: Note) -> bool:
-        return note.code == "not_converged"
+        return note.code not in SILENT
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the mixture and return the most probable component of every row.
@@ -204,13 +208,7 @@ class SphericalMixture(SphericalAnswers):
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
             else:
-                center, scale = self._placing
-                rows, n_out = self._without_outliers(rows.mapped(center, 1 / scale))
-                rng = np.random.default_rng((seed, self._stream.n_seen))
-                family = self._family(scale)
-                self._stream = continue_stream(self._stream, rows, family, self.n_moves, rng)
-                self.stats_["outliers"] += n_out
-                self._store_stream(self._stream, rows)
+                self._continue(rows, self._stream, seed)
         self._warn()
         return self
 
@@ -237,7 +235,8 @@ class SphericalMixture(SphericalAnswers):
         if rows.n >= SEARCH.rows_for(mixture.k):
             self._placing = rows.origin, rows.unit
             kept, _ = self._without_outliers(rows)
-            self._stream = begin_stream(kept.hold(single=True), mixture)
+            kept = kept.hold(single=True)
+            self._stream = begin_stream(kept, mixture, self._family(rows.unit))
             self._held = None
 
     def _refine(self, rows: Rows) -> Mixture:
@@ -245,9 +244,26 @@ class SphericalMixture(SphericalAnswers):
         unit = rows.unit
         start = self._mixture().moved(-rows.origin / unit, 1 / unit)
         kept, _ = self._without_outliers(rows)
-        fitted = run_em(self._family(unit), kept, start, self._final)
-        self.notes_: Notes = self.notes_.without("not_converged")
-        return self._store_fitted(fitted, rows)
+        mixture = self._store_fitted(run_em(self._family(unit), kept, start, self._final), rows)
+        self._note(self.notes_.without("not_converged"))
+        return mixture
+
+    def _continue(self, rows: Rows, before: Stream, seed: int) -> None:
+        """Update a stream; where its mixture was compared with others, check it again."""
+        center, scale = self._placing
+        rows, n_out = self._without_outliers(rows.mapped(center, 1 / scale))
+        rng, family = np.random.default_rng((seed, before.n_seen)), self._family(scale)
+        self._stream = stream = continue_stream(before, rows, family, self.n_moves, rng)
+        mixture = self._store(stream.mixture, rows)
+        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(scale)
+        self.stats_["outliers"] += n_out
+        self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
+        self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
+        if stream.read_at > before.read_at:
+            sample = stream.sample.hold()
+            one_less = one_less_suffices(family, mixture, sample)
+            within = measure_within(sample, mixture)
+            self._check(within, mixture.k - 1 if one_less else None, scale, stream.sums.total)
 
     def _fit_rows(self, rows: Rows, seed: int) -> Mixture:
         """Leave out outliers, fit, measure the fit, and store it in the user's units."""
@@ -259,33 +275,37 @@ class SphericalMixture(SphericalAnswers):
         order = None if self.order == "auto" else int(self.order) // 2
         options = Options(k, most, order, self.n_moves, self._final)
         found = fit_by_scale(rows, self._family(unit), options, rng)
-        decoded = found.start.decoded
-        self.decoded_components_ = decoded.components
-        self.stats_: dict[str, Any] = {}
-        self.notes_ = Notes()
-        mixture = self._store_fitted(found.fitted, rows)
-        within = look_within(rows, mixture, rng)
-        self.stats_ |= {
+        self.decoded_components_ = found.components
+        self.stats_: dict[str, Any] = {
             **found.stats,
             "outliers": n_out,
-            "spread_by_column": (within.spreads * unit).tolist(),
-            "width_by_component": within.widths.tolist(),
-            "misclassification_rate": within.doubt,
-            **component_stats(decoded.components),
+            **component_stats(found.components),
         }
-        notes = notes_on(self, within, found.start, unit, rows.total, n_out)
-        self.notes_ = Notes([*notes, *self.notes_])
+        mixture = self._store_fitted(found.fitted, rows)
+        self._check(look_within(rows, mixture, rng), found.fewer, unit, rows.total)
         return mixture
 
+    def _check(self, within: Within, fewer: int | None, unit: float, n_rows: float) -> None:
+        """Store what was measured about the means, and the notes on it."""
+        self.stats_ |= {
+            "spread_by_column": (within.spreads * unit).tolist(),
+            "width_by_component": within.widths.tolist(),
+            "misclassification_rate": within.misclassification_rate,
+        }
+        self._note(notes_on(self, within, fewer, unit, n_rows))
+
+    def _note(self, notes: Notes) -> None:
+        if not self.converged_:
+            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
+        self.notes_ = notes
+
     def _store_fitted(self, fitted: Fitted[Mixture], rows: Rows) -> Mixture:
-        """Store parameters and the course of EM; note where it did not converge."""
+        """Store parameters and the course of EM."""
         unit = rows.n_features * math.log(rows.unit)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.lower_bound_ = float(fitted.level) - unit
         levels = tuple(float(level) - unit for level in fitted.history)
         self.stats_["mean_log_likelihood_history"] = levels
-        if not fitted.converged:
-            self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
         return self._store(fitted.state, rows)
 
     def _store(self, mixture: Mixture, rows: Rows) -> Mixture:
@@ -304,12 +324,6 @@ class SphericalMixture(SphericalAnswers):
         self.variance_ = float(own.variances[0]) if tied else variances
         return ordered
 
-    def _store_stream(self, stream: Stream, rows: Rows) -> None:
-        self._store(stream.mixture, rows)
-        self.lower_bound_ = stream.sums.level - rows.n_features * math.log(rows.unit)
-        self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
-        self.stats_["mean_log_likelihood_history"] = ()  # batches are processed by few steps
-
     def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
         most = self.max_components if self.n_components == "auto" else int(self.n_components)
         return without_outliers(rows, most, drop=self.drop_outliers)
@@ -321,7 +335,10 @@ class SphericalMixture(SphericalAnswers):
     def _family(self, scale: float) -> SphericalFamily:
         known = None if self.variance is None else self.variance / scale**2
         tied = self.covariance_type == "tied_spherical"
-        return SphericalFamily(VarianceModel(known, tied, FLOOR))
+        return SphericalFamily(known, tied)
+
+    def _n_parameters(self) -> int:
+        return self._family(1.0).n_parameters(self._mixture())
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

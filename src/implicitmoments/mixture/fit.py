@@ -1,45 +1,60 @@
-"""Fit of a spherical mixture: several starts, moves on a sample, EM on all rows."""
+"""Fit of a spherical mixture: groups far apart, two starts, moves on a sample, EM on all rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
+from scipy.cluster.hierarchy import fcluster, linkage
 
-from implicitmoments.arrays import Floats, check_squares, to_numpy
-from implicitmoments.mixture.common_variance import guess_variance
-from implicitmoments.mixture.family import SphericalFamily, VarianceModel
-from implicitmoments.mixture.likelihood import Mixture
-from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import all_rows
-from implicitmoments.notes import Note, Notes
-from implicitmoments.problems import SphericalMixtureProblem
-from implicitmoments.rows import Rows
-from implicitmoments.rows.outliers import far_limit, leave_out_outliers
-from implicitmoments.search import SEARCH, Budget, Fitted, choose_k, run_em, search_moves
-
-MANY_ROWS = (
-    200_000  # for a second attempt at the moments, where the first did not resolve all components
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    check_squares,
+    index_like,
+    move_like,
+    namespace_of,
 )
-CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is enough
-ABOVE = 1.25  # noise floors above which an eigenvalue is a component (starting value)
-SMALLEST_WEIGHT = 0.1  # of 1/k, in a start, so that no component is lost in EM (starting value)
-QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
-CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
-FAR_OUT = 100.0  # units: a square is then 1e4, which float32 resolves to 1e-3
+from implicitmoments.mixture.family import Mixture, SphericalFamily
+from implicitmoments.mixture.initialisation import (
+    QUICK,
+    choose_start,
+    decode_moments,
+    draw_sample,
+    spectral_rank,
+)
+from implicitmoments.moments.components import Components
+from implicitmoments.rows import Block, Rows
+from implicitmoments.rows.draws import Integers
+from implicitmoments.rows.outliers import (
+    leave_out_outliers,
+    squared_distances,
+    standardise_rows,
+)
+from implicitmoments.rows.view import LARGEST_SINGLE
+from implicitmoments.search import (
+    SEARCH,
+    Budget,
+    Fitted,
+    bic,
+    choose_k,
+    merge_cheapest,
+    rank_moves,
+    run_em,
+    search_moves,
+)
 
-
-def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) -> Rows:
-    """Hold about n rows, drawn at random; equal rows are counted once.
-
-    Single precision is enough for a search. Where ``width`` numbers will be made of each row, n
-    is at most what memory should hold.
-    """
-    return rows.sample(n, rng, width=width, single=True).merged()
+LINKED = 2_000  # rows among which groups are looked for
+JUMP = 500.0  # distance of groups over the largest step inside them: one fit copes with less
+SMALLEST_GROUP = 0.02  # of an equal share of rows
+NEARER = 0.25  # squared distance from a row to its own points over that to others'
+# A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
+# distinguished from a tail of another.
+FAINT, MORE_ROWS = 0.25, 4
 
 
 def without_outliers(rows: Rows, k: int, *, drop: bool) -> tuple[Rows, int]:
@@ -49,188 +64,7 @@ def without_outliers(rows: Rows, k: int, *, drop: bool) -> tuple[Rows, int]:
     """
     rows, n_out = leave_out_outliers(rows, k, drop=drop)
     check_squares("X", rows.census.squares or 0.0)
-    return replace(rows, wide=(rows.census.longest or 0.0) > FAR_OUT**2), n_out
-
-
-@dataclass(frozen=True, eq=False)
-class DecodedMixture:
-    """Result of decoding the moments."""
-
-    mixture: Mixture | None = None  # none where they give none
-    components: Components | None = None
-    notes: Notes = field(default_factory=Notes)  # what they leave open
-    numbers: dict[str, Any] | None = None  # what was measured
-
-    @property
-    def clear(self) -> bool:
-        """Whether all components stand clear of the noise."""
-        found = self.components
-        return found is not None and found.identified and found.gap >= CLEAR_GAP
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """A mixture at which EM on a sample of rows has settled."""
-
-    mixture: Mixture
-    kind: str  # {"moments", "scattered"}
-    decoded: DecodedMixture
-    levels: dict[str, float]  # mean log-likelihood on the sample of each start that competed
-
-
-def choose_start(
-    sample: Rows,
-    k: int,
-    decoded: DecodedMixture,
-    family: SphericalFamily,
-    rng: np.random.Generator,
-) -> Start:
-    """Run EM from the moments and from k-means++; return the fit of higher likelihood.
-
-    Parameters
-    ----------
-    sample : Rows
-        Rows on which the starts are compared.
-    decoded : DecodedMixture
-        What the moments give.
-    """
-    if k == 1:
-        one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
-        return Start(family.m_step(family.e_step(sample, one), one), "moments", decoded, {})
-    starts = {"scattered": scattered_mixture(sample, k, family.model, rng)}
-    if decoded.mixture is not None:
-        starts["moments"] = decoded.mixture
-    settled: dict[str, Fitted[Mixture]] = {
-        kind: run_em(family, sample, mixture, QUICK) for kind, mixture in starts.items()
-    }
-    levels = {kind: found.level for kind, found in settled.items()}
-    ahead = (levels["scattered"] - levels.get("moments", -np.inf)) * sample.total
-    kind = "scattered" if ahead > CLEARLY else "moments"
-    return Start(settled[kind].state, kind, decoded, levels)
-
-
-def scattered_mixture(
-    sample: Rows, k: int, model: VarianceModel, rng: np.random.Generator
-) -> Mixture:
-    """Initialise the means by k-means++."""
-    points, counts = sample.points, sample.counts
-    n = min(k, len(points))
-    seed = int(rng.integers(2**31))
-    means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)
-    means = means.astype(np.float64)
-    apart = np.sum(means**2, axis=1) - 2 * points @ means.T
-    squared = np.maximum(apart.min(axis=1) + np.einsum("ij,ij->i", points, points), 0.0)
-    # A row and the mean next to it, which is a row too, both carry the noise.
-    variance = 0.5 * float(np.average(squared, weights=counts)) / sample.n_features
-    variance = model.known or max(variance, model.floor)
-    if n < k:  # one component per row, and the rest on top of them
-        means = np.vstack([means, means[rng.integers(n, size=k - n)]])
-    return Mixture(np.full(k, 1 / k), means, np.full(k, variance))
-
-
-def decode_moments(
-    rows: Rows,
-    sample: Rows,
-    k: int,
-    model: VarianceModel,
-    order: int | None,
-    rng: np.random.Generator,
-) -> DecodedMixture:
-    """Decode the moments of a sample of rows, and of more rows if those are not clear.
-
-    Parameters
-    ----------
-    sample : Rows
-        Some of them.
-    order : int or None
-        Moments of orders 2r and 3r are decoded for r = ``order``.
-    """
-    if k == 1:
-        return DecodedMixture(numbers={})
-    decoded = _decode(sample, k, model, order, int(rng.integers(2**31)))
-    if decoded.clear or SEARCH.rows_for(k) >= min(rows.kept, MANY_ROWS):
-        return decoded
-    many = draw_sample(rows, MANY_ROWS, rng)
-    return _decode(many, k, model, order, int(rng.integers(2**31)))
-
-
-def trim(sample: Rows) -> tuple[Rows, int]:
-    """Leave out rows so far out that they would dominate sixth moments; return how many."""
-    radius = _radii(sample)
-    near = radius <= far_limit(radius, sample.n)
-    if near.all():
-        return sample, 0
-    return sample.take(np.flatnonzero(near)), int(np.sum(~near))
-
-
-def _radii(sample: Rows) -> Floats:
-    """Return the distance of every row from the centre."""
-    squares: Floats = to_numpy(sample.lifted.block["x"][:, -2]).astype(np.float64)
-    return np.sqrt(squares)
-
-
-def _decode(
-    sample: Rows, k: int, model: VarianceModel, order: int | None, seed: int
-) -> DecodedMixture:
-    kept, n_far = trim(sample)
-    numbers: dict[str, Any] = {"moment_rows": kept.n, "far_rows": n_far / sample.n}
-    if kept.n < max(k, 2):
-        few = Note("moments_too_few_rows", {"n": kept.n, "k": k})
-        return DecodedMixture(notes=Notes([few]), numbers=numbers)
-    variance, how = (model.known, "known") if model.known else guess_variance(kept, k)
-    variance = max(variance, model.floor)
-    numbers |= {"first_variance": variance, "first_variance_from": how}
-    problem = SphericalMixtureProblem(kept, variance=variance)
-    try:
-        # degenerate rows divide by zero; what follows is checked to be finite
-        with np.errstate(all="ignore"):
-            found = find_components(all_rows(problem), k, order, seed)
-    except (ValueError, np.linalg.LinAlgError) as error:
-        unusable = Note("moments_unusable", {"error": getattr(error, "code", "linear_algebra")})
-        return DecodedMixture(notes=Notes([unusable]), numbers=numbers)
-    numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
-    if not np.isfinite(found.guesses).all():
-        return DecodedMixture(None, found, found.notes, numbers)
-    mixture = Mixture(_weights(found), _inside(found.guesses, kept), np.full(k, variance))
-    return DecodedMixture(mixture, found, found.notes, numbers)
-
-
-def _weights(found: Components) -> Floats:
-    """Return weights that sum to 1, with a floor, so that no component is lost in EM."""
-    k = len(found.resolved)
-    read = np.ones(k) / k if found.decoded is None else found.decoded.weights
-    weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
-    return np.asarray(weights / weights.sum())
-
-
-def _inside(means: Floats, kept: Rows) -> Floats:
-    """Shorten means that lie outside the ball that the rows fill."""
-    reach = float(_radii(kept).max())
-    lengths = np.linalg.norm(means, axis=1, keepdims=True)
-    return np.asarray(means * np.minimum(1.0, reach / np.maximum(lengths, 1e-300)), dtype=float)
-
-
-def spectral_rank(sample: Rows, most: int, model: VarianceModel) -> int:
-    """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
-    kept, _ = trim(sample)
-    room = kept.n_features * (kept.n_features + 1) // 2
-    most = min(most, kept.n // 2, room // 2)  # the eigenvalues left over show the noise
-    if most < 2:
-        return 1
-    variance = max(model.known or guess_variance(kept, most)[0], model.floor)
-    center = np.average(kept.points, axis=0, weights=kept.counts)
-    problem = SphericalMixtureProblem(kept, variance=variance, center=center)
-    try:
-        report = implicit_moments(problem, n_components=most, order=4).steps[-1]
-    except (ValueError, np.linalg.LinAlgError):
-        return 1
-    above = int(np.sum(to_numpy(report.spectrum)[:most] > ABOVE * report.floor))
-    return min(max(above, 1), most)
-
-
-# A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
-# distinguished from a tail of another.
-FAINT, MORE_ROWS = 0.25, 4
+    return replace(rows, wide=(rows.census.longest or 0.0) > LARGEST_SINGLE**2), n_out
 
 
 @dataclass(frozen=True)
@@ -249,69 +83,247 @@ class Fit:
     """A fitted mixture, in the units of the rows it was fitted to."""
 
     fitted: Fitted[Mixture]
-    start: Start
+    components: Components | None  # decoded from the moments
     stats: dict[str, Any]  # what was measured
+    fewer: int | None = None  # a smaller number of components of lower BIC, if one was found
 
 
 def fit_mixture(
     rows: Rows, family: SphericalFamily, options: Options, rng: np.random.Generator
 ) -> Fit:
-    """Fit standardised rows without outliers: several starts, moves, EM on all rows."""
-    k, most = options.k, options.most
-    clock = _Clock()
+    """Fit standardised rows without outliers."""
+    k, most, n_moves, times = options.k, options.most, options.n_moves, [perf_counter()]
     n = SEARCH.rows_for(k or most)
     sample = draw_sample(rows, n, rng, k or most)
     most = min(most, sample.n)
-    first = k or spectral_rank(sample, most, family.model)
-    decoded = decode_moments(rows, sample, first, family.model, options.order, rng)
-    start = choose_start(sample, first, decoded, family, rng)
-    clock.read("seconds_start")
-
-    state, found, moves = start.mixture, dict[str, Any](), []
+    # 1. Start: the mixture decoded from the moments, or k-means++ if its likelihood is higher.
+    first = k or spectral_rank(sample, most, family)
+    decoded = decode_moments(rows, sample, first, family, options.order, rng)
+    state, kind, levels = choose_start(sample, first, decoded, family, rng)
+    times.append(perf_counter())
+    # 2. Moves on a sample, or the number of components of least BIC; on more rows where in doubt.
+    stats, moves = dict[str, Any](), []
     if k is None:
-        chosen = choose_k(family, sample, state, most, options.n_moves, rng)
+        chosen = choose_k(family, sample, state, most, n_moves, rng)
         state, moves = chosen.searched.state, [chosen.searched]
-        found = {"spectral_components": first, "bic_by_n_components": chosen.scores}
+        stats = {"spectral_components": first, "bic_by_n_components": chosen.scores}
         if state.k != first:  # describe the moments of the number that was chosen
-            again = decode_moments(rows, sample, state.k, family.model, options.order, rng)
-            start = replace(start, decoded=again)
-    elif options.n_moves:
-        moves = [search_moves(family, sample, state, options.n_moves, rng)]
+            decoded = decode_moments(rows, sample, state.k, family, options.order, rng)
+    elif n_moves:
+        moves = [search_moves(family, sample, state, n_moves, rng)]
         state = moves[0].state
-    doubtful = state.k > 1 and not (start.decoded.clear and _heavy(state))
-    if doubtful and n < rows.kept and options.n_moves:
+    light = float(state.weights.min()) < FAINT / state.k
+    if state.k > 1 and (light or not decoded.clear) and n < rows.kept and n_moves:
         sample = draw_sample(rows, MORE_ROWS * n, rng, state.k)
-        moves.append(search_moves(family, sample, state, options.n_moves, rng))
+        moves.append(search_moves(family, sample, state, n_moves, rng))
         state = moves[-1].state
-    clock.read("seconds_search")
-
+    times.append(perf_counter())
+    # 3. EM on all rows.
     fitted = run_em(family, rows, state, options.final)
-    clock.read("seconds_em")
+    times.append(perf_counter())
+    seconds = zip(("seconds_start", "seconds_search", "seconds_em"), np.diff(times), strict=True)
     stats = {
-        "start": start.kind,
-        "start_log_likelihood": start.levels,
-        **(start.decoded.numbers or {}),
-        **found,
+        "start": kind,
+        "start_log_likelihood": levels,
+        **decoded.numbers,
+        **stats,
         "sample_rows": sample.n,
         "n_moves": sum(searched.accepted for searched in moves),
         "n_moves_tried": sum(searched.tried for searched in moves),
-        **clock.seconds,
+        **{name: float(taken) for name, taken in seconds},
     }
-    return Fit(fitted, start, stats)
+    # 4. Check: is BIC lower with one component less?
+    more = None if sample.total == rows.total else rows
+    one_less = k is not None and one_less_suffices(family, fitted.state, sample, more)
+    return Fit(fitted, decoded.components, stats, fitted.state.k - 1 if one_less else None)
 
 
-def _heavy(mixture: Mixture) -> bool:
-    return float(mixture.weights.min()) >= FAINT / mixture.k
+def one_less_suffices(
+    family: SphericalFamily, state: Mixture, sample: Rows, rows: Rows | None = None
+) -> bool:
+    """Return whether BIC is lower after the cheapest merge of two components, followed by EM.
+
+    On a sample; and if it is lower there on all rows, where they are given: they may show a
+    component that a sample does not.
+    """
+    if state.k == 1:
+        return False
+    less = merge_cheapest(family, sample, state)
+    saved = family.n_parameters(state) - family.n_parameters(less)
+    for part in [sample] if rows is None else [sample, rows]:
+        found = run_em(family, part, less, QUICK)
+        gain = part.total * (family.e_step(part, state).level - found.level)
+        if bic(gain, saved, part.total) < 0:
+            return False
+        less = found.state
+    return True
 
 
-class _Clock:
-    """Seconds of the stages of a fit."""
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Points that assign a row to a group: that of the nearest point."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._at = perf_counter()
+    center: Floats  # (d,)
+    scale: float  # rows are compared as (x − center) / scale
+    points: Floats  # (m, d)
+    labels: Integers  # (m,)
 
-    def read(self, name: str) -> None:
-        """Note the seconds since the last stage."""
-        now = perf_counter()
-        self.seconds[name], self._at = now - self._at, now
+    @property
+    def n(self) -> int:
+        """Number of groups."""
+        return int(self.labels.max()) + 1
+
+    def holds(self, g: int, block: Block) -> Array:
+        """Return which rows of a block are in group g, (n,)."""
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64, copy=False)
+        x = (x - move_like(self.center, x)) / self.scale
+        nearest = xp.argmin(squared_distances(x, move_like(self.points, x)), axis=1)
+        found: Array = xp.take(index_like(self.labels, x), nearest, axis=0) == g
+        return found
+
+
+def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
+    """Return groups of rows; None if all are one.
+
+    Groups are the clusters of single linkage of some rows just before its steps grow 500-fold.
+    """
+    if k == 1 or rows.kept < 2 * k:
+        return None
+    x = rows.sample(LINKED, rng).points.astype(np.float64)
+    links = linkage(x, method="single")
+    heights = links[:, 2]
+    last = heights[-(k - 1) :]
+    inside = np.maximum(np.append(heights[-k : -(k - 1)], last[:-1])[-len(last) :], 0.0)
+    jumps = np.flatnonzero((last > JUMP * inside) & (inside > 0))
+    if len(jumps) == 0:
+        return None
+    cut = 0.5 * (last[jumps[-1]] + inside[jumps[-1]])
+    labels: Integers = fcluster(links, cut, criterion="distance").astype(np.int64) - 1
+    sizes = np.bincount(labels)
+    if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
+        return None
+    chosen = _representatives(x, labels)
+    return Groups(rows.origin, rows.unit, x[chosen], labels[chosen])
+
+
+def _representatives(x: Floats, labels: Integers) -> Integers:
+    """Return few rows to which all others of their group are clearly nearest.
+
+    One of each group to begin with; then the row that is assigned least clearly, until all are.
+    """
+    chosen = [int(np.flatnonzero(labels == g)[0]) for g in range(int(labels.max()) + 1)]
+    while len(chosen) < len(x):
+        apart = np.maximum(squared_distances(x, x[chosen]), 0.0)
+        own = labels[:, None] == labels[chosen]
+        to_own = np.where(own, apart, np.inf).min(axis=1)
+        to_others = np.where(own, np.inf, apart).min(axis=1)
+        unclear = to_own - NEARER * to_others
+        worst = int(unclear.argmax())
+        if unclear[worst] <= 0:
+            break
+        chosen.append(worst)
+    return np.array(chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A far group of rows in a unit of its own, and the mixture fitted to it."""
+
+    rows: Rows
+    family: SphericalFamily
+    fit: Fit
+    mixture: Mixture
+
+
+def fit_by_scale(
+    rows: Rows, family: SphericalFamily, options: Options, rng: np.random.Generator
+) -> Fit:
+    """Fit a mixture; far groups of rows, where there are any, separately.
+
+    Each group gets the number of components of least BIC. Then the split that gains most, or the
+    merge that loses least, follows until there are k in all.
+    """
+    groups = far_groups(rows, options.k or options.most, rng)
+    if groups is None:
+        return fit_mixture(rows, family, options, rng)
+    room = (options.k or options.most) - groups.n + 1
+    parts = []
+    for g in range(groups.n):
+        group = rows.as_given().kept_by(partial(groups.holds, g))
+        group = standardise_rows(group.hold() if rows.small else group)
+        group, _ = without_outliers(group, 1, drop=False)
+        own = family
+        if family.known is not None:
+            own = replace(family, known=family.known * (rows.unit / group.unit) ** 2)
+        fit = fit_by_scale(group, own, replace(options, k=None, most=room), rng)
+        parts.append(_Part(group, own, fit, fit.fitted.state))
+    chosen = sum(part.mixture.k for part in parts)
+    if options.k is None or options.k == chosen:
+        return _join(rows, parts, options)
+    joined = _join(rows, _to_number(parts, options.k, rng), options)
+    return replace(joined, fewer=chosen if chosen < options.k else None)
+
+
+def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Part]:
+    """Split where that gains most, or merge where that loses least, until k are left."""
+    parts = list(parts)
+    samples = [
+        draw_sample(part.rows, SEARCH.rows_for(part.mixture.k), rng, part.mixture.k)
+        for part in parts
+    ]
+    while (excess := sum(part.mixture.k for part in parts) - k) != 0:
+        gains, changed = [], []
+        for part, sample in zip(parts, samples, strict=True):
+            ranking = rank_moves(part.family, sample, part.mixture, rng)
+            gain, other = -np.inf, part.mixture
+            if excess < 0:
+                gain, other = ranking.gains[0], ranking.apply(other, np.array([0]))
+            elif ranking.merges is not None:
+                gain, other = -ranking.merges.losses[0], ranking.merges.apply(other)
+            gains.append(gain * part.rows.total / sample.total)
+            changed.append(other)
+        best = int(np.argmax(gains))
+        settled = run_em(parts[best].family, samples[best], changed[best], SEARCH)
+        parts[best] = replace(parts[best], mixture=settled.state)
+    return parts
+
+
+def _join(rows: Rows, parts: list[_Part], options: Options) -> Fit:
+    """Run EM on every group, with one variance where it is shared, and join the mixtures."""
+    final, family = options.final, parts[0].family
+    fitted = [run_em(part.family, part.rows, part.mixture, final) for part in parts]
+    scales = np.array([part.rows.unit for part in parts])
+    shares = np.array([part.rows.total for part in parts])
+    shares = shares / shares.sum()
+    if family.estimated_once:
+        variances = np.array([found.state.pooled for found in fitted]) * scales**2
+        known = float(shares @ variances) / scales**2
+        fitted = [
+            run_em(replace(family, known=float(v)), part.rows, found.state, final)
+            for v, part, found in zip(known, parts, fitted, strict=True)
+        ]
+    own_units = [
+        found.state.moved(part.rows.origin, s)
+        for part, found, s in zip(parts, fitted, scales, strict=True)
+    ]
+    together = Mixture(
+        np.concatenate([w * m.weights for w, m in zip(shares, own_units, strict=True)]),
+        np.vstack([m.means for m in own_units]),
+        np.concatenate([m.variances for m in own_units]),
+    )
+    d, unit = rows.n_features, rows.unit
+    mixture = together.moved(-rows.origin / unit, 1 / unit)
+    levels = np.array([found.level for found in fitted]) - d * np.log(scales)
+    level = d * math.log(unit) + float(shares @ (levels + np.log(shares)))
+    converged, n_iter = all(f.converged for f in fitted), max(f.n_iter for f in fitted)
+    each = [part.fit.stats for part in parts]
+    stats = {
+        "start": "moments" if all(s["start"] == "moments" for s in each) else "kmeans++",
+        "groups": len(parts),
+        "n_moves": sum(s["n_moves"] for s in each),
+        "n_moves_tried": sum(s["n_moves_tried"] for s in each),
+        "group_stats": each,
+    }
+    return Fit(Fitted(mixture, level, (), converged, n_iter), None, stats)

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.mixture.common_variance import (
+from implicitmoments.mixture.family import Mixture, MixtureSums, SphericalFamily
+from implicitmoments.mixture.initialisation import (
     coordinates,
     fourth_moment,
     matrices,
     raw_moments,
     squares,
 )
-from implicitmoments.mixture.family import SphericalFamily
-from implicitmoments.mixture.likelihood import Mixture, MixtureSums, e_step
-from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
+from implicitmoments.moments.moment_pairs import (
+    cube_sum,
+    decompose,
+    fill_cube,
+    lower_terms,
+    symmetrise,
+)
 from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, run_em, search_moves
 
-BLOCK = 2_048  # rows per block, of all products of two coordinates (starting value)
 MOST_FEATURES = 50  # of moments of order 4, whose matrix has 1,326² entries then: 14 MB
 OVERSAMPLING = 2  # directions per component: a lost one cannot be recovered
 FAR_OUT = 30.0  # lengths: products of four coordinates are then up to 1e6
@@ -47,10 +52,8 @@ class MomentSums:
 
     def add(self, rows: Rows) -> MomentSums:
         """Return the sums with a batch of rows added."""
-        step = _MomentStep(self.basis, self.center, self.length, self.directions)
-        found = replace(rows, rows_per_block=rows.rows_per_block or BLOCK).fold(
-            step, width=len(self.Q), what="moments of orders 4 and 6"
-        )
+        step = partial(_moment_sums, self.basis, self.center, self.length, self.directions)
+        found = rows.fold(step, width=len(self.Q), what="moments of orders 4 and 6")
         return replace(
             self,
             total=self.total + float(found["total"]),
@@ -79,7 +82,7 @@ class MomentSums:
         return Mixture(weights / weights.sum(), means, np.full(k, variance))
 
     def _sixth(self, G: Floats, v: float) -> Floats:
-        """Return M_6 with a whitener G (m, k) on every leg; see ``QuadraticRoute``."""
+        """Return M_6 with a whitener G (m, k) on every leg; see ``QuadraticMomentPair``."""
         n, p = self.total, len(self.S)
         S, Q = self.S / n, self.Q / n
         W = self.directions @ G
@@ -92,13 +95,7 @@ class MomentSums:
         ppp = raw - 3 * symmetrise(pairs) + 3 * symmetrise(singles)
         ppp -= t[:, None, None] * t[None, :, None] * t[None, None, :]
         pyy = matrices((Q @ W).T, p) - t[:, None, None] * S
-        H = -12 * pyy + 24 * (J @ A) @ S - 8 * (J @ A) @ J
-        AJ = A @ J
-        AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True)
-        corrections = np.einsum("abij,cji->abc", AJA, H, optimize=True)
-        traces = np.einsum("aij,bji->ab", AJ, AJ, optimize=True)
-        corrections += 6 * traces[:, :, None] * (mean - t)
-        return np.asarray(ppp + symmetrise(corrections))
+        return np.asarray(ppp + lower_terms(A, J, pyy, S, mean - t))
 
 
 def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
@@ -122,29 +119,16 @@ def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
     return MomentSums(basis, center, length, directions, *empty).add(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _MomentStep:
-    """Sums of a block of rows: NumPy arrays, the cube in its entries a ≤ b ≤ c."""
-
-    basis: Floats
-    center: Floats
-    length: float
-    directions: Floats
-
-    def __call__(self, block: Block) -> Sums:
-        p, (dim, m) = len(self.basis) + 1, self.directions.shape
-        x, times = block["x"], block.get("counts")
-        n = float(x.shape[0]) if times is None else float(namespace_of(x).sum(times))
-        if n == 0:
-            zeros = (np.zeros((p, p)), np.zeros((dim, dim)), np.zeros((m, m, m)))
-            return {"total": 0.0, **dict(zip(("S", "Q", "cube"), zeros, strict=True))}
-        y = _lift(x, self.basis, self.center, self.length)
-        xp = namespace_of(y)
-        counts = xp.ones_like(y[:, 0]) if times is None else xp.astype(times, y.dtype)
-        S, Q = raw_moments(y, counts / n)
-        along = squares(y) @ move_like(self.directions, y)
-        cube = to_numpy(cube_sum(along, counts)).astype(np.float64)
-        return {"total": n, "S": n * S, "Q": n * Q, "cube": cube}
+def _moment_sums(
+    basis: Floats, center: Floats, length: float, directions: Floats, block: Block
+) -> Sums:
+    """Return sums of a block of rows as NumPy arrays, the cube in its entries a ≤ b ≤ c."""
+    y = _lift(block["x"], basis, center, length)
+    xp, times = namespace_of(y), weights_of(block)
+    n, counts = float(xp.sum(times, dtype=xp.float64)), xp.astype(times, y.dtype)
+    S, Q = raw_moments(y, counts / n)
+    cube = to_numpy(cube_sum(squares(y) @ move_like(directions, y), counts)).astype(np.float64)
+    return {"total": n, "S": n * S, "Q": n * Q, "cube": cube}
 
 
 def _lift(x: Array, basis: Floats, center: Floats, length: float) -> Array:
@@ -160,7 +144,7 @@ def _lift(x: Array, basis: Floats, center: Floats, length: float) -> Array:
 # fade and overlapping components lag behind; at 0.7, recent batches dominate and the estimates of
 # separated components are noisy.
 FORGETTING = 0.85
-STEPS = 5  # EM steps per batch, at most (starting value)
+STEPS = 5  # EM steps per batch, at most: later batches go on where these end
 STILL = 1e-7  # gain in the mean log-likelihood of a batch below which EM stops
 CLEARLY = 10.0  # log-likelihood gain on the sample required to replace the mixture
 DRAWN = 2**20  # rows per draw of the reservoir sample: 8 MB of random integers
@@ -182,9 +166,9 @@ class Stream:
     corrections: int = 0
 
 
-def begin_stream(rows: Rows, mixture: Mixture) -> Stream:
+def begin_stream(rows: Rows, mixture: Mixture, family: SphericalFamily) -> Stream:
     """Start from rows held in memory and the mixture fitted to them."""
-    sums = e_step(rows, mixture)
+    sums = family.e_step(rows, mixture)
     moments = begin_sums(rows, mixture.k, mixture.pooled)
     return Stream(mixture, sums, moments, rows, rows.n, sums.total)
 
@@ -206,7 +190,7 @@ def continue_stream(
     share = (rows.total / total) ** FORGETTING
     earlier = stream.sums.times((1 - share) * total / stream.sums.total)
     for _ in range(STEPS):
-        piece = e_step(rows, mixture)
+        piece = family.e_step(rows, mixture)
         sums = earlier + piece.times(share * total / piece.total)
         mixture = family.m_step(sums, mixture)
         before, level = level, piece.log_likelihood / piece.total
@@ -270,7 +254,7 @@ def _look_again(
     best = max(settled, key=lambda found: found.level).state
     if n_moves:
         best = search_moves(family, sample, best, n_moves, rng).state
-    found = e_step(sample, best)
+    found = family.e_step(sample, best)
     if found.log_likelihood - settled[0].level * found.total < CLEARLY:
         return stream
     # the sample represents all rows until the next batch

@@ -1,29 +1,43 @@
-"""Summary of a fitted spherical mixture: findings, parameters, evidence and pictures."""
+"""What a fitted spherical mixture answers: labels, densities, samples, findings and pictures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, NotRequired
 
 import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    index_like,
+    move_like,
+    namespace_of,
+    softmax_rows,
+    to_numpy,
+)
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
-from implicitmoments.evaluation import Predictions
+from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
+from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
+from implicitmoments.mixture.family import Mixture, log_densities, log_joint
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
+from implicitmoments.rows import RandomState
+from implicitmoments.validation import check_whole
 
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
-SPHERICAL = 1.3  # times the noise variance, up to which a component is spherical
-FEW_MISCLASSIFIED = 0.1  # expected misclassification rate that supports a fit
 # codes of notes that say the same, or explain it
 AT_NOISE_FLOOR = {
+    "bic_prefers_fewer",
+    "components_unresolved",
     "directions_at_noise_floor",
     "directions_near_noise_floor",
-    "components_unresolved",
 }
 MORE_EIGENVALUES = {
     "more_components_likely",
@@ -33,6 +47,9 @@ MORE_EIGENVALUES = {
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 DENSITY_AXIS = "log density under the model (nats)"
 OVERLAP = " Components that overlap here may be separated along other directions."
+
+# rows and a mixture, both about one centre in one unit -> one entry or one row per row
+Asked = Callable[[Array, Mixture], Array]
 
 
 class MeansSummary(Predictions, FittedEstimator):
@@ -73,8 +90,11 @@ class MeansSummary(Predictions, FittedEstimator):
         )
 
 
-class SphericalMixtureSummary(MeansSummary):
-    """Data of a ``SphericalMixture`` for the report and the pictures."""
+class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseEstimator):
+    """Answers of a ``SphericalMixture``, and its data for the report and the pictures.
+
+    Methods return arrays in the library of the rows that are given, on their device.
+    """
 
     kind = "mixture"
     answers: ClassVar[Mapping[str, str]] = {
@@ -97,6 +117,62 @@ class SphericalMixtureSummary(MeansSummary):
         "right, both have the same distribution.",
     }
 
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each component given each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Responsibilities; rows sum to 1.
+        """
+        check_is_fitted(self)
+        return self._function(_shares).evaluate(self, X)
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
+        """Draw rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, generator or None; by default that of the estimator
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        labels : array of int of shape (n_samples,)
+            The component of each row, in increasing order as in scikit-learn.
+        """
+        rng = np.random.default_rng(self._seed(random_state))
+        check_whole("n_samples", n_samples, 1)
+        mixture = self._mixture()
+        labels = np.repeat(np.arange(mixture.k), rng.multinomial(n_samples, mixture.weights))
+        deviations = np.sqrt(mixture.variances)[labels][:, None]
+        noise = rng.normal(size=(n_samples, mixture.d))
+        X = mixture.means[labels] + deviations * noise
+        if isinstance(self.means_, np.ndarray):
+            return X, labels
+        return move_like(X, self.means_), index_like(labels, self.means_)
+
+    def _mixture(self) -> Mixture:
+        """Return the mixture in NumPy, in the user's units."""
+        weights, means = as_floats(self.weights_), as_floats(self.means_)
+        return Mixture(weights / weights.sum(), means, np.array(self._variances()))
+
+    def _prediction(self) -> RowFunction:
+        return self._function(_likeliest)
+
+    def _function(self, asked: Asked, *, density: bool = False) -> RowFunction:
+        mixture = self._mixture()
+        function = partial(_evaluate, mixture, asked, density)
+        return RowFunction(function, width=max(mixture.means.shape))
+
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
+        return self._function(log_densities, density=True)
+
     def _title(self) -> str:
         k = self._k()
         return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
@@ -111,12 +187,11 @@ class SphericalMixtureSummary(MeansSummary):
             facts.append(Fact(True, Note("moments_started_em")))
         widths = [width for width in stats.get("width_by_component", []) if math.isfinite(width)]
         unequal = "columns_differ_in_spread" in codes
-        if len(widths) == k and max(widths) <= SPHERICAL and not unequal:
+        if len(widths) == k and max(widths) <= WIDE and not unequal:
             facts.append(Fact(True, Note("components_spherical", {"ratio": max(widths)})))
-        if k > 1 and stats.get("misclassification_rate", 1.0) <= FEW_MISCLASSIFIED:
-            facts.append(
-                Fact(True, Note("few_misclassified", {"rate": stats["misclassification_rate"]}))
-            )
+        rate = stats.get("misclassification_rate", 1.0)
+        if k > 1 and rate <= IN_DOUBT:
+            facts.append(Fact(True, Note("few_misclassified", {"rate": rate})))
         facts += self._bic_facts()
         if stats.get("groups", 1) > 1:
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
@@ -127,10 +202,31 @@ class SphericalMixtureSummary(MeansSummary):
         return float(self._variances().max()) <= least
 
     def _fit_view(self, rows: RowSample) -> FitView:
-        model: Any = self
-        points = (rows.given, model.sample(len(rows.x))[0])
-        logs, drawn = (as_floats(model.score_samples(each)) for each in points)
+        points = (rows.given, self.sample(len(rows.x))[0])
+        logs, drawn = (as_floats(self.score_samples(each)) for each in points)
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
+
+
+def _likeliest(x: Array, mixture: Mixture) -> Array:
+    return namespace_of(x).argmax(log_joint(x, mixture), axis=1)
+
+
+def _shares(x: Array, mixture: Mixture) -> Array:
+    return softmax_rows(log_joint(x, mixture))[0]
+
+
+def _evaluate(mixture: Mixture, asked: Asked, density: bool, x: Array) -> Array:
+    """Evaluate a function of rows about the centre of a mixture, in its own unit.
+
+    ``density`` says whether the values are log densities, which depend on the unit.
+    """
+    if isinstance(x, np.ndarray):
+        x = x.astype(np.float64, copy=False)
+    center, scale = move_like(mixture.weights @ mixture.means, x), math.sqrt(mixture.pooled)
+    # the centre as the precision of the rows has it
+    middle = to_numpy(center).astype(np.float64)
+    found = asked((x - center) / scale, mixture.moved(-middle / scale, 1 / scale))
+    return found - mixture.d * math.log(scale) if density else found
 
 
 def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fact]:

@@ -26,9 +26,9 @@ from implicitmoments.problems.linear_regressions import (
     monic_polynomial,
     recurrence_from_moments,
 )
-from implicitmoments.problems.population import PopulationProblem
 from implicitmoments.problems.spherical_mixture import (
     PairwiseDifferenceProblem,
+    PopulationProblem,
     SphericalMixtureProblem,
 )
 

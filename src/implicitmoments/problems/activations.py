@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,10 +11,10 @@ from typing import Any, cast
 
 import array_api_compat
 import numpy as np
+from scipy.special import ndtr
 
-from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.problems import activation_functions as functions
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
 from implicitmoments.validation import check_number, check_positive_number
 
@@ -76,49 +77,39 @@ class Activation:
         Parameters
         ----------
         u : array
-            Arguments.
 
         Returns
         -------
-        array
-            Of the shape, library and precision of u.
+        array of the shape, library and precision of u
         """
         if self.derivative is not None:
             return self._apply(self.derivative, u)
         xp = namespace_of(u)
         v = xp.astype(u, xp.float64, copy=False)  # a difference quotient needs double precision
-        quotient = (
-            self._apply(self.function, v + STEP) - self._apply(self.function, v - STEP)
-        ) / (2 * STEP)
-        return xp.astype(quotient, u.dtype, copy=False)
+        rise = self._apply(self.function, v + STEP) - self._apply(self.function, v - STEP)
+        return xp.astype(rise / (2 * STEP), u.dtype, copy=False)
 
     def _apply(self, function: Callable[[Array], Array], u: Array) -> Array:
         """Call a function with an array of any library, and check its result."""
         if isinstance(u, np.ndarray):
             return np.asarray(function(u), dtype=u.dtype)
-        xp = namespace_of(u)
-        value: Any
+        xp, cause, value = namespace_of(u), cast(Exception | None, None), cast(Any, None)
         try:
             value = function(u)
+            why = f"it returns {type(value).__name__}"
         except Exception as reason:
-            raise self._refusal(u, f"{type(reason).__name__}: {reason}") from reason
-        if not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
-            raise self._refusal(u, f"it returns {type(value).__name__}")
-        found: Array = value if value.dtype == u.dtype else xp.astype(value, u.dtype)
-        return found
-
-    def _refusal(self, u: Array, why: str) -> InputTypeError:
-        return InputTypeError(
-            "activation_needs_numpy",
-            "the activation {name} supports NumPy arrays only, and the rows are of {library} "
-            "({why}). Named activations support every library: {names} and cosine(frequency, "
-            "phase). Use functions of array_api_compat.array_namespace(u), or pass the rows as "
-            "NumPy arrays",
-            name=self.name,
-            library=type(u).__module__.split(".")[0],
-            why=why,
-            names=", ".join(map(repr, NAMED)),
-        )
+            why, cause = f"{type(reason).__name__}: {reason}", reason
+        if cause or not (array_api_compat.is_array_api_obj(value) and namespace_of(value) is xp):
+            raise InputTypeError(
+                "activation_needs_numpy",
+                "the activation {name} supports NumPy arrays only, and the rows are of {library} "
+                "({why}). Named activations support every library: {names} and cosine(frequency, "
+                "phase). Use functions of array_api_compat.array_namespace(u), or pass the rows "
+                "as NumPy arrays",
+                **{"name": self.name, "why": why, "names": ", ".join(map(repr, NAMED))},
+                library=type(u).__module__.split(".")[0],
+            ) from cause
+        return cast(Array, value if value.dtype == u.dtype else xp.astype(value, u.dtype))
 
     def tail(self, degree: int) -> float:
         r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`, the error of degree n for a unit sum.
@@ -126,12 +117,10 @@ class Activation:
         Parameters
         ----------
         degree : int
-            The degree n.
 
         Returns
         -------
         float
-            The tail of the Hermite expansion.
         """
         square = self.mean_square
         if square is None:
@@ -144,25 +133,27 @@ def relu() -> Activation:
 
     Erratum 1: Corollary 4.9 prints a coefficient that is imaginary at t = 4. The right one is
     :math:`(-1)^{(t-2)/2} (t-3)!! / \sqrt{2\pi\, t!}` for even t, zero for odd t above 1.
-
-    Returns
-    -------
-    Activation
-        The rectified linear unit.
-
-    Examples
-    --------
-    >>> [round(relu().coefficient(t), 5) for t in (2, 4, 6, 8)]
-    [0.28209, -0.08143, 0.0446, -0.0298]
     """
-    return Activation(
-        "relu",
-        functions.relu_of,
-        functions.relu_coefficient,
-        functions.step,
-        0.5,
-        origin=("relu", ()),
-    )
+    return Activation("relu", _relu, _relu_coefficient, _step, 0.5, origin=("relu", ()))
+
+
+def _relu(u: Array) -> Array:
+    return (u + abs(u)) / 2
+
+
+def _step(u: Array) -> Array:
+    """Return the slope of a ReLU, 1/2 at its kink."""
+    return (1 + namespace_of(u).sign(u)) / 2
+
+
+def _relu_coefficient(t: int) -> float:
+    if t == 0:
+        return 1 / math.sqrt(2 * math.pi)
+    if t % 2:
+        return 0.5 if t == 1 else 0.0
+    # (−1)^{(t−2)/2} (t−3)!! / √(2π t!) as a product of ratios, which does not overflow
+    ratios = (-(s - 1) / math.sqrt((s + 1) * (s + 2)) for s in range(2, t, 2))
+    return math.prod(ratios) / math.sqrt(4 * math.pi)
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
@@ -176,7 +167,6 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     Returns
     -------
     Activation
-        The functions.leaky rectified linear unit.
 
     Examples
     --------
@@ -186,92 +176,87 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     check_number("slope", slope, -math.inf)
     return Activation(
         f"leaky_relu({slope:g})",
-        partial(functions.leaky, slope),
-        partial(functions.leaky_coefficient, slope),
-        partial(functions.leaky_slope, slope),
+        partial(_leaky, slope),
+        partial(_leaky_coefficient, slope),
+        partial(_leaky_slope, slope),
         (1 + slope**2) / 2,
         origin=("leaky_relu", (slope,)),
     )
 
 
+def _leaky(slope: float, u: Array) -> Array:
+    return (1 - slope) * _relu(u) + slope * u
+
+
+def _leaky_slope(slope: float, u: Array) -> Array:
+    return (1 - slope) * _step(u) + slope
+
+
+def _leaky_coefficient(slope: float, t: int) -> float:
+    return (1 - slope) * _relu_coefficient(t) + (slope if t == 1 else 0.0)
+
+
 def absolute() -> Activation:
-    """Return the absolute value, 2 relu(u) − u.
-
-    Returns
-    -------
-    Activation
-        A functions.leaky ReLU of slope −1.
-
-    Examples
-    --------
-    >>> absolute()(np.array([-1.0, 2.0])).tolist()
-    [1.0, 2.0]
-    """
-    return Activation(
-        "abs",
-        abs,
-        partial(functions.leaky_coefficient, -1.0),
-        partial(functions.leaky_slope, -1.0),
-        1.0,
-        origin=("abs", ()),
-    )
+    """Return the absolute value, 2 relu(u) − u: a leaky ReLU of slope −1."""
+    return replace(leaky_relu(-1.0), name="abs", function=abs, origin=("abs", ()))
 
 
 def square() -> Activation:
-    r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`.
+    r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
+    slope = partial(operator.mul, 2)
+    return Activation("square", _square, _square_coefficient, slope, 3.0, origin=("square", ()))
 
-    Returns
-    -------
-    Activation
-        The square.
 
-    Examples
-    --------
-    >>> square()(np.array([-1.0, 2.0])).tolist()
-    [1.0, 4.0]
-    """
-    return Activation(
-        "square",
-        functions.square_of,
-        functions.square_coefficient,
-        functions.twice,
-        3.0,
-        origin=("square", ()),
-    )
+def _square(u: Array) -> Array:
+    return u * u
+
+
+def _square_coefficient(t: int) -> float:
+    return {0: 1.0, 2: math.sqrt(2)}.get(t, 0.0)
 
 
 def softplus() -> Activation:
-    r"""Return :math:`\log(1 + e^u)`; its odd part is u/2.
+    r"""Return :math:`\log(1 + e^u)`, with coefficients by quadrature; its odd part is u/2."""
+    return replace(from_function(_softplus, "softplus", _logistic), origin=("softplus", ()))
 
-    Returns
-    -------
-    Activation
-        With coefficients by quadrature.
-    """
-    return replace(
-        from_function(functions.softplus_of, "softplus", functions.logistic),
-        origin=("softplus", ()),
-    )
+
+def _softplus(u: Array) -> Array:
+    return namespace_of(u).logaddexp(u, 0 * u)
+
+
+def _logistic(u: Array) -> Array:
+    return (1 + namespace_of(u).tanh(u / 2)) / 2
 
 
 def gelu() -> Activation:
-    r"""Return :math:`u\, \Phi(u)`, with coefficients by quadrature; its odd part is u/2.
+    r"""Return :math:`u\, \Phi(u)`, with coefficients by quadrature; its odd part is u/2."""
+    return replace(from_function(_gelu, "gelu", _gelu_slope), origin=("gelu", ()))
 
-    Returns
-    -------
-    Activation
-    """
-    return replace(
-        from_function(functions.gelu_of, "gelu", functions.gelu_slope), origin=("gelu", ())
-    )
+
+def _gelu(u: Array) -> Array:
+    return u * _normal_cdf(u)
+
+
+def _gelu_slope(u: Array) -> Array:
+    density = namespace_of(u).exp(-u * u / 2) / math.sqrt(2 * math.pi)
+    return _normal_cdf(u) + u * density
+
+
+def _normal_cdf(u: Array) -> Array:
+    """Return Φ(u) on the device of u; libraries without an error function use the host."""
+    if array_api_compat.is_torch_array(u):
+        return cast(Array, cast(Any, namespace_of(u)).special.ndtr(u))
+    if array_api_compat.is_cupy_array(u):
+        from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
+
+        return cast(Array, ndtr_on_device(u))
+    return move_like(np.asarray(ndtr(to_numpy(u))), u)
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     r"""Return :math:`\cos(\gamma u + \theta)`.
 
-    Its coefficients are
-
-    .. math:: e^{-\gamma^2/2}\, \gamma^t / \sqrt{t!} \cdot \cos(\theta + t\pi/2).
+    Its coefficients are :math:`e^{-\gamma^2/2} \gamma^t / \sqrt{t!} \cos(\theta + t\pi/2)`.
 
     Parameters
     ----------
@@ -283,7 +268,6 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     Returns
     -------
     Activation
-        The cosine.
 
     Examples
     --------
@@ -294,12 +278,27 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     check_number("phase", phase, -math.inf)
     return Activation(
         f"cos({frequency:g}u + {phase:g})",
-        partial(functions.cosine_of, frequency, phase),
-        partial(functions.cosine_coefficient, frequency, phase),
-        partial(functions.cosine_slope, frequency, phase),
+        partial(_cosine, frequency, phase),
+        partial(_cosine_coefficient, frequency, phase),
+        partial(_cosine_slope, frequency, phase),
         (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
         origin=("cos", (frequency, phase)),
     )
+
+
+def _cosine(frequency: float, phase: float, u: Array) -> Array:
+    return namespace_of(u).cos(frequency * u + phase)
+
+
+def _cosine_slope(frequency: float, phase: float, u: Array) -> Array:
+    return -frequency * namespace_of(u).sin(frequency * u + phase)
+
+
+def _cosine_coefficient(frequency: float, phase: float, t: int) -> float:
+    # cos(θ + tπ/2) by quarter turns, so that odd coefficients of a plain cosine are exactly 0
+    turn = (math.cos(phase), -math.sin(phase), -math.cos(phase), math.sin(phase))[t % 4]
+    size = t * math.log(frequency) - (frequency**2 + math.lgamma(t + 1)) / 2
+    return math.exp(size) * turn
 
 
 def from_function(
@@ -312,9 +311,8 @@ def from_function(
     Parameters
     ----------
     function : callable
-        Applied to arrays elementwise. It may have kinks and jumps, which quadrature locates.
-        Quadrature calls it with NumPy arrays, and a fit with arrays of the library of the rows: a
-        function of NumPy arrays only cannot be fitted to rows of another library.
+        Applied to arrays elementwise; quadrature locates its kinks and jumps. A fit calls it
+        with arrays of the library of the rows, which a function of NumPy arrays may not accept.
     name : str, optional
         By default the function's own name.
     derivative : callable, optional
@@ -323,7 +321,6 @@ def from_function(
     Returns
     -------
     Activation
-        With the estimated error and the kinks of the quadrature.
 
     Examples
     --------
@@ -337,12 +334,19 @@ def from_function(
     return Activation(
         called,
         function,
-        partial(functions.from_table, function, found.coefficients, called),
+        partial(_from_table, function, found.coefficients, called),
         derivative,
         found.mean_square,
         found.error,
         found.kinks,
     )
+
+
+def _from_table(function: Callable[[Array], Array], table: Floats, name: str, t: int) -> float:
+    """Return a coefficient from a table, or by quadrature beyond it."""
+    if t < len(table):
+        return float(table[t])
+    return float(hermite_coefficients(function, t, name).coefficients[t])
 
 
 NAMED: dict[str, Callable[[], Activation]] = {
@@ -368,7 +372,6 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
     Returns
     -------
     Activation
-        ``given`` itself if it is an activation.
 
     Examples
     --------
@@ -377,18 +380,16 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
     """
     if isinstance(given, Activation):
         return given
+    for name, make in NAMED.items():
+        if given is cast(object, make) or (isinstance(given, str) and given == name):
+            return make()  # relu for relu()
     if isinstance(given, str):
-        if given not in NAMED:
-            raise InputError(
-                "unknown_activation",
-                "activation={given!r} is unknown; expected one of {named}, cosine(frequency, "
-                "phase) or a function of arrays",
-                **{"given": given, "named": ", ".join(map(repr, NAMED))},
-            )
-        return NAMED[given]()
-    for make in NAMED.values():
-        if given is cast(object, make):  # relu for relu()
-            return make()
+        raise InputError(
+            "unknown_activation",
+            "activation={given!r} is unknown; expected one of {named}, cosine(frequency, phase) "
+            "or a function of arrays",
+            **{"given": given, "named": ", ".join(map(repr, NAMED))},
+        )
     if callable(given):
         return from_function(given)
     raise InputTypeError(

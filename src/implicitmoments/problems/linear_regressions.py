@@ -119,14 +119,10 @@ class RegressionMixtureProblem(HermiteProblem):
             check_positive_number("omega", omega)
         rows = Rows.of(X, y=y)
         self.weights, self._omega = weights, omega
-        if isinstance(whiten, Whitening):
-            self.whitening: Whitening | None = whiten
-        else:
-            self.whitening = Whitening.of(rows, sample_weight) if whiten else None
-        super().__init__(
-            rows if self.whitening is None else self.whitening.map(rows),
-            sample_weight=sample_weight,
-        )
+        if whiten and not isinstance(whiten, Whitening):
+            whiten = Whitening.of(rows, sample_weight)
+        self.whitening = whiten or None
+        super().__init__(whiten.map(rows) if whiten else rows, sample_weight=sample_weight)
 
     @cached_property
     def omega(self) -> float:
@@ -170,8 +166,10 @@ class RegressionMixtureProblem(HermiteProblem):
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
         """Return the weight of each row at an order."""
         y = block["y"]
-        if self.weights == "fourier":
-            return self._wave(order, y)
+        if self.weights == "fourier":  # the real part of e^{iωy} / (iω)^t
+            xp, sign = namespace_of(y), 1.0 if order % 4 in (0, 1) else -1.0
+            wave = xp.cos(self.omega * y) if order % 2 == 0 else xp.sin(self.omega * y)
+            return wave * (sign / self.omega**order)
         if self.weights == "monomial" or order > HIGHEST_ORDER:
             return y**order / math.factorial(order)
         unit, (a, b) = self._recurrence
@@ -180,13 +178,6 @@ class RegressionMixtureProblem(HermiteProblem):
     def original_vectors(self, vectors: Floats) -> Floats:
         """Map regressors to those of the original points."""
         return vectors if self.whitening is None else self.whitening.original(vectors)
-
-    def _wave(self, order: int, y: Array) -> Array:
-        """Return the real part of e^{iωy} / (iω)^t."""
-        xp = namespace_of(y)
-        wave = xp.cos(self.omega * y) if order % 2 == 0 else xp.sin(self.omega * y)
-        sign = 1.0 if order % 4 in (0, 1) else -1.0
-        return wave * (sign / self.omega**order)
 
     @cached_property
     def _recurrence(self) -> tuple[float, tuple[list[float], list[float]]]:

@@ -20,8 +20,7 @@ from implicitmoments.estimator import (
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, LinePicture, RowSample
-from implicitmoments.regression.likelihood import Model
-from implicitmoments.regression.standardise import Standard
+from implicitmoments.regression.lines import Model, Standard
 
 LEAST_NOISE = 1e-5  # of the scale of the labels: less is the floor of the fit
 FALSE_ALARM = 1 / 1_500  # of the test that labels fit everywhere
@@ -122,7 +121,7 @@ class RegressionMixtureSummary(FittedEstimator):
         return [Fact(False, Note("labels_depend_on_x", values))]
 
     def _weighted(self) -> bool:
-        return not math.isclose(self._standard.mass, self.stats_["n_rows"])
+        return not math.isclose(self._standard.mass, self.stats_["rows_used"])
 
     def _noise_free(self, rows: RowSample) -> bool:
         least = LEAST_NOISE * float(rows.y.std() or 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ QUARTILE, DECILE = (0.75, 0.6745), (0.9, 1.2816)
 FALSE_ALARMS = 0.01  # data sets of Gaussian rows in which a row passes the limit, before REACH
 REACH = 1.2  # times that limit: room for tails that are a little heavier
 LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all be equal
+WILD = 5.0  # times the limit: rows that regressions report, and keep
 MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: a far group of more is a component
 LINK = 1.2  # largest distance of rows of one component, over the typical distance
@@ -84,16 +86,11 @@ class Near:
     reach: float  # A far row nearer than that to one of them belongs to its group
     labelled: bool = False  # whether the label is a column of the row
 
-    def scaled(self, block: Block) -> Array:
-        """Return the rows of a block about the centre."""
-        rows = join_labels(block) if self.labelled else block["x"]
-        moved = rows - move_like(self.center, rows)[None, :]
-        return moved / move_like(self.scale, rows)[None, :]
-
     @np.errstate(over="ignore")  # an infinite distance is far
     def __call__(self, block: Block) -> Array | None:
         """Return which rows of a block are kept; None for all."""
-        z = self.scaled(block)
+        z = join_labels(block) if self.labelled else block["x"]
+        z = (z - move_like(self.center, z)[None, :]) / move_like(self.scale, z)[None, :]
         xp = namespace_of(z)
         near = xp.sum(z * z, axis=1) <= self.limit**2
         if bool(xp.all(near)):
@@ -123,12 +120,7 @@ def squared_distances(x: Array, others: Array) -> Array:
 
 
 def leave_out_outliers(
-    rows: Rows,
-    k: int,
-    *,
-    drop: bool = True,
-    labelled: bool = False,
-    seed: int = 0,
+    rows: Rows, k: int, *, drop: bool = True, labelled: bool = False, seed: int = 0
 ) -> Outliers:
     """Leave out rows that are far from the median and belong to no far group.
 
@@ -156,7 +148,7 @@ def leave_out_outliers(
     rule = None
     if drop:
         probe = rows.as_given().sample(PROBED, seed)
-        rule = _estimate(probe, rows.n, k, labelled)
+        rule = _estimate(probe, rows.n, k, labelled=labelled)
     what = "outliers" if drop else "counting rows"
     view = rows.transformed(lift_points).without_source
     found = rows.as_given().fold(_Count(view, rule), width=4, what=what)
@@ -164,6 +156,25 @@ def leave_out_outliers(
     if rule is None or n_out == 0 or n_out > MOST_FAR * n or n - n_out < k:
         return Outliers(replace(rows, known=_census(found, "all", n)), 0)
     return Outliers(rows.kept_by(rule, _census(found, "kept", n - n_out)), n_out)
+
+
+def count_wild_rows(rows: Rows, k: int, seed: int = 0) -> int:
+    """Count rows (x, y) of a regression that the rule for outliers would leave out by far.
+
+    Regressions keep them: a row far out in x is leverage, and may be the most informative one;
+    indicators and amounts that are 0 in most rows look far as well. So only rows beyond a
+    multiple of the limit are counted, which would dominate least squares and high moments.
+    """
+    rule = _estimate(rows.as_given().sample(PROBED, seed), rows.n, k, labelled=True)
+    rule = replace(rule, limit=WILD * rule.limit)
+    found = rows.as_given().fold(partial(_count_far, rule), width=4, what="outliers")
+    n_far = int(found.get("out", 0))
+    return n_far if n_far <= MOST_FAR * rows.n else 0
+
+
+def _count_far(rule: Near, block: Block) -> Sums:
+    kept = rule(block)
+    return {"out": 0 if kept is None else int(namespace_of(kept).count_nonzero(~kept))}
 
 
 def far_limit(radius: Floats, n: int, outer: tuple[float, float] = DECILE) -> float:
@@ -188,9 +199,9 @@ class _Count:
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, block: Block) -> Sums:
-        n, xp = int(block["x"].shape[0]), namespace_of(block["x"])
-        kept = None if self.rule is None else self.rule(block)
-        sums: Sums = {"n": n, "out": 0 if kept is None else n - int(xp.count_nonzero(kept))}
+        kept, xp = None if self.rule is None else self.rule(block), namespace_of(block["x"])
+        n_out = 0 if kept is None else int(xp.count_nonzero(~kept))
+        sums: Sums = {"n": int(block["x"].shape[0]), "out": n_out}
         squares, counts = self.view.map_block(block)["x"][:, -2], weights_of(block)
         for which, mask in (("all", None), ("kept", kept)):
             some = take_rows({"squares": squares, "counts": counts}, mask)
@@ -202,7 +213,7 @@ class _Count:
         return sums
 
 
-def _estimate(probe: Rows, n: int, k: int, labelled: bool) -> Near:
+def _estimate(probe: Rows, n: int, k: int, *, labelled: bool) -> Near:
     """Estimate centre, limit and far groups from some of the rows."""
     block = probe.block
     table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)

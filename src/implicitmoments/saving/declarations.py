@@ -26,7 +26,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.moments import MomentProblem
-from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import CodedError, InputError, Notes
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
@@ -243,27 +243,17 @@ def _declare(name: str) -> Declaration:
 class Declaration:
     """Declared contents of the model file of one estimator.
 
-    Parameters
-    ----------
-    estimator : class
-        ``saved`` declares its fitted attributes, ``variants`` the classes in place of protocols.
-
-    Attributes
-    ----------
-    parameters : list of str
-    required : set of str
-        Fitted attributes that every file has.
-    codecs : dict of str to Codec
-        All classes that can be reached from the declaration: no others are written or read.
+    Its ``saved`` declares fitted attributes, ``variants`` the classes in place of protocols.
     """
 
     def __init__(self, estimator: type[Any]) -> None:
         self.estimator = estimator
         self.parameters = list(inspect.signature(estimator).parameters)
         self._saved = {**COMMON, **estimator.saved}
-        self.required = {
+        self.required = {  # fitted attributes that every file has
             name for name, hint in self._saved.items() if get_origin(hint) is not NotRequired
         }
+        # all classes that can be reached from the declaration: no others are written or read
         self.codecs: dict[str, Codec] = {}
         self._variants: dict[Hint, Hint] = {FramedRows: NoneType, **estimator.variants}
         for hint in (*PARAMETERS, *self._saved.values()):

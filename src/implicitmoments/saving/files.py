@@ -53,12 +53,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
     It is written to the same folder, flushed to the disk, and renamed. A reader sees the old file
     or the new one; a failure or an interruption leaves the old file and nothing else. A symbolic
-    link is followed.
-
-    Raises
-    ------
-    OSError
-        If the folder is missing or cannot be written, or the disk is full.
+    link is followed. OSError if the folder is missing or cannot be written, or the disk is full.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -166,12 +161,11 @@ def load(path: str | PathLike[str]) -> Any:
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
     >>> import implicitmoments as im
     >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
-    >>> path = Path(tempfile.mkdtemp()) / "mixture.im"
-    >>> im.save(im.SphericalMixture(3, random_state=0).fit(X), path)
-    >>> im.load(path).means_.shape
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     im.save(im.SphericalMixture(3, random_state=0).fit(X), file.name)
+    ...     im.load(file.name).means_.shape
     (3, 4)
     """
     try:

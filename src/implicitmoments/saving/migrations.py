@@ -38,117 +38,117 @@ def migrate(document: Document) -> Document:
     return document
 
 
-# Schema 1 to 2: new names, None for what is left out. Fields by the old name of their class;
-# parameters, fitted attributes and statistics by estimator, "" for all of them.
-CLASSES = {"LeftBehind": "MomentProblem", "Sums": "MixtureSums"}
-FIELDS: Renames = {
-    "Components": {"reasons": "notes"},
-    "Conditions": {"warning": None},
-    "Sample": {"block_rows": "rows_per_block"},
-}
-PARAMETERS: Renames = {
-    "": {"block_rows": "rows_per_block"},
-    "RegressionMixture": {"noise": "noise_type"},
-    "SphericalMixture": {"n_repairs": "n_moves", "variance_type": "covariance_type"},
-}
-FITTED: Renames = {
-    "": {"columns_": "columns_in_", "_doubts": None},
-    "RegressionMixture": {"log_likelihood_": "lower_bound_"},
-}
-STATISTICS: Renames = {
-    "": {
-        "notes": None,
-        "moments_say": None,  # also in ``decoded_components_.notes``
-        "repairs": "n_moves",
-        "repairs_tried": "n_moves_tried",
-        "seconds_polish": "seconds_em",
-    },
-    "RegressionMixture": {"double_by_line": None},  # not comparable to the gain of a split
-}
-COVARIANCE_TYPES = {"shared": "tied_spherical", "separate": "spherical"}
-
-
-def _from_1(document: Document) -> Document:
-    own = document["estimator"]
-    statistics = document["statistics"]["map"]
-    fitted = _renamed(document["fitted"], FITTED, own)
-    fitted["notes_"] = _stored_notes(statistics.get("notes", []))
-    parameters = _renamed(document["parameters"], PARAMETERS, own)
-    if own == "SphericalMixture":
-        given = parameters["covariance_type"]
-        parameters["covariance_type"] = COVARIANCE_TYPES.get(given, given)
-    objects = [_object_from_1(held["class"], held["fields"]) for held in document["objects"]]
-    if own == "RegressionMixture":  # the sum over rows becomes a mean
-        standard = objects[fitted["_standard"]["object"]]["fields"]
-        fitted["lower_bound_"] /= standard["mass"]
-    return {
-        **document,
-        "objects": objects,
-        "parameters": parameters,
-        "fitted": fitted,
-        "statistics": {"map": _renamed(statistics, STATISTICS, own)},
-    }
-
-
-def _object_from_1(name: str, held: dict[str, Json]) -> Json:
-    held = _renamed(held, FIELDS, name)
-    if name == "Components":  # sentences in a tuple
-        held["notes"] = _stored_notes(held["notes"]["tuple"])
-    return {"class": CLASSES.get(name, name), "fields": held}
-
-
-def _stored_notes(sentences: list[str]) -> Json:
-    return {"notes": [["stored_sentence", {"map": {"text": text}}] for text in sentences]}
-
-
 def _renamed(held: dict[str, Json], table: Renames, own: str) -> dict[str, Json]:
     names = {**table.get("", {}), **table.get(own, {})}
     pairs = ((names.get(name, name), value) for name, value in held.items())
     return {name: value for name, value in pairs if name is not None}
 
 
-# Schema 2 to 3: the same name for the same thing in all estimators.
-CLASSES_3 = {"Sample": "Rows"}
-FITTED_3: Renames = {
-    "SphericalMixture": {"components_read_": "decoded_components_", "n_components_": None},
-    "RegressionMixtureDensity": {"slope_": "coef_"},
+def _rename(document: Document, tables: Mapping[str, Renames]) -> Document:
+    """Rename entries of a document, None for what is left out; "" is for all estimators."""
+    own, classes = document["estimator"], tables["classes"].get("", {})
+    statistics = document["statistics"]["map"]
+    objects = [
+        {"class": classes.get(name, name), "fields": _renamed(held, tables["fields"], name)}
+        for name, held in ((each["class"], each["fields"]) for each in document["objects"])
+    ]
+    return {
+        **document,
+        "objects": objects,
+        "parameters": _renamed(document["parameters"], tables["parameters"], own),
+        "fitted": _renamed(document["fitted"], tables["fitted"], own),
+        "statistics": {"map": _renamed(statistics, tables["statistics"], own)},
+    }
+
+
+TO_2: dict[str, Renames] = {
+    "classes": {"": {"LeftBehind": "MomentProblem", "Sums": "MixtureSums"}},
+    "fields": {  # by the old name of their class
+        "Components": {"reasons": "notes"},
+        "Conditions": {"warning": None},
+        "Sample": {"block_rows": "rows_per_block"},
+    },
+    "parameters": {
+        "": {"block_rows": "rows_per_block"},
+        "RegressionMixture": {"noise": "noise_type"},
+        "SphericalMixture": {"n_repairs": "n_moves", "variance_type": "covariance_type"},
+    },
+    "fitted": {
+        "": {"columns_": "columns_in_", "_doubts": None},
+        "RegressionMixture": {"log_likelihood_": "lower_bound_"},
+    },
+    "statistics": {
+        "": {
+            "notes": None,
+            "moments_say": None,  # also in ``decoded_components_.notes``
+            "repairs": "n_moves",
+            "repairs_tried": "n_moves_tried",
+            "seconds_polish": "seconds_em",
+        },
+        "RegressionMixture": {"double_by_line": None},  # not comparable to the gain of a split
+    },
 }
-STATISTICS_3: Renames = {
-    "": {"doubt": "misclassification_rate", "sample_bic": "bic_by_n_components"},
-    "ActivationSumRegressor": {"converged": None},
+COVARIANCE_TYPES = {"shared": "tied_spherical", "separate": "spherical"}
+
+
+def _from_1(document: Document) -> Document:
+    sentences = document["statistics"]["map"].get("notes", [])
+    document = _rename(document, TO_2)
+    own, fitted, parameters = (document[s] for s in ("estimator", "fitted", "parameters"))
+    fitted["notes_"] = _stored_notes(sentences)
+    for held in document["objects"]:
+        if held["class"] == "Components":
+            held["fields"]["notes"] = _stored_notes(held["fields"]["notes"]["tuple"])
+    if own == "SphericalMixture":
+        given = parameters["covariance_type"]
+        parameters["covariance_type"] = COVARIANCE_TYPES.get(given, given)
+    elif own == "RegressionMixture":  # the sum over rows becomes a mean
+        standard = document["objects"][fitted["_standard"]["object"]]["fields"]
+        fitted["lower_bound_"] /= standard["mass"]
+    return document
+
+
+def _stored_notes(sentences: list[str]) -> Json:
+    return {"notes": [["stored_sentence", {"map": {"text": text}}] for text in sentences]}
+
+
+TO_3: dict[str, Renames] = {  # the same name for the same thing in all estimators
+    "classes": {"": {"Sample": "Rows"}},
+    "fields": {},
+    "parameters": {},
+    "fitted": {
+        "SphericalMixture": {"components_read_": "decoded_components_", "n_components_": None},
+        "RegressionMixtureDensity": {"slope_": "coef_"},
+    },
+    "statistics": {
+        "": {"doubt": "misclassification_rate", "sample_bic": "bic_by_n_components"},
+        "ActivationSumRegressor": {"converged": None, "n_rows": "rows_used"},
+        "RegressionMixture": {"n_rows": "rows_used"},
+    },
 }
 OUTLIERS = {"SphericalMixtureClusterer", "SphericalMixtureDensity", "RegressionMixtureDensity"}
 
 
 def _from_2(document: Document) -> Document:
-    own, parameters = document["estimator"], {"rows_per_block": None, **document["parameters"]}
-    fitted = _renamed(document["fitted"], FITTED_3, own)
-    notes = [
-        [code, {"map": _renamed(held["map"], STATISTICS_3, "")}]
-        for code, held in fitted["notes_"]["notes"]
-    ]
-    fitted["notes_"] = {"notes": notes}
     statistics = document["statistics"]["map"]
+    document = _rename(document, TO_3)
+    own, fitted, parameters = (document[s] for s in ("estimator", "fitted", "parameters"))
+    for note in fitted["notes_"]["notes"]:
+        note[1] = {"map": _renamed(note[1]["map"], TO_3["statistics"], "")}
+    parameters.setdefault("rows_per_block", None)
     if own in OUTLIERS:
         parameters["drop_outliers"] = True
     elif own == "SphericalMixture":  # r of the moments of orders 2r and 3r before
         r = parameters["order"]
         parameters["order"] = "auto" if r is None else 2 * r
+        if statistics.get("start") == "scattered":
+            statistics = {**statistics, "start": "kmeans++"}
     elif own == "ActivationSumRegressor":
         if parameters["degree"] == "epsilon":
             parameters["degree"] = "auto"
         if "converged" in statistics:
             fitted["converged_"] = statistics["converged"]
-    return {
-        **document,
-        "objects": [
-            {**held, "class": CLASSES_3.get(held["class"], held["class"])}
-            for held in document["objects"]
-        ],
-        "parameters": parameters,
-        "fitted": fitted,
-        "statistics": {"map": _renamed(statistics, STATISTICS_3, own)},
-    }
+    return document
 
 
 # By the schema that a migration starts from. A change of what is saved increases SCHEMA by 1 and

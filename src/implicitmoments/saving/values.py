@@ -11,7 +11,7 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import to_numpy
-from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.saving.declarations import (
@@ -82,19 +82,11 @@ def _narrow(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
 
 
 class Encoder:
-    """Writes values, each object once.
-
-    Attributes
-    ----------
-    objects : list
-        Records and other objects; their fields refer to earlier objects by number.
-    arrays : dict of str to array
-        By the path at which each was met first.
-    """
+    """Writes values, each object once."""
 
     def __init__(self, declaration: Declaration) -> None:
-        self.objects: list[Json] = []
-        self.arrays: Arrays = {}
+        self.objects: list[Json] = []  # their fields refer to earlier objects by number
+        self.arrays: Arrays = {}  # by the path at which each was met first
         self._declaration = declaration
         self._known: dict[int, tuple[Any, Json]] = {}  # by identity; keeps the objects alive
         self._writers: dict[type, Callable[[Any, str], Json]] = {

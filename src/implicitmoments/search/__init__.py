@@ -3,9 +3,19 @@
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """
 
-from implicitmoments.search.choose_k import Chosen, bic, choose_k
-from implicitmoments.search.em import LOCAL, SEARCH, WHOLE, Budget, Fitted, run_em
-from implicitmoments.search.family import EMFamily, Expectations, Family, State
+from implicitmoments.search.choose_k import Chosen, bic, choose_k, grow_and_prune
+from implicitmoments.search.em import (
+    LOCAL,
+    SEARCH,
+    WHOLE,
+    Budget,
+    EMFamily,
+    Expectations,
+    Family,
+    Fitted,
+    State,
+    run_em,
+)
 from implicitmoments.search.moves import (
     GROW,
     Ranking,
@@ -16,7 +26,6 @@ from implicitmoments.search.moves import (
     search_moves,
 )
 from implicitmoments.search.trials import (
-    Insertions,
     Merges,
     Shares,
     insertion_gains,
@@ -36,7 +45,6 @@ __all__ = [
     "Expectations",
     "Family",
     "Fitted",
-    "Insertions",
     "Merges",
     "Ranking",
     "Searched",
@@ -45,6 +53,7 @@ __all__ = [
     "bic",
     "choose_k",
     "grow",
+    "grow_and_prune",
     "insertion_gains",
     "merge_cheapest",
     "merge_losses",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Generic
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from implicitmoments.search.em import LOCAL, SEARCH, Budget
-from implicitmoments.search.family import E, Family, R, S
+from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S
 from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
+
+C = TypeVar("C")  # a candidate, and what fitting makes of it
+F = TypeVar("F")
 
 FAILURES = 2  # numbers in a row that are no better, before the search turns: BIC may have a bump
 
@@ -77,26 +80,46 @@ def choose_k(
             return None
         larger = ranking.apply(found.state, np.array([0]))
         extra = family.n_parameters(larger) - family.n_parameters(found.state)
-        # A gain predicted from some rows of a component must pay on those rows alone.
-        held = total * np.where(ranking.origins < 0, 0.0, found.state.weights[ranking.origins])
-        scale = np.maximum(1.0, held / local.rows)
-        penalty = np.maximum(math.log(total), scale * math.log(local.rows))
-        worth = np.flatnonzero(ranking.gains > 0.5 * extra * penalty)[: most - k]
+        penalty = 0.5 * extra * math.log(total)
+        worth = np.flatnonzero(ranking.gains > penalty)[: most - k]
         return ranking.apply(found.state, worth) if len(worth) > 1 else larger
 
     def pruned(found: Searched[S]) -> S | None:
         return merge_cheapest(family, rows, found.state) if found.state.k > 1 else None
 
-    least, best = judge(state)
-    vain = 0  # directions, growing and pruning, that have failed from the best state
-    for step in cycle((grown, pruned)):
+    best = grow_and_prune(judge(state), judge, (grown, pruned))
+    return Chosen(best, dict(sorted(scores.items())))
+
+
+def grow_and_prune(
+    start: tuple[float, F],
+    judge: Callable[[C], tuple[float, F]],
+    steps: Sequence[Callable[[F], C | None]],
+    patience: int = FAILURES,
+) -> F:
+    """Take steps of each kind in turn while a criterion decreases, until no kind helps.
+
+    Parameters
+    ----------
+    start : (float, fitted)
+        The criterion of a fitted model, and the model.
+    judge : callable
+        Fits a candidate; returns its criterion, and the fitted model.
+    steps : sequence of callable
+        Each returns a larger or smaller candidate from a fitted model; None if there is none.
+    patience : int
+        Steps of one kind, one after another, that do not lower the criterion before it is left.
+    """
+    least, best = start
+    vain = 0  # kinds of steps that have failed from the best model
+    for step in cycle(steps):
         before, current, failures = best, best, 0
-        while failures < FAILURES and (changed := step(current)) is not None:
+        while failures < patience and (changed := step(current)) is not None:
             score, current = judge(changed)
             failures += 1
             if score < least:
                 least, best, failures = score, current, 0
         vain = vain + 1 if best is before else 1
-        if vain == 2:
+        if vain >= len(steps):
             break
-    return Chosen(best, dict(sorted(scores.items())))
+    return best

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Generic
 
 import numpy as np
 
 from implicitmoments.arrays import Floats, cross_sums, namespace_of, to_numpy
 from implicitmoments.search import trials
-from implicitmoments.search.em import LOCAL, SEARCH, Budget, Fitted, run_em
-from implicitmoments.search.family import E, Family, Places, R, S
+from implicitmoments.search.em import (
+    LOCAL,
+    SEARCH,
+    Budget,
+    E,
+    Family,
+    Fitted,
+    Places,
+    R,
+    S,
+    run_em,
+)
 from implicitmoments.search.trials import Merges, Shares
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
-PATIENCE = 4  # consecutive failures that end the search (starting value)
+PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 # Nats per row that a merge costs where components overlap. The rows of a missing component are
 # then held by several others, and no split of one of them shows it: insertions are tried too.
 OVERLAP = 0.5
 SAME = 0.1  # of its responsibilities that may move while a component keeps its predicted split
-AFTER_SPLIT = 10  # EM steps with an extra component, before a merge (starting value)
+BETWEEN = 10  # EM steps with a component more or less, between the halves of a swap
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +44,7 @@ class Ranking(Generic[S]):
     # the two parts of a split; the component to insert, its weight a share of all rows
     parts: list[S]
     merges: Merges[S] | None  # ways back to as many components; None for a single component
+    overlap: bool  # the cheapest merge costs little
     shares: Shares  # of the state
 
     def apply(self, state: S, which: Places) -> S:
@@ -103,12 +115,10 @@ def search_moves(
     ranking: Ranking[S] | None = None
     while True:
         ranking, before = rank_moves(family, rows, best.state, rng, local, ranking), best
-        for at in ranking.promising():
-            if tried == n_moves:
-                break
+        swaps = _swaps(family, rows, best.state, ranking, rng, budget, local)
+        for at, swapped in islice(swaps, n_moves - tried):
             tried += 1
-            larger = ranking.apply(best.state, np.array([at]))
-            trial = _exchange(family, rows, larger, best.state.k, budget)
+            trial = run_em(family, rows, swapped, budget)
             if (trial.level - best.level) * total > ENOUGH:
                 best, accepted = trial, accepted + 1
                 ranking = ranking.without(at)
@@ -119,6 +129,34 @@ def search_moves(
                 best = further
         if best is before:
             return Searched(best.state, best.level * total, accepted, tried, ranking)
+
+
+def _swaps(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    ranking: Ranking[S],
+    rng: np.random.Generator,
+    budget: Budget,
+    local: Budget,
+) -> Iterator[tuple[int, S]]:
+    """Yield states with one component elsewhere, and the place in the ranking that each used.
+
+    First a split or insertion, EM of all components, and the merge or drop that then costs least.
+    Last the reverse: a component in the wrong place holds rows of a missing one, and a
+    split finds them only without it.
+    """
+    few = replace(budget, steps=BETWEEN)
+    for at in ranking.promising():
+        larger = run_em(family, rows, ranking.apply(state, np.array([at])), few).state
+        while larger.k > state.k:
+            larger = merge_cheapest(family, rows, larger)
+        yield at, larger
+    if ranking.merges is not None and ranking.overlap:
+        smaller = run_em(family, rows, ranking.merges.apply(state), few).state
+        again = rank_moves(family, rows, smaller, rng, local, ranking)
+        for at in range(min(PATIENCE, len(again.gains))):
+            yield -1, again.apply(smaller, np.array([at]))
 
 
 def rank_moves(
@@ -147,15 +185,16 @@ def rank_moves(
     ]
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
     candidates = state.take(np.zeros(0, dtype=np.int64))
-    if merges is not None and merges.losses[0] < OVERLAP * sums.total / state.k:
+    overlap = merges is not None and float(merges.losses[0]) < OVERLAP * sums.total / state.k
+    if overlap:
         candidates = family.candidates(rows, state, found.log_density, rng)
-    inserted = trials.insertion_gains(family, rows, found, candidates, local)
-    gains = np.append([gain for gain, _ in splits], inserted.gains)
+    added, inserted = trials.insertion_gains(family, rows, found, candidates, local)
+    gains = np.append([gain for gain, _ in splits], added)
     parts = [part for _, part in splits]
-    parts += [inserted.state.take(np.array([c])) for c in range(inserted.state.k)]
-    origins = np.append(np.arange(state.k), np.full(inserted.state.k, -1))
+    parts += [inserted.take(np.array([c])) for c in range(inserted.k)]
+    origins = np.append(np.arange(state.k), np.full(inserted.k, -1))
     order = np.argsort(-gains, kind="stable")
-    return Ranking(gains[order], origins[order], [parts[i] for i in order], merges, found)
+    return Ranking(gains[order], origins[order], [parts[i] for i in order], merges, overlap, found)
 
 
 def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
@@ -178,15 +217,6 @@ def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
     found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
     return trials.merge_losses(family, rows, state, found, sums).apply(state)
-
-
-def _exchange(family: Family[R, S, E], rows: R, larger: S, k: int, budget: Budget) -> Fitted[S]:
-    """Let EM settle a larger state, merge back to k components, and settle that."""
-    few = replace(budget, steps=AFTER_SPLIT)
-    state = run_em(family, rows, larger, few).state
-    while state.k > k:
-        state = merge_cheapest(family, rows, state)
-    return run_em(family, rows, state, budget)
 
 
 GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge

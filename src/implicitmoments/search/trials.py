@@ -17,15 +17,14 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.search.em import LOCAL, Budget
-from implicitmoments.search.family import E, Family, Places, R, S
+from implicitmoments.rows import DEFAULT_BUDGET
+from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S
 
-HELD = 1e-3  # responsibility above which a component holds a row (starting value)
+HELD = 1e-3  # responsibility above which a component holds a row: less of it is no evidence
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
 FEWEST_TRIALS = 3  # starts of a split that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
-TRIAL_NUMBERS = 2**23  # densities of trials held at a time: 32 MB of float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +42,6 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Insertions(Generic[S]):
-    """Components that may be added."""
-
-    state: S  # weights are shares of all rows
-    gains: Floats  # (m,), rise of the log-likelihood by each alone
-
-
-@dataclass(frozen=True, eq=False)
 class Merges(Generic[S]):
     """Merges and drops that remove one component, the cheapest first."""
 
@@ -61,12 +52,7 @@ class Merges(Generic[S]):
     def apply(self, before: S, which: int = 0) -> S:
         """Return the state after one of the merges."""
         i, j = (int(c) for c in self.pairs[which])
-        if i == j:
-            return before.without(j)
-        merged = self.state.keep(np.array([which]))
-        weight = float(before.weights[i] + before.weights[j])
-        others = np.setdiff1d(np.arange(before.k), [i, j])
-        return before.keep(others).add(merged, weight) if len(others) else merged
+        return before.drop(j) if i == j else before.merge(i, j, self.state.keep(np.array([which])))
 
 
 def responsibilities(family: Family[R, S, E], rows: R, state: S) -> Shares:
@@ -104,26 +90,33 @@ def split_gain(
     places = np.flatnonzero(share > HELD)
     if len(places) < 2:
         return -np.inf, state.keep(np.array([i, i]))
-    factor = 1.0
+    held = share * to_numpy(found.counts).astype(np.float64)
+    whole = part = family.part(rows, places, held[places])
     if len(places) > budget.rows:
-        factor = len(places) / budget.rows
-        places = np.sort(rng.choice(places, budget.rows, replace=False))
-    held = share[places] * to_numpy(found.counts).astype(np.float64)[places]
-    part = family.part(rows, places, factor * held)
+        some = np.sort(rng.choice(places, budget.rows, replace=False))
+        part = family.part(rows, some, len(places) / budget.rows * held[some])
     rest = pool.sum(axis=0) - pool[i]
+    trials, half = family.split_starts(part, state, i, rng), budget.steps // 2
+    trials, levels = _fit_pairs(family, part, trials, rest, half)
+    # Successive halving: a quarter of the trials goes on, and on all rows of the component, since
+    # parameters that fit some of the rows by chance do not fit the others.
+    trials = trials.take(_best_pairs(levels, max(FEWEST_TRIALS, len(levels) // 4)))
+    trials, levels = _fit_pairs(family, whole, trials, rest, half)
+    best = _best_pairs(levels, 1)
     alone = state.keep(np.array([i]))
-    base = _dot(family.counts(part), family.log_joint(part, alone)[:, 0])
+    base = _dot(family.counts(whole), family.log_joint(whole, alone)[:, 0])
     base += float(family.rest_bound(rest, alone, 1)[0])
-    trials = family.split_starts(part, state, i, rng)
-    for step in range(budget.steps):
-        shares, levels = _pair_shares(family, part, trials)
-        if step == budget.steps // 2:  # successive halving: the rest of the steps on the best
-            kept = _best_pairs(levels + family.rest_bound(rest, trials, 2))
-            trials, shares = trials.take(kept), _columns(shares, kept)
+    return float(levels[best[0] // 2] - base), trials.keep(best)
+
+
+def _fit_pairs(
+    family: Family[R, S, E], part: R, trials: S, rest: Floats, steps: int
+) -> tuple[S, Floats]:
+    """Run EM of pairs; return them and their log-likelihoods, with the rest."""
+    for _ in range(steps):
+        shares, _ = _pair_shares(family, part, trials)
         trials = family.fit_trials(family.expect(part, shares), trials, 2, rest)
-    levels = _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
-    best = int(np.argmax(np.nan_to_num(levels, nan=-np.inf)))
-    return float(levels[best] - base), trials.keep(np.array([2 * best, 2 * best + 1]))
+    return trials, _pair_shares(family, part, trials)[1] + family.rest_bound(rest, trials, 2)
 
 
 def _pair_shares(family: Family[R, S, E], part: R, trials: S) -> tuple[Array, Floats]:
@@ -141,9 +134,8 @@ def _pair_shares(family: Family[R, S, E], part: R, trials: S) -> tuple[Array, Fl
     return joint, to_numpy(levels).astype(np.float64)
 
 
-def _best_pairs(levels: Floats) -> Places:
-    """Return the components of the best quarter of the trials."""
-    n = max(FEWEST_TRIALS, len(levels) // 4)
+def _best_pairs(levels: Floats, n: int) -> Places:
+    """Return the components of the n best trials."""
     best = np.argsort(-np.nan_to_num(levels, nan=-np.inf), kind="stable")[:n]
     return np.column_stack([2 * best, 2 * best + 1]).ravel()
 
@@ -154,8 +146,8 @@ def insertion_gains(
     found: Shares,
     candidates: S,
     budget: Budget = LOCAL,
-) -> Insertions[S]:
-    r"""Run EM of each candidate by itself beside the fixed mixture; return what each adds.
+) -> tuple[Floats, S]:
+    r"""Run EM of each candidate beside the fixed mixture; return what each adds, and the best.
 
     Beside the density p of the mixture a candidate of weight w and density φ gains
     :math:`\sum \log((1 - w) + w φ / p)`. Its weight is free, so that light components are found.
@@ -171,24 +163,23 @@ def insertion_gains(
     """
     trials = candidates
     if trials.k == 0:
-        return Insertions(trials, np.zeros(0))
+        return np.zeros(0), trials
     xp, gains = namespace_of(found.shares), np.zeros(trials.k)
     for step in range(budget.steps + 1):
-        weights = move_like(trials.weights, found.shares)
         odds = family.log_joint(rows, trials) - found.log_density[:, None]
         odds = xp.exp(xp.clip(odds, max=LARGEST_LOG))
-        total = odds + (1 - weights)
-        if step == budget.steps:
+        total = odds + (1 - move_like(trials.weights, found.shares))
+        if step in (budget.steps // 3, budget.steps):
             gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
+        if step == budget.steps:
             break
         if step == budget.steps // 3:  # the rest of the steps on the best
-            gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
             kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
             trials, odds, total = trials.take(kept), _columns(odds, kept), _columns(total, kept)
         sums = family.expect(rows, odds / total * found.counts[:, None])
         trials = family.fit_trials(sums, trials, 1, None)
     order = np.argsort(-gains, kind="stable")
-    return Insertions(trials.take(order), gains[order])
+    return gains[order], trials.take(order)
 
 
 def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums: E) -> Merges[S]:
@@ -205,13 +196,14 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
     """
     k, xp, counts = state.k, namespace_of(found.shares), found.counts
     pairs, others = _overlapping_pairs(found, state.weights), _complements(found.shares)
-    merged = _merged(family, sums, state, pairs)
+    # one component for each pair, its weight a share of all rows
+    merged = family.fit_trials(sums.join(*pairs.T), state.take(pairs[:, 0]), 1, None)
     rest = xp.log(xp.clip(others, min=SMALLEST_REST))
     dropped = to_numpy(-counts @ rest) + float(xp.sum(counts)) * np.log1p(
         -np.minimum(state.weights, 1 - np.finfo(float).eps)
     )
     losses = []
-    step = max(1, TRIAL_NUMBERS // int(counts.shape[0]))
+    step = max(1, DEFAULT_BUDGET.block // int(counts.shape[0]))
     for first in range(0, len(pairs), step):
         last = min(first + step, len(pairs))
         odds = family.log_joint(rows, merged.take(np.arange(first, last)))
@@ -245,13 +237,6 @@ def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
     partners = np.argsort(-common, axis=1, kind="stable")[:, :n]
     pairs = np.column_stack([np.repeat(np.arange(k), n), partners.ravel()])
     return np.unique(np.sort(pairs, axis=1), axis=0)
-
-
-def _merged(family: Family[R, S, E], sums: E, state: S, pairs: Places) -> S:
-    """Return one component for each pair, weights as shares of all rows."""
-    i, j = pairs.T
-    joined = sums.join(i, j)
-    return family.fit_trials(joined, state.take(i), 1, None)
 
 
 def _columns(array: Array, chosen: Places) -> Array:

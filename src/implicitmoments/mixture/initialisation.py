@@ -1,0 +1,302 @@
+r"""Initialisation: a mixture decoded from the moments, and one by k-means++.
+
+The variance comes first. With no more than d components the means leave directions free, along
+which the covariance is the noise: its smallest eigenvalues. With more, the same holds one order
+up: :math:`M_4` on symmetric matrices has k nonzero eigenvalues out of :math:`p(p+1)/2` when the
+variance taken out of it is the right one, and the sum of the others crosses zero there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, pair_rows, to_numpy
+from implicitmoments.mixture.family import Mixture, SphericalFamily
+from implicitmoments.moments import implicit_moments
+from implicitmoments.moments.components import Components, find_components
+from implicitmoments.moments.hermite_problem import all_rows
+from implicitmoments.problems import SphericalMixtureProblem
+from implicitmoments.rows import Rows, blocks
+from implicitmoments.rows.fold import DEFAULT_BUDGET
+from implicitmoments.search import SEARCH, run_em
+from implicitmoments.search.moves import ENOUGH
+
+SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
+LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it is worth
+NEWTON_STEPS = 8  # at most: Newton's method converges quadratically
+CLOSE = 1e-4  # relative change at which the iteration stops: EM refines the variance
+MANY_ROWS = 200_000  # of a second attempt, where the first does not resolve all components
+CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is enough
+# Noise floors above which an eigenvalue counts as a component, where BIC chooses k afterwards: a
+# wrong count costs time, not the answer.
+ABOVE = 1.25
+SMALLEST_WEIGHT = 0.1  # of 1/k, in a start: EM may shrink a component, but hardly recovers one
+QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
+
+
+@dataclass(frozen=True, eq=False)
+class FourthMoment:
+    r"""The moment :math:`M_4 = A - v B + v^2 C` on symmetric matrices, for any variance v."""
+
+    constant: Floats  # (dim, dim), A, B and C
+    linear: Floats  # (dim, dim)
+    square: Floats  # (dim, dim)
+
+    def at(self, variance: float) -> Floats:
+        """Return the moment."""
+        return self.constant - variance * self.linear + variance**2 * self.square
+
+    def slope(self, variance: float) -> Floats:
+        """Return its derivative in the variance."""
+        return 2 * variance * self.square - self.linear
+
+
+def squares(y: Array) -> Array:
+    """Return y yᵀ of every row (n, p) in coordinates (n, p(p+1)/2)."""
+    _, _, factor = _places(int(y.shape[1]))
+    return pair_rows(y) * move_like(factor, y)
+
+
+def coordinates(M: Floats) -> Floats:
+    """Return the coordinates of symmetric matrices (..., p, p)."""
+    i, j, factor = _places(M.shape[-1])
+    return np.asarray(M[..., i, j] * factor)
+
+
+def matrices(c: Floats, p: int) -> Floats:
+    """Return the symmetric matrices with given coordinates (..., p(p+1)/2)."""
+    i, j, factor = _places(p)
+    M = np.zeros((*c.shape[:-1], p, p))
+    M[..., i, j] = M[..., j, i] = c / factor
+    return M
+
+
+def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
+    """Return the means of y yᵀ (p, p) and of products of its coordinates, for weights of sum 1."""
+    n, p = y.shape
+    xp, dim = namespace_of(y), p * (p + 1) // 2
+    size = DEFAULT_BUDGET.rows_per_block(dim, y)
+    S, Q = np.zeros((p, p)), np.zeros((dim, dim))
+    for rows in blocks(range(n), size):
+        part = y[rows.start : rows.stop, :]
+        # fourth roots: a product of two coordinates then carries the root, and its square all
+        root = (n * times[rows.start : rows.stop]) ** 0.25
+        h = squares(part * root[:, None])
+        Q += to_numpy(xp.matrix_transpose(h) @ h)
+        S += to_numpy(xp.matrix_transpose(part * (root**4)[:, None]) @ part)
+    return S / n, Q / n
+
+
+def fourth_moment(S: Floats, Q: Floats) -> FourthMoment:
+    r"""Assemble M_4 from the means of y yᵀ and of products of its coordinates.
+
+    The first coordinate of y is a constant and the others carry the noise, J = diag(0, 1, …, 1).
+    For symmetric P, R with :math:`f_P = y^\top P y` and traces taken with J,
+
+    .. math:: \langle P \otimes R, He_4 \rangle = f_P f_R - v\,(tr P\, f_R + tr R\, f_P
+       + 4\, y^\top P J R\, y) + v^2 (tr P\, tr R + 2\, tr(P J R J)).
+    """
+    J = np.diag(np.append(0.0, np.ones(len(S) - 1)))
+    trace, mean = coordinates(J), coordinates(S)
+    across = np.outer(trace, mean)
+    linear = across + across.T + 4 * _product(J, S)
+    square = np.outer(trace, trace) + 2 * _product(J, J)
+    return FourthMoment(Q, linear, square)
+
+
+def _places(p: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], Floats]:
+    i, j = np.triu_indices(p)
+    return i, j, np.where(i == j, 1.0, math.sqrt(2.0))
+
+
+def _product(P: Floats, R: Floats) -> Floats:
+    """Return the form A, B ↦ tr(A P B R), symmetrised, in coordinates."""
+    i, j, factor = _places(len(P))
+    # over the two orders of the indices of either matrix
+    whole = P[j][:, i] * R[i][:, j]
+    whole += P[j][:, j] * R[i][:, i]
+    whole += P[i][:, i] * R[j][:, j]
+    whole += P[i][:, j] * R[j][:, i]
+    whole *= np.outer(factor, factor) / 4
+    return np.asarray((whole + whole.T) / 2)
+
+
+def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
+    """Return the variance of the noise in rows of a mixture of k components, and from what."""
+    x, d = rows.block["x"], rows.n_features
+    times = move_like(rows.counts / rows.total, x)  # sum to 1
+    xp, x = namespace_of(x), x - (times[None, :] @ x)
+    covariance = xp.matrix_transpose(x * times[:, None]) @ x
+    values = np.linalg.eigvalsh(to_numpy(covariance).astype(np.float64))
+    if k <= d:
+        # the k means span k − 1 directions; the largest eigenvalues carry noise off as well
+        free = values[: d - k + 1]
+        return float(free.mean() / max(1 - k / rows.n, 0.5)), "covariance"
+    upper = float(values[0])
+    length = math.sqrt(float(values.sum()))
+    side = (d + 1) * (d + 2) // 2
+    if k >= side or side > LARGEST_SIDE or length == 0:
+        return upper, "smallest eigenvalue"
+    root = _fourth_moment_root(x / length, times, k, upper / length**2)
+    return root * length**2, "fourth moments"
+
+
+def _fourth_moment_root(x: Array, times: Array, k: int, upper: float) -> float:
+    """Solve for the variance at which the eigenvalues of M_4 beyond k sum to zero."""
+    xp = namespace_of(x)
+    y = xp.concat([xp.ones_like(x[:, :1]), x], axis=1)
+    moment = fourth_moment(*raw_moments(y, times))
+    variance = upper
+    for _ in range(NEWTON_STEPS):
+        values, vectors = np.linalg.eigh(moment.at(variance))
+        rest = vectors[:, : len(values) - k]
+        fall = float(np.sum(rest * (moment.slope(variance) @ rest)))
+        if fall >= 0:  # past the minimum: there is no root below
+            break
+        moved = variance - float(values[: len(values) - k].sum()) / fall
+        moved = min(max(moved, SMALLEST * upper), upper)
+        done = abs(moved - variance) < CLOSE * upper
+        variance = moved
+        if done:
+            break
+    return variance
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedMixture:
+    """Result of decoding the moments."""
+
+    mixture: Mixture | None = None  # none where they give none
+    components: Components | None = None
+    numbers: dict[str, Any] = field(default_factory=dict)  # what was measured
+
+    @property
+    def clear(self) -> bool:
+        """Whether all components stand clear of the noise."""
+        found = self.components
+        return found is not None and found.identified and found.gap >= CLEAR_GAP
+
+
+def decode_moments(
+    rows: Rows,
+    sample: Rows,
+    k: int,
+    family: SphericalFamily,
+    order: int | None,
+    rng: np.random.Generator,
+) -> DecodedMixture:
+    """Decode the moments of a sample of the rows, and of more rows if those are not clear.
+
+    Moments of orders 2r and 3r for r = ``order``, or for an r chosen by k and d.
+    """
+    if k == 1:
+        return DecodedMixture()
+    decoded = _decode(sample, k, family, order, int(rng.integers(2**31)))
+    if decoded.clear or SEARCH.rows_for(k) >= min(rows.kept, MANY_ROWS):
+        return decoded
+    many = draw_sample(rows, MANY_ROWS, rng)
+    return _decode(many, k, family, order, int(rng.integers(2**31)))
+
+
+def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) -> Rows:
+    """Hold about n rows, drawn at random; equal rows are counted once.
+
+    Single precision is enough for a search. Where ``width`` numbers will be made of each row, n
+    is at most what memory should hold.
+    """
+    return rows.sample(n, rng, width=width, single=True).merged()
+
+
+def _decode(
+    sample: Rows, k: int, family: SphericalFamily, order: int | None, seed: int
+) -> DecodedMixture:
+    """Decode k components; outliers, which would dominate sixth moments, have been left out."""
+    numbers: dict[str, Any] = {"moment_rows": sample.n}
+    if sample.n < k:
+        return DecodedMixture(numbers=numbers)
+    variance, how = (family.known, "known") if family.known else guess_variance(sample, k)
+    variance = max(variance, family.floor)
+    numbers |= {"first_variance": variance, "first_variance_from": how}
+    problem = SphericalMixtureProblem(sample, variance=variance)
+    try:
+        # degenerate rows divide by zero; what follows is checked to be finite
+        with np.errstate(all="ignore"):
+            found = find_components(all_rows(problem), k, order, seed)
+    except (ValueError, np.linalg.LinAlgError):  # then k-means++ is the only start
+        return DecodedMixture(numbers=numbers)
+    numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
+    if not np.isfinite(found.guesses).all():
+        return DecodedMixture(None, found, numbers)
+    read = np.ones(k) / k if found.decoded is None else found.decoded.weights
+    weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
+    # means outside the ball that the rows fill are moved to its surface
+    reach = math.sqrt(float(namespace_of(sample.like).max(sample.lifted.block["x"][:, -2])))
+    lengths = np.linalg.norm(found.guesses, axis=1, keepdims=True)
+    means = found.guesses * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
+    mixture = Mixture(weights / weights.sum(), np.asarray(means, float), np.full(k, variance))
+    return DecodedMixture(mixture, found, numbers)
+
+
+def spectral_rank(sample: Rows, most: int, family: SphericalFamily) -> int:
+    """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
+    room = sample.n_features * (sample.n_features + 1) // 2
+    most = min(most, sample.n // 2, room // 2)  # the eigenvalues left over show the noise
+    if most < 2:
+        return 1
+    variance = max(family.known or guess_variance(sample, most)[0], family.floor)
+    center = np.average(sample.points, axis=0, weights=sample.counts)
+    problem = SphericalMixtureProblem(sample, variance=variance, center=center)
+    try:
+        report = implicit_moments(problem, n_components=most, order=4).steps[-1]
+    except (ValueError, np.linalg.LinAlgError):
+        return 1
+    above = int(np.sum(to_numpy(report.spectrum)[:most] > ABOVE * report.floor))
+    return min(max(above, 1), most)
+
+
+def choose_start(
+    sample: Rows,
+    k: int,
+    decoded: DecodedMixture,
+    family: SphericalFamily,
+    rng: np.random.Generator,
+) -> tuple[Mixture, str, dict[str, float]]:
+    """Run EM on a sample from the moments and from k-means++; choose the higher likelihood.
+
+    Returns the mixture, which start it came from, and the mean log-likelihood of each.
+    """
+    if k == 1:
+        one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
+        return family.m_step(family.e_step(sample, one), one), "moments", {}
+    starts = {"kmeans++": kmeans_mixture(sample, k, family, rng)}
+    if decoded.mixture is not None:
+        starts["moments"] = decoded.mixture
+    settled = {kind: run_em(family, sample, start, QUICK) for kind, start in starts.items()}
+    levels = {kind: found.level for kind, found in settled.items()}
+    ahead = (levels["kmeans++"] - levels.get("moments", -np.inf)) * sample.total
+    kind = "kmeans++" if ahead > ENOUGH else "moments"
+    return settled[kind].state, kind, levels
+
+
+def kmeans_mixture(
+    sample: Rows, k: int, family: SphericalFamily, rng: np.random.Generator
+) -> Mixture:
+    """Initialise the means by k-means++."""
+    points, counts = sample.points, sample.counts
+    n = min(k, len(points))
+    seed = int(rng.integers(2**31))
+    means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)
+    means = means.astype(np.float64)
+    apart = np.sum(means**2, axis=1) - 2 * points @ means.T
+    squared = np.maximum(apart.min(axis=1) + np.einsum("ij,ij->i", points, points), 0.0)
+    # A row and the mean next to it, which is a row too, both carry the noise.
+    variance = 0.5 * float(np.average(squared, weights=counts)) / sample.n_features
+    variance = family.known or max(variance, family.floor)
+    if n < k:  # one component per row, and the rest on top of them
+        means = np.vstack([means, means[rng.integers(n, size=k - n)]])
+    return Mixture(np.full(k, 1 / k), means, np.full(k, variance))

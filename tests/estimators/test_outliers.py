@@ -1,0 +1,86 @@
+"""Five planted outliers: all estimators find them by one rule, and none is silent about them.
+
+Models of the rows leave them out. Regressions keep them, because a far x is leverage and not
+an error, and say so.
+"""
+
+import numpy as np
+import pytest
+
+import implicitmoments as im
+
+N, D, N_OUT = 3_000, 4, 5
+DROPPED = {
+    "SphericalMixture": lambda: im.SphericalMixture(3, random_state=0),
+    "SphericalMixtureClusterer": lambda: im.SphericalMixtureClusterer(3, random_state=0),
+    "SphericalMixtureDensity": lambda: im.SphericalMixtureDensity(3, degree=4, random_state=0),
+    "RegressionMixtureDensity": lambda: im.RegressionMixtureDensity(3, degree=4, random_state=0),
+}
+KEPT = {
+    "RegressionMixture": lambda: im.RegressionMixture(3, random_state=0),
+    "ActivationSumRegressor": lambda: im.ActivationSumRegressor("relu", random_state=0),
+}
+
+
+def data(name):
+    """Rows that the estimator is for; labels are None where it takes none."""
+    if name == "ActivationSumRegressor":
+        X, y, _ = im.datasets.make_activation_sum(N, 3, D, noise=0.1, random_state=0)
+    elif name.startswith("Regression"):
+        X, y, _ = im.datasets.make_regression_mixture(N, 3, D, noise=0.3, random_state=0)
+    else:
+        X, _ = im.datasets.make_spherical_mixture(N, 3, D, radius=6.0, random_state=0)
+        y = None
+    return X, y
+
+
+def plant(X, y, where, rng):
+    """Move five rows 100 deviations away, each in a direction of its own."""
+    X, y = X.copy(), None if y is None else y.copy()
+    if where == "x":
+        away = rng.normal(size=(N_OUT, D))
+        X[:N_OUT] = 100 * X.std() * away / np.linalg.norm(away, axis=1, keepdims=True)
+    else:
+        y[:N_OUT] = 100 * y.std() * np.array([1.0, -1.1, 1.2, -1.3, 1.4])
+    return X, y
+
+
+def fitted(make, X, y):
+    return make().fit(X) if y is None else make().fit(X, y)
+
+
+def cases():
+    for name, make in {**DROPPED, **KEPT}.items():
+        yield pytest.param(name, make, "x", id=f"{name}-x")
+        if "Regress" in name:
+            yield pytest.param(name, make, "y", id=f"{name}-y")
+
+
+@pytest.mark.filterwarnings("ignore")  # of what the outliers do to the fit
+@pytest.mark.parametrize(("name", "make", "where"), list(cases()))
+def test_planted_outliers_are_counted_and_noted(name, make, where, rng):
+    X, y = data(name)
+    model = fitted(make, *plant(X, y, where, rng))
+    assert model.stats_["outliers"] == N_OUT
+    code = "outliers_dropped" if name in DROPPED else "outliers_kept"
+    (note,) = (note for note in model.notes_ if note.code == code)
+    assert note.values["n"] == N_OUT
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [*DROPPED, *KEPT])
+def test_rows_without_outliers_have_none(name):
+    model = fitted({**DROPPED, **KEPT}[name], *data(name))
+    assert model.stats_["outliers"] == 0
+    assert not {"outliers_dropped", "outliers_kept"} & set(model.notes_.codes)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_leverage_is_kept(rng):
+    """Far rows on a line are the most informative ones: to leave them out would be wrong."""
+    X, y, truth = im.datasets.make_regression_mixture(N, 3, D, noise=0.3, random_state=0)
+    far, _ = plant(X, y, "x", rng)
+    y[:N_OUT] = far[:N_OUT] @ truth.vectors[0]
+    model = im.RegressionMixture(3, random_state=0).fit(far, y)
+    apart = np.linalg.norm(truth.vectors[:, None] - model.coef_, axis=2).min(axis=1)
+    assert apart[0] < 0.01  # without them the error is about 0.03
