@@ -102,7 +102,18 @@ class FileSource(Source):
         return dict[str, Array](block)
 
     def read_unchecked(self, rows: range) -> dict[str, Numbers]:
-        """Return the columns of rows as they are, with NaN where a number is missing."""
+        """Return the columns of rows as they are, with NaN where a number is missing.
+
+        Parameters
+        ----------
+        rows : range
+            Row numbers.
+
+        Returns
+        -------
+        dict of str to array
+            The columns.
+        """
         with self._reading():
             block: dict[str, Numbers] = self._reader.read(rows)
         return block
