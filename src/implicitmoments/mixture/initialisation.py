@@ -19,7 +19,7 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of, pair_
 from implicitmoments.mixture.family import Mixture, SphericalFamily
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
@@ -215,7 +215,7 @@ def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) ->
 def _decode(
     sample: Rows, k: int, family: SphericalFamily, order: int | None, seed: int
 ) -> DecodedMixture:
-    """Decode k components from the moments of the rows of a sample."""
+    """Decode k components; outliers, which would dominate sixth moments, have been left out."""
     numbers: dict[str, Any] = {"moment_rows": sample.n}
     if sample.n < k:
         return DecodedMixture(numbers=numbers)
