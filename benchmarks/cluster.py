@@ -24,7 +24,7 @@ from implicitmoments.mixture import Mixture, SphericalFamily
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import open_window
 from implicitmoments.moments.closed_form import even_mean
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.rows import Block, DaskSource, Rows
 from implicitmoments.testing import chain_of_powers
 

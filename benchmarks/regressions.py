@@ -39,8 +39,7 @@ from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import Truth, make_regression_mixture
 from implicitmoments.regression import LineFamily, Lines, Model, search_span, standardise
-from implicitmoments.regression.characteristic_function import WaveRows
-from implicitmoments.regression.fit import decode_moments, first_lines
+from implicitmoments.regression.initialisation import WaveRows, decode_moments, first_lines
 from implicitmoments.rows import Rows
 from implicitmoments.search import LOCAL, SEARCH, Budget, Fitted, grow, run_em, search_moves
 

@@ -47,7 +47,7 @@ from implicitmoments.datasets import (
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import SymmetricChain, open_window
 from implicitmoments.moments.closed_form import even_mean
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.testing import chain_of_powers
 from throughput import operations
 

@@ -21,7 +21,7 @@ import numpy as np
 from implicitmoments.moments import HermiteProblem, implicit_moments
 from implicitmoments.moments.chain import ChainWindow, SymmetricChain, Window, open_window
 from implicitmoments.moments.closed_form import even_mean
-from implicitmoments.moments.framed_rows import all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.rows import MemoryBudget, RowDraws
 from implicitmoments.testing import chain_of_powers
 

@@ -11,7 +11,7 @@ from implicitmoments.regression import (
     search_span,
     unalias,
 )
-from implicitmoments.regression import characteristic_function as cf
+from implicitmoments.regression import initialisation as cf
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 

@@ -169,6 +169,7 @@ def test_one_component_has_no_evidence(rng):
         assert model.fit(X)._evidence() == []
 
 
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")  # one is too few
 @pytest.mark.parametrize(
     "name", ["SphericalMixture", "RegressionMixture", "SphericalMixtureClusterer"]
 )

@@ -30,7 +30,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments import implicit_moments
-from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.chain import Frame, SymmetricChain
 from implicitmoments.moments.closed_form import (
     BalancedMoments,
     ClosedForm,
@@ -38,8 +38,8 @@ from implicitmoments.moments.closed_form import (
     estimate_closed_form,
 )
 from implicitmoments.moments.components import spectrum_stats
-from implicitmoments.moments.framed_rows import Frame, FramedRows, all_rows
-from implicitmoments.moments.implicit import CircuitMeans
+from implicitmoments.moments.hermite_problem import FramedRows, all_rows
+from implicitmoments.moments.problem import CircuitMeans
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 

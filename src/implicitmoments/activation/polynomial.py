@@ -25,9 +25,14 @@ from implicitmoments.arrays import (
     pair_rows,
     to_numpy,
 )
-from implicitmoments.moments.chain import SymmetricChain, drop, mixed_coefficients, split_slot
+from implicitmoments.moments.chain import (
+    Frame,
+    SymmetricChain,
+    drop,
+    mixed_coefficients,
+    split_slot,
+)
 from implicitmoments.moments.closed_form import BalancedMoments
-from implicitmoments.moments.framed_rows import Frame
 from implicitmoments.rows import Block, Rows, Sums, shares_of, weights_of
 from implicitmoments.rows.fold import LARGEST
 

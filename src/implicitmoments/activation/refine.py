@@ -29,7 +29,7 @@ from implicitmoments.activation.network import (
 )
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
 from implicitmoments.moments.components import find_components
-from implicitmoments.moments.framed_rows import FramedRows, all_rows
+from implicitmoments.moments.hermite_problem import FramedRows, all_rows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of

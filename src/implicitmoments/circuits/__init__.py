@@ -4,24 +4,7 @@ A circuit is a plan. It knows its order, inputs and cost, and uses no array libr
 """
 
 from implicitmoments.circuits.build import hermite, power, scalar, unit, vector
-from implicitmoments.circuits.describe import Description, describe
-from implicitmoments.circuits.nodes import (
-    Add,
-    Append,
-    Circuit,
-    Scalar,
-    Scale,
-    Unit,
-    Vector,
-    wires,
-)
+from implicitmoments.circuits.describe import describe
+from implicitmoments.circuits.nodes import Circuit
 
-__all__ = [
-    "Circuit",
-    "describe",
-    "hermite",
-    "power",
-    "scalar",
-    "unit",
-    "vector",
-]
+__all__ = ["Circuit", "describe", "hermite", "power", "scalar", "unit", "vector"]

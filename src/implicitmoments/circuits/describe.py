@@ -5,16 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from implicitmoments.circuits.nodes import (
-    Add,
-    Append,
-    Circuit,
-    Scalar,
-    Scale,
-    Unit,
-    Vector,
-    wires,
-)
+from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
 from implicitmoments.notes import InputError
 
 

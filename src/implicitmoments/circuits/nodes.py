@@ -280,17 +280,18 @@ def merge_inputs(left: Circuit, right: Circuit) -> dict[str, int]:
 
 
 def check_vector(x: Circuit, function: str) -> None:
-    """Raise unless ``x`` is a circuit of order 1: a computation adds one slot at a time."""
+    """Raise unless ``x`` is a circuit of order 1."""
     if not isinstance(x, Circuit):
         raise InputTypeError(
             "not_a_vector",
-            "{function} needs vector circuits such as vector('x'), got {x!r}",
+            "{function} needs a vector circuit such as vector('x'), got {x!r}",
             **{"function": function, "x": x},
         )
     if x.order != 1:
         raise InputError(
             "not_a_vector",
-            "{function} needs vector circuits (order 1), got a circuit of order {order}",
+            "{function} needs a vector (order 1), got a circuit of order {order}; a sequential "
+            "computation adds one slot at a time",
             **{"function": function, "order": x.order},
         )
 

@@ -31,15 +31,21 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
-from implicitmoments.moments.chain import SymmetricChain, contracted_forms, open_window, split_slot
+from implicitmoments.moments.chain import (
+    Frame,
+    SymmetricChain,
+    open_window,
+    split_slot,
+)
 from implicitmoments.moments.closed_form import (
     OVERSAMPLING,
     BalancedMoments,
+    contracted_forms,
     even_mean,
     mean_moments,
     split_order,
 )
-from implicitmoments.moments.framed_rows import Frame, all_rows
+from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows, blocks

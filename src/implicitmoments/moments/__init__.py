@@ -1,10 +1,10 @@
 """4 · Moments: problems, averages over rows, the recursions and their results."""
 
-from implicitmoments.moments.chain import SymmetricChain
+from implicitmoments.moments.chain import Frame, SymmetricChain
 from implicitmoments.moments.closed_form import BalancedMoments, noise_floor, split_order
 from implicitmoments.moments.components import Components
 from implicitmoments.moments.estimate import implicit_moments
-from implicitmoments.moments.framed_rows import Frame, FramedRows, SplitMean
+from implicitmoments.moments.hermite_problem import FramedRows, HermiteProblem, SplitMean
 from implicitmoments.moments.implicit import (
     Run,
     StepReport,
@@ -12,7 +12,7 @@ from implicitmoments.moments.implicit import (
     projected_moment,
     top_subspace,
 )
-from implicitmoments.moments.problem import HermiteProblem, MomentProblem
+from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
 
 __all__ = [

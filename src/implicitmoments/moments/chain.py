@@ -35,6 +35,53 @@ NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmet
 
 
 @dataclass(frozen=True, eq=False)
+class Frame:
+    r"""An affine map of points, :math:`x \mapsto (h, B (x - c)) / s`, and its effect on noise."""
+
+    basis: Array  # (p, d), orthonormal rows B that span the subspace kept
+    center: Array  # (d,), the point c that becomes the origin
+    scale: float = 1.0  # the unit of length s. Moments of order t are divided by :math:`s^t`
+    # A constant first coordinate h. Hidden vectors become :math:`(h, v)`: their signs are then
+    # determined, and short vectors contribute to high moments. None for no such coordinate
+    height: float | None = None
+
+    @property
+    def p(self) -> int:
+        """Number of coordinates."""
+        return int(self.basis.shape[0]) + (self.height is not None)
+
+    @property
+    def noise(self) -> Array:
+        """Covariance (p, p) of standard Gaussian noise in the frame; the constant has none."""
+        xp = namespace_of(self.basis)
+        covariance = eye_like(self.p, self.basis) / self.scale**2
+        if self.height is None:
+            return covariance
+        return xp.concat([covariance[:1, :] * 0, covariance[1:, :]])
+
+    def points(self, x: Array) -> Array:
+        """Map points (n, d) to coordinates (n, p)."""
+        xp = namespace_of(x)
+        basis, center = move_like(self.basis, x), move_like(self.center, x)
+        moved = (x - center[None, :]) @ xp.matrix_transpose(basis) / self.scale
+        if self.height is None:
+            return moved
+        first = xp.ones_like(moved[:, :1]) * (self.height / self.scale)
+        return xp.concat([first, moved], axis=1)
+
+    def vectors(self, coordinates: Array) -> Array:
+        """Map hidden vectors (k, p) back to (k, d).
+
+        With a height, the first coordinate determines the length and sign of a vector.
+        """
+        if self.height is None:
+            moved = coordinates * self.scale
+        else:
+            moved = coordinates[:, 1:] * (self.height / coordinates[:, :1])
+        return moved @ self.basis + self.center[None, :]
+
+
+@dataclass(frozen=True, eq=False)
 class SymmetricChain:
     r"""Steps :math:`\phi_1, \ldots, \phi_r` onto nested subspaces of symmetric tensors."""
 
@@ -349,17 +396,3 @@ def assemble_form(
             lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
         total = lifted + coefficients[a - j] * means[a - j]
     return total
-
-
-def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
-    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
-
-    For a symmetric tensor T of order a + b with this form,
-    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
-    """
-    forms = [form]
-    for n in range(min(a, b)):
-        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
-        forms.append(drop(forms[-1], left, right, chain.noise))
-    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
-    return [coefficient * matrix for coefficient, matrix in pairs]

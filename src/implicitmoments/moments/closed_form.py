@@ -22,22 +22,23 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.circuits import Circuit
 from implicitmoments.moments.chain import (
+    Frame,
     SymmetricChain,
     Window,
     assemble_form,
-    contracted_forms,
+    drop,
+    mixed_coefficients,
     open_window,
 )
-from implicitmoments.moments.framed_rows import (
-    Frame,
+from implicitmoments.moments.hermite_problem import (
     FramedRows,
+    HermiteProblem,
     Lower,
     SplitMean,
     Weights,
     average,
 )
 from implicitmoments.moments.implicit import StepReport
-from implicitmoments.moments.problem import HermiteProblem
 from implicitmoments.notes import InputError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 from implicitmoments.rows import Sums
@@ -133,6 +134,20 @@ class BalancedMoments:
         return projection
 
 
+def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
+    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
+
+    For a symmetric tensor T of order a + b with this form,
+    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
+    """
+    forms = [form]
+    for n in range(min(a, b)):
+        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
+        forms.append(drop(forms[-1], left, right, chain.noise))
+    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
+    return [coefficient * matrix for coefficient, matrix in pairs]
+
+
 def mean_moments(
     view: FramedRows, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], SplitMean]:
@@ -222,7 +237,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
     for n in range(1, how.levels + 1):
         clock = perf_counter()
         rows = views[min(n, len(views) - 1) - 1]
-        view = rows.in_frame(frame).with_lower(lower)
+        view = replace(rows, frame=frame, lower=lower)
         # M_2n on the window over U_{n−1}, and its noise from split halves.
         window = open_window(chain, OVERSAMPLING * how.k)
         moment = even_mean(view, chain, window)
@@ -249,7 +264,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
             StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken)
         )
     # The moments themselves, on separate rows if sampling requires it.
-    seen = views[-1].in_frame(frame).with_lower(lower)
+    seen = replace(views[-1], frame=frame, lower=lower)
     forms, errors = _forms(mean_moments(seen, chain, how.splits(problem)), ranks)
     return Fold(BalancedMoments(frame, chain, forms), tuple(reports), errors)
 

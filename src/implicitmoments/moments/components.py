@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, sqrt
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
 from implicitmoments.moments.decode import Decoded, DecodingFrame, choose_frame, decode
-from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import Note, Notes
 
 LARGEST_RATIO = 0.15  # of second to first singular value; more is no power of one vector
@@ -208,7 +208,7 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     known = [n for n in ORDERS if problem.has_order(2 * n) and problem.has_order(3 * n)]
     if known and problem.reduces:  # the part of the weights due to lower orders is noise
         fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), [view])
-        view = view.with_lower(fold.moments.evaluator())
+        view = replace(view, lower=fold.moments.evaluator())
     standard = choose_frame(view, k)
     if k == 1 and standard.mean is not None:
         return mean_component(standard, view)

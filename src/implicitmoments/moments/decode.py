@@ -11,8 +11,9 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, outer_rows, to_numpy
+from implicitmoments.moments.chain import Frame
 from implicitmoments.moments.closed_form import mean_moments, noise_floor
-from implicitmoments.moments.framed_rows import Frame, FramedRows, SplitMean, Weights, average
+from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
 from implicitmoments.moments.moment_pairs import (
     Decomposition,
     MomentPair,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
-from implicitmoments.moments.framed_rows import FramedRows, all_rows
-from implicitmoments.moments.implicit import CircuitMeans, estimate
-from implicitmoments.moments.problem import HermiteProblem, MomentProblem
+from implicitmoments.moments.hermite_problem import FramedRows, HermiteProblem, all_rows
+from implicitmoments.moments.implicit import estimate
+from implicitmoments.moments.problem import CircuitMeans, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import Progress, RandomState, as_seed
@@ -208,7 +209,7 @@ def _closed(how: ClosedForm, view: FramedRows, sampling: str) -> ClosedFormMomen
             **{"n_rows": view.n_rows, "sampling": sampling, "m": how.m, "needed": needed},
         )
     check_enough_rows(view.n_rows, how.k, how.k)
-    split = [view.take_part(i, parts) for i in range(parts)]
+    split = [replace(view, part=(i, parts)) for i in range(parts)]
     divided = [split, split[::-1]] if sampling == "cross_fit" else [split]
     folds = tuple(estimate_closed_form(how, views) for views in divided)
     stats = {

@@ -1,12 +1,12 @@
-"""Implicit-Moment-Estimation: the box of section 3.3, step by step, and what it measures."""
+"""Implicit-Moment-Estimation: the box of section 3.3, what it measures, and its queries."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,12 +20,17 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.circuits import Circuit
 from implicitmoments.datasets import Truth
-from implicitmoments.moments.problem import MomentProblem
+from implicitmoments.moments.problem import CircuitMeans
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.rows import DEFAULT_BUDGET, Block, Progress, Sums
+from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
+from implicitmoments.rows import DrawPurpose, RowDraws, blocks
+from implicitmoments.validation import check_whole
 
-ON_HOST = np.zeros((0, 0))  # draws of a problem are generated on the host
+Sampler: TypeAlias = Callable[[RowDraws], Array]
+Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
+InnerProduct: TypeAlias = Callable[[Circuit, Mapping[str, Array]], Array]
+
+QUERY_NUMBERS = 2**20  # held at a time by the wires of a circuit: 8 MB
 
 
 def estimate(
@@ -80,66 +85,6 @@ def estimate(
     A_m = average.vector(m, Phi, next(fresh))
     etas = None if truth is None else distances_to_truth(Phi, truth)
     return Run(Phi, A_m, tuple(reports), etas)
-
-
-@dataclass(frozen=True)
-class CircuitMeans:
-    """Averages circuits of a problem over rows, block by block: memory does not grow with rows."""
-
-    problem: MomentProblem
-    seed: int  # for the auxiliary draws
-    # block size; by default chosen from the width of the projection
-    rows_per_block: int | None = None
-    progress: Progress | None = None  # called as ``progress(what, rows_done, rows_total)``
-
-    def matrix(
-        self, order: int, left: RecursiveProjection, right: RecursiveProjection, rows: range
-    ) -> Array:
-        """Average ``S_order`` through ``left ⊗ right``, as a (left.dim, right.dim) matrix."""
-
-        def product(circuit: Circuit, inputs: Block, first_row: int) -> Any:
-            halves = evaluate_split(circuit, inputs, left, right, first_row=first_row)
-            return sum(namespace_of(head).matrix_transpose(head) @ tail for head, tail in halves)
-
-        return self._mean(order, product, rows, max(left.width, right.width))
-
-    def vector(self, order: int, projection: RecursiveProjection, rows: range) -> Array:
-        """Average ``S_order`` through ``projection``, as a vector of ``projection.dim``."""
-
-        def image(circuit: Circuit, inputs: Block, first_row: int) -> Array:
-            images = evaluate(circuit, inputs, projection, first_row=first_row)
-            return namespace_of(images).sum(images, axis=0)
-
-        return self._mean(order, image, rows, projection.width * projection.n_features)
-
-    def _mean(
-        self, order: int, total: Callable[[Circuit, Block, int], Array], rows: range, width: int
-    ) -> Array:
-        """Average over rows what ``total(circuit, inputs, first_row)`` sums over a block."""
-        circuit, kind = self.problem.circuit(order), type(self.problem).__name__
-        if not isinstance(circuit, Circuit):
-            raise InputTypeError(
-                "not_a_circuit",
-                "{kind}.circuit({order}) must return a circuit, got {circuit!r}",
-                **{"kind": kind, "order": order, "circuit": circuit},
-            )
-        if circuit.order != order:
-            template = "{kind}.circuit({order}) returned a circuit of order {found}"
-            raise InputError(
-                "orders_differ", template, kind=kind, order=order, found=circuit.order
-            )
-
-        def measure(inputs: Block, block: range) -> Sums:
-            return {"sum": total(circuit, inputs, block.start)}
-
-        def after(_: Sums, done: int) -> None:
-            if self.progress is not None:
-                self.progress(f"order {order}", done - rows.start, len(rows))
-
-        size = self.rows_per_block or DEFAULT_BUDGET.rows_per_block(width, ON_HOST)
-        sums = self.problem.fold(order, measure, rows, size, seed=self.seed, after=after)
-        mean: Array = sums["sum"] / len(rows)
-        return mean
 
 
 def top_subspace(matrix: Array, k: int) -> tuple[Array, Floats]:
@@ -239,23 +184,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the paper's algorithm.
-
-    Examples
-    --------
-    With exact moments the answers are exact:
-
-    >>> import numpy as np
-    >>> from implicitmoments import implicit_moments
-    >>> from implicitmoments.datasets import Truth
-    >>> from implicitmoments.problems import PopulationProblem
-    >>> truth = Truth(np.array([0.5, 0.5]), np.eye(3)[:2])
-    >>> moments = implicit_moments(
-    ...     PopulationProblem(truth), n_components=2, order=3, n_samples=2
-    ... )
-    >>> moments.runs[0].coordinates.shape
-    (2,)
-    """
+    """One run of the paper's algorithm."""
 
     projection: RecursiveProjection  # the paper's Phi_m
     coordinates: Array  # (projection.dim,), the paper's A: the image of M_m
@@ -266,3 +195,111 @@ class Run:
         """Take steps 7 and 8 of the box: ⟨T(inputs), M_m⟩ for a circuit of order m, by row."""
         B: Array = evaluate(circuit, inputs, self.projection)
         return B @ move_like(self.coordinates, B)
+
+
+@dataclass(frozen=True)
+class Query:
+    r"""A circuit :math:`\mathcal{F}_m(\mathcal{X}, \mathcal{Y})` with given and drawn inputs."""
+
+    circuit: Circuit
+    given: Batch  # one row per query
+    # ``sampler(rng)`` draws an auxiliary input for a range of queries
+    samplers: Mapping[str, Sampler]
+    n_draws: int
+    seed: int
+
+    @classmethod
+    def build(
+        cls,
+        circuit: Circuit,
+        inputs: Mapping[str, Array],
+        auxiliary: Auxiliary,
+        n_draws: int,
+        seed: int,
+        n_features: int,
+    ) -> Query:
+        """Validate the arguments of a query against the inputs of the circuit."""
+        if not isinstance(circuit, Circuit):
+            raise InputTypeError(
+                "not_a_circuit",
+                "a query must be a circuit such as power(vector('x'), 3), got {circuit!r}",
+                circuit=circuit,
+            )
+        if not isinstance(inputs, Mapping):
+            raise InputTypeError(
+                "inputs_not_a_mapping",
+                "inputs must map names to arrays, got {kind}",
+                kind=type(inputs).__name__,
+            )
+        if isinstance(auxiliary, str):
+            raise InputTypeError(
+                "auxiliary_not_a_tuple",
+                "auxiliary must be a tuple of names; try auxiliary=({auxiliary!r},)",
+                auxiliary=auxiliary,
+            )
+        check_whole("n_draws", n_draws, 1)
+        samplers = _samplers(circuit, inputs, auxiliary, n_features)
+        orders = {name: t for name, t in circuit.inputs.items() if name not in samplers}
+        given = read_inputs(orders, inputs, n_features)
+        return cls(circuit, given, samplers, n_draws if samplers else 1, seed)
+
+    def answer(self, inner: InnerProduct, width: int) -> Array:
+        """Average ``inner``, linear in the circuit, over draws, block by block of queries.
+
+        A wire carries ``width`` numbers per row.
+        """
+        size = max(1, QUERY_NUMBERS // (width * max(1, self.circuit.order)))
+        parts = []
+        for rows in blocks(range(self.given.n), size):
+            block = {name: a[rows.start : rows.stop, ...] for name, a in self.given.arrays.items()}
+            model = next(iter(block.values()), None)
+            total: Any = 0.0
+            for i in range(self.n_draws):
+                rng = RowDraws(self.seed, rows, (DrawPurpose.QUERY, i))
+                drawn = {name: draw(rng) for name, draw in self.samplers.items()}
+                if model is not None:
+                    drawn = {name: move_like(array, model) for name, array in drawn.items()}
+                total = total + inner(self.circuit, {**block, **drawn})
+            parts.append(total / self.n_draws)
+        return namespace_of(parts[0]).concat(parts)
+
+
+def _samplers(
+    circuit: Circuit, inputs: Mapping[str, Array], auxiliary: Auxiliary, n_features: int
+) -> dict[str, Sampler]:
+    """Match the auxiliary names with the inputs of the circuit."""
+    named = dict(auxiliary) if isinstance(auxiliary, Mapping) else dict.fromkeys(auxiliary)
+    samplers: dict[str, Sampler] = {}
+    for name, sampler in named.items():
+        if name not in circuit.inputs:
+            raise InputError(
+                "auxiliary_unknown",
+                "auxiliary names {name!r}, which is not an input of the circuit (inputs: {names})",
+                name=name,
+                names=", ".join(map(repr, circuit.inputs)) or "nothing",
+            )
+        if name in inputs:
+            raise InputError(
+                "auxiliary_twice",
+                "{name!r} is in both inputs and auxiliary; pass it in one of them",
+                name=name,
+            )
+        if sampler is None and circuit.inputs[name] == 0:
+            raise InputError(
+                "auxiliary_scalar",
+                "auxiliary {name!r} is a scalar and needs a sampler: auxiliary={{{name!r}: "
+                "lambda rng: rng.normal()}}",
+                name=name,
+            )
+        samplers[name] = sampler or (lambda rng: rng.normal(n_features))
+    missing = [name for name in circuit.inputs if name not in inputs and name not in samplers]
+    if missing:
+        raise InputError(
+            "input_missing",
+            "the circuit needs {missing}, missing from inputs (given: {given}); pass it in "
+            "inputs, or name it in auxiliary=({example!r},) to average over draws from N(0, I)",
+            missing=", ".join(map(repr, missing)),
+            given=", ".join(map(repr, inputs)) or "nothing",
+            example=missing[0],
+        )
+    return samplers

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, as_real_array, check_finite, namespace_of
+from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
 from implicitmoments.moments.closed_form import Fold
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import FramedRows
-from implicitmoments.moments.implicit import Run, StepReport
+from implicitmoments.moments.hermite_problem import FramedRows
+from implicitmoments.moments.implicit import Auxiliary, InnerProduct, Query, Run, StepReport
 from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.moments.queries import Auxiliary, InnerProduct, Query
 from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.projections import read_inputs
 from implicitmoments.rows import RandomState, as_seed, blocks
 from implicitmoments.validation import check_enough_rows, check_whole
 
@@ -78,6 +78,11 @@ class ImplicitMoments(ABC):
     @abstractmethod
     def width(self) -> int:
         """Largest number of values carried by a wire of a query."""
+
+    @property
+    @abstractmethod
+    def _orders(self) -> list[int]:
+        """Orders of the moments that were estimated."""
 
     @property
     def spectra(self) -> tuple[Floats, ...]:
@@ -186,9 +191,18 @@ class ImplicitMoments(ABC):
     def _inner_products(self) -> list[InnerProduct]:
         """Functions of a circuit and its inputs, whose median is the answer."""
 
-    @abstractmethod
     def _check_order(self, order: int) -> None:
         """Raise unless the moment of this order was estimated."""
+        if order not in self._orders:
+            code, advice = "order_not_estimated", "call implicit_moments(..., `order={asked}`)"
+            if isinstance(self, ClosedFormMoments) and order <= self.order:
+                code, advice = (
+                    "order_without_data",
+                    "the data carry no information about this order",
+                )
+            known = "orders {orders} were" if len(self._orders) > 1 else "order {orders} was"
+            template = f"order {{asked}} was requested, but {known} estimated; {advice}"
+            raise InputError(code, template, orders=self._orders, asked=order)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -223,6 +237,10 @@ class PaperMoments(ImplicitMoments):
     def width(self) -> int:
         """Largest number of values carried between two steps."""
         return self.runs[0].projection.width
+
+    @property
+    def _orders(self) -> list[int]:
+        return [self.order]
 
     def hermite(
         self,
@@ -265,15 +283,6 @@ class PaperMoments(ImplicitMoments):
     def _inner_products(self) -> list[InnerProduct]:
         return [run.inner for run in self.runs]
 
-    def _check_order(self, order: int) -> None:
-        if order != self.order:
-            raise InputError(
-                "order_not_estimated",
-                "order {asked} was requested, but order {order} was estimated; call "
-                "implicit_moments(..., `order={asked}`)",
-                **{"order": self.order, "asked": order},
-            )
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClosedFormMoments(ImplicitMoments):
@@ -307,6 +316,10 @@ class ClosedFormMoments(ImplicitMoments):
         chain = self.folds[0].moments.chain
         return max(chain.dim(n) for n in range(chain.order + 1))
 
+    @property
+    def _orders(self) -> list[int]:
+        return sorted(a + b for a, b in self.folds[0].moments.forms)
+
     def hermite(self, points: Array, order: int | None = None) -> Any:
         r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
 
@@ -326,14 +339,9 @@ class ClosedFormMoments(ImplicitMoments):
         """
         order = self.order if order is None else order
         self._check_order(order)
-        x = as_real_array(points, "points", 2)
-        check_finite(x, "points")
-        if x.shape[1] != self.problem.n_features:
-            raise InputError(
-                "n_features_differ",
-                "points have {n_features} features, expected {expected}",
-                **{"n_features": x.shape[1], "expected": self.problem.n_features},
-            )
+        x = read_inputs({"points": 1}, {"points": points}, self.problem.n_features).arrays[
+            "points"
+        ]
         moments = [fold.moments for fold in self.folds]
         size = max(64, HERMITE_NUMBERS // (self.width * moments[0].chain.p))
         parts = []
@@ -349,21 +357,6 @@ class ClosedFormMoments(ImplicitMoments):
             return sum(answers) / len(self.folds)
 
         return [mean]
-
-    def _check_order(self, order: int) -> None:
-        known = sorted(a + b for a, b in self.folds[0].moments.forms)
-        if order not in known:
-            code, advice = "order_without_data", "the data carry no information about this order"
-            if order > self.order:
-                code, advice = (
-                    "order_not_estimated",
-                    "call implicit_moments(..., `order={asked}`)",
-                )
-            raise InputError(
-                code,
-                "order {asked} was requested, but orders {orders} were estimated; " + advice,
-                **{"orders": known, "asked": order},
-            )
 
 
 def _median(answers: list[Array]) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from implicitmoments.arrays import Array, as_real_array, move_like, namespace_of
-from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
+from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections.evaluate import read_inputs
 from implicitmoments.projections.recursive import RecursiveProjection

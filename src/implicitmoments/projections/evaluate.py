@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, namespace_of
-from implicitmoments.circuits import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
+from implicitmoments.circuits.nodes import Add, Append, Circuit, Scalar, Scale, Unit, Vector, wires
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections.recursive import RecursiveProjection
 

@@ -2,10 +2,17 @@
 
 from implicitmoments.regression.estimator import RegressionMixture
 from implicitmoments.regression.family import LineFamily
-from implicitmoments.regression.fit import fit_lines, search_span, unalias
-from implicitmoments.regression.likelihood import Lines, Model, responsibilities
+from implicitmoments.regression.fit import fit_lines
+from implicitmoments.regression.initialisation import search_span, unalias
+from implicitmoments.regression.lines import (
+    Lines,
+    Model,
+    Standard,
+    design_rows,
+    responsibilities,
+    standardise,
+)
 from implicitmoments.regression.standard_errors import covariances, information
-from implicitmoments.regression.standardise import Standard, design_rows, standardise
 from implicitmoments.regression.summary import wald
 
 __all__ = [

@@ -20,24 +20,39 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
-from implicitmoments.regression.fit import FittedLines, fit_lines
-from implicitmoments.regression.likelihood import Lines, columns_of, design, responsibilities
-from implicitmoments.regression.standard_errors import covariances
-from implicitmoments.regression.standardise import Standard, standardise
-from implicitmoments.regression.summary import RegressionMixtureSummary
-from implicitmoments.regression.validation import (
-    check_parameters,
+from implicitmoments.regression.fit import (
+    FittedLines,
     data_notes,
+    fit_lines,
     fit_notes,
     fit_stats,
-    most_lines,
 )
+from implicitmoments.regression.lines import (
+    Lines,
+    Model,
+    Standard,
+    columns_of,
+    design,
+    responsibilities,
+    standardise,
+)
+from implicitmoments.regression.standard_errors import covariances
+from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.rows.outliers import count_wild_rows
-from implicitmoments.validation import check_whole
+from implicitmoments.validation import (
+    check_enough_rows,
+    check_flag,
+    check_number,
+    check_option,
+    check_unknowns,
+    check_whole,
+    check_whole_or,
+)
 
 # A search over numbers of lines fits too few on purpose: these notes are no warnings.
 SILENT = ("line_looks_double", "line_missing")
+ROWS_PER_PARAMETER = 3  # of the largest mixture that n_components="auto" tries
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -133,20 +148,18 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_parameters(self)
+        _check_parameters(self)
 
     def _warns(self, note: Note) -> bool:
         return note.code not in SILENT
 
     def _fit(self, given: Rows, seed: int) -> None:
-        k, self._model = check_parameters(self)
+        k, self._model = _check_parameters(self)
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
-        most = most_lines(self, rows.kept, standard.n_features + model.intercept, k)
-        notes, n_wild = (
-            data_notes(given, standard, model, k, names),
-            count_wild_rows(given, most, seed),
-        )
+        most = _most_lines(self, rows.kept, standard.n_features + model.intercept, k)
+        notes = data_notes(given, standard, model, k, names)
+        n_wild = count_wild_rows(given, most, seed)
         if n_wild:
             notes.append(Note("outliers_kept", {"n": n_wild}))
         fitted = fit_lines(
@@ -305,3 +318,27 @@ def _columns(x: Array, y: Array) -> Array:
 
 def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
     return responsibilities(lines, _columns(x, y))[1]
+
+
+def _check_parameters(estimator: RegressionMixture) -> tuple[int | None, Model]:
+    """Check the parameters; the number of lines is None where BIC chooses it."""
+    k = check_whole_or("n_components", estimator.n_components, ("auto",), 1)
+    noise_type = check_option("noise_type", estimator.noise_type, ("shared", "separate"))
+    check_whole("max_iter", estimator.max_iter, 1)
+    check_whole("max_components", estimator.max_components, 1)
+    check_number("tol", estimator.tol, 0.0)
+    intercept = check_flag("fit_intercept", estimator.fit_intercept)
+    return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept)
+
+
+def _most_lines(
+    estimator: RegressionMixture, n_rows: int, n_coefficients: int, k: int | None
+) -> int:
+    """Return the largest number of lines to fit; raise where the rows are too few for k."""
+    if k is None:
+        enough = n_rows // (ROWS_PER_PARAMETER * (n_coefficients + 1))
+        return max(1, min(int(estimator.max_components), enough))
+    check_enough_rows(n_rows, k, k)
+    if k > 1:  # one line has the minimum-norm solution, whatever the number of features
+        check_unknowns(k, n_coefficients, n_rows)
+    return k

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
-from implicitmoments.regression.likelihood import (
+from implicitmoments.regression.lines import (
     LOG_TWO_PI,
     Lines,
     LineSums,

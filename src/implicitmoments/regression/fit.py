@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, namespace_of
-from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.framed_rows import all_rows
-from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.regression.characteristic_function import (
-    Peaks,
+from implicitmoments.arrays import Floats
+from implicitmoments.moments.components import Components, component_stats
+from implicitmoments.notes import Note
+from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.initialisation import (
+    LineStart,
     WaveRows,
-    Waves,
-    climb_peaks,
+    decode_moments,
+    first_lines,
     noise_maximum,
     peaks_left,
-    random_points,
-    separate,
+    search_span,
 )
-from implicitmoments.regression.family import LineFamily
-from implicitmoments.regression.likelihood import Lines, Model, as_sum, columns_of
-from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.regression.lines import Lines, Model, Standard
+from implicitmoments.rows import Rows, Whitening
+from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.search import (
     LOCAL,
     SEARCH,
@@ -37,122 +38,6 @@ from implicitmoments.search import (
     run_em,
     search_moves,
 )
-
-STARTS_PER_LINE = 6  # of mean shift (starting value)
-OMEGAS = (2.4, 2.8)  # over the standard deviation of y (starting values)
-FIRST_STEPS, LAST_STEPS = 16, 6  # of mean shift, wide and narrow (starting values)
-APART = 0.35  # two peaks, over the standard deviation of y: a bandwidth is 1 / 2.8
-WIDE, NARROW = 1.0, 0.16  # first variance: where few peaks are seen the noise is large
-MOST_DECODED = 40  # components, beyond which the moments' tensors are too large to try
-LONGEST = 2.0  # decoded vector, over the standard deviation of y: beyond it is noise
-ALIASES = np.arange(-2, 3)  # periods by which an intercept may be shifted (starting value)
-FEW_FEATURES = 30  # in which random points still find the peaks
-OVERSAMPLING = 2  # directions of the span per line
-SPAN_OMEGA = 1.5  # between the best of order 1 and that of order 2, over the deviation of y
-
-
-@dataclass(frozen=True, eq=False)
-class LineStart:
-    """A start for EM."""
-
-    lines: Lines
-    n_peaks: int  # lines that are peaks above the noise
-    n_clear: int  # peaks above the noise, whether or not there was room for them
-
-
-def first_lines(
-    rows: WaveRows, k: int, model: Model, rng: np.random.Generator, decoded: Floats
-) -> LineStart:
-    """Climb the characteristic function from random points and from decoded vectors.
-
-    Peaks above the noise are lines; where there are fewer than k, the decoded vectors that are
-    not near one follow, and then random lines.
-    """
-    wide, narrow = (rows.waves(omega) for omega in OMEGAS)
-    peaks = _climb(wide, narrow, decoded, model)
-    least = noise_maximum(rows.n_searched)
-    if int(np.sum(peaks.z > least)) < k:  # decoded vectors do not lead to all of them
-        b = random_points(rng, STARTS_PER_LINE * k, rows)
-        halves = zip((wide, narrow), np.array_split(b, 2), strict=True)
-        b = np.vstack([climb_peaks(waves, half, FIRST_STEPS, model) for waves, half in halves])
-        peaks = _climb(wide, narrow, np.vstack([b, peaks.points]), model)
-    clear = int(np.sum(peaks.z > least))
-    found = peaks.points[: min(k, clear)]
-    n_peaks = len(found)
-    for point in decoded:
-        if len(found) < k and np.all(np.linalg.norm(found - point, axis=1) > APART):
-            found = np.vstack([found, point])
-    coef = np.vstack([found, random_points(rng, k - len(found), rows)])
-    variance = NARROW if 2 * n_peaks > k else WIDE
-    return LineStart(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), n_peaks, clear)
-
-
-def _climb(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:
-    """Climb to peaks, and choose among intercepts that look alike."""
-    b = climb_peaks(narrow, b, LAST_STEPS, model)
-    if model.intercept:
-        b = unalias(wide, b, narrow.omega)
-    return separate(narrow, b, APART)
-
-
-def unalias(waves: Waves, points: Floats, omega: float) -> Floats:
-    r"""Choose intercepts among those :math:`2\pi/\omega` apart, alike to one frequency."""
-    if not len(points):
-        return points
-    moved = points[:, None, :] + np.zeros((len(ALIASES), 1))
-    moved[:, :, 0] += 2 * np.pi / omega * ALIASES
-    values, _ = waves.climb(moved.reshape(-1, points.shape[1]))
-    best = np.argmax(values.reshape(len(points), -1), axis=1)
-    return np.asarray(moved[np.arange(len(points)), best])
-
-
-def decode_moments(rows: Rows, k: int, seed: int) -> tuple[Floats, Components | None]:
-    """Return vectors decoded from moments with Fourier weights, (m, q), without intercepts."""
-    q = rows.n_features - 1
-    if not 1 < k <= min(MOST_DECODED, rows.kept) or q == 1:
-        return np.zeros((0, q)), None
-    u, counts = rows.block["x"], rows.block["counts"]
-    x = np.ascontiguousarray(u[:, 1:-1]) if isinstance(u, np.ndarray) else u[:, 1:-1]
-    problem = RegressionMixtureProblem(x, u[:, -1], weights="fourier", sample_weight=counts)
-    read = find_components(all_rows(problem), k, seed=seed)
-    guesses = read.guesses
-    guesses = guesses[np.all(np.isfinite(guesses), axis=1)]
-    guesses = guesses[np.linalg.norm(guesses, axis=1) < LONGEST]
-    return np.hstack([np.zeros((len(guesses), 1)), guesses]), read
-
-
-def search_span(rows: Rows, k: int) -> Floats | None:
-    r"""Return an orthonormal basis (r, q) to search in, or None where all features will do.
-
-    With Fourier weights :math:`-E[\cos(\omega y)(x x^T - I)] / \omega^2` is a positive combination
-    of :math:`\beta_i \beta_i^T`: its top eigenvectors, and those of
-    :math:`E[\sin(\omega y) x]`, span the regressors (order 2 of Lemma 4.23). The constant is kept.
-    """
-    q = rows.n_features - 1
-    if q - 1 <= max(FEW_FEATURES, OVERSAMPLING * k + 1):
-        return None
-    sums = rows.fold(_wave_moments, width=4 * q, what="span of the regressors")
-    second = float(sums["mass"]) * np.eye(q - 1) - sums["second"]
-    _, vectors = np.linalg.eigh(second)
-    top = vectors[:, : -OVERSAMPLING * k - 1 : -1]
-    directions, _ = np.linalg.qr(np.column_stack([sums["first"], top]))
-    basis = np.zeros((1 + directions.shape[1], q))
-    basis[0, 0] = 1.0
-    basis[1:, 1:] = directions.T
-    return basis
-
-
-def _wave_moments(block: Block) -> Sums:
-    """Sum sin(ωy) x, cos(ωy) x xᵀ and cos(ωy)."""
-    u, counts = columns_of(block), block["counts"]
-    x, xp = u[1:-1, :], namespace_of(u)
-    cosine = xp.cos(SPAN_OMEGA * u[-1, :]) * counts
-    return {
-        "first": as_sum(x @ (xp.sin(SPAN_OMEGA * u[-1, :]) * counts)),
-        "second": as_sum((x * cosine) @ xp.matrix_transpose(x)),
-        "mass": as_sum(xp.sum(cosine)),
-    }
-
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
@@ -326,3 +211,61 @@ def _rows_for(k: float, q: int) -> int:
 def _local(rows: Rows) -> Budget:
     """Return the budget of a split: enough rows for the coefficients of one line."""
     return replace(LOCAL, rows=max(600, 30 * (rows.n_features - 1)))
+
+
+HIGH = 1.2  # times the noise maximum: heavy-tailed inputs raise the maximum by less
+EXACT = 1e-6  # of the scale of y: smaller residuals are rounding, and so are their peaks
+
+
+def data_notes(
+    rows: Rows,
+    standard: Standard,
+    model: Model,
+    k: int | None,
+    names: Sequence[str] | None,
+) -> list[Note]:
+    """Return notes about rows that differ from what the fit assumes."""
+    notes: list[Note] = []
+    if standard.constant:
+        notes.append(Note("constant_labels"))
+    if k != 1:  # one line is least squares, which assumes nothing of x
+        # without intercepts points were standardised about 0, not about their mean
+        whitening = standard.whitening if model.intercept else Whitening.of(rows, reduce=True)
+        deviations = find_deviations(rows, whitening, names)
+        if deviations is not None:
+            notes.append(Note("inputs_not_gaussian", deviations))
+    return notes
+
+
+def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
+    """Return a note where the residuals show another line; ``noise`` is relative to sd(y)."""
+    if noise < EXACT:
+        return []
+    gains = stats["split_gain_by_line"]
+    widest = max(range(len(gains)), key=gains.__getitem__)
+    if gains[widest] > stats["split_penalty"]:
+        penalty = stats["split_penalty"]
+        values = {"line": widest, "gain": gains[widest], "penalty": penalty}
+        return [Note("line_looks_double", values)]
+    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
+    if left > HIGH * usual:
+        return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
+    return []
+
+
+def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
+    """Return the numbers of a fit, in the units of the user."""
+    units = 2 * fitted.n_scored * float(np.log(standard.scale))
+    return {
+        "n_varying": standard.n_features,
+        "n_peaks": fitted.start.n_peaks,
+        "n_decoded": fitted.n_decoded,
+        "n_moves": fitted.n_moves,
+        "highest_peak_left": fitted.left.highest_peak,
+        "noise_maximum": fitted.left.noise_maximum,
+        "split_gain_by_line": fitted.left.split_gains.tolist(),
+        "split_penalty": fitted.left.split_penalty,
+        "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
+        "mean_log_likelihood_history": fitted.em.history,
+        **component_stats(fitted.decoded),
+    }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicitmoments.arrays import Floats, move_like, namespace_of
-from implicitmoments.regression.likelihood import (
+from implicitmoments.regression.lines import (
     Lines,
     Model,
     as_sum,

@@ -20,8 +20,7 @@ from implicitmoments.estimator import (
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, LinePicture, RowSample
-from implicitmoments.regression.likelihood import Model
-from implicitmoments.regression.standardise import Standard
+from implicitmoments.regression.lines import Model, Standard
 
 LEAST_NOISE = 1e-5  # of the scale of the labels: less is the floor of the fit
 FALSE_ALARM = 1 / 1_500  # of the test that labels fit everywhere

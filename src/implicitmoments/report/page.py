@@ -1,17 +1,20 @@
-"""Contents of the report page, and the template that shows them."""
+"""The report of a model: a page of verdict, pictures and tables, written to a file."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import math
+import os
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date as calendar
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import jinja2
 from scipy.stats import ks_2samp
@@ -25,15 +28,31 @@ from implicitmoments.estimator import (
     findings_of,
 )
 from implicitmoments.notes import SENTENCES, Note, Notes
-from implicitmoments.picture_data import Distribution, NoPictureError, RowSample
+from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.canvas import frozen_copy, sample_rows
 from implicitmoments.plot.fit_statistics import step_history
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
+from implicitmoments.saving.files import write_whole
 
-MOST_ROWS = 5_000  # of a report (starting value)
-FEWEST_ROWS = 50  # fewer show nothing
+MOST_ROWS = 5_000  # of pictures and checks, as many as `plot.fit` compares
+FEWEST_ROWS = 50  # of a comparison of distributions: chance reaches 0.27 between fewer
+TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
+FOLDED = 25  # rows from which a table is folded
+SCATTERED = 1_200  # rows in a picture where each is an element
+NAMED = 8  # columns named in the header, which is to stay on one line or two
+# packages whose versions affect the results or the pictures of a report
+VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
+NOISE = " Dashed: the noise level, below which an eigenvalue carries no information."
+STEPS = {
+    "mean_log_likelihood_history": "The remaining gain of EM at each pass over the rows; it stops "
+    "below tol. At the foot: a thousandth of tol, or less.",
+    "loss_history": "Error of the network on its training rows, step by step. Dashed: that of the "
+    "polynomial, expected on new rows.",
+    "scores": "Mean log density of held-out rows, by degree of the polynomial.",
+    "error_by_degree": "Squared error of the polynomial on held-out rows, by degree.",
+}
 
 
 @dataclass(frozen=True)
@@ -47,13 +66,7 @@ class Verdict:
 
 
 def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) -> Verdict:
-    """Judge a fitted model by its notes, its measurements, and a sample of rows.
-
-    Parameters
-    ----------
-    max_rows : int
-        Largest number of rows used, a random sample.
-    """
+    """Judge a fitted model by its notes, its measurements, and a random sample of rows."""
     rows = sample_rows(model, X, y, max_rows)
     facts = model._evidence() + _compare_samples(model, rows)
     against = Notes(model.notes_ + [fact.note for fact in facts if not fact.supports])
@@ -90,58 +103,75 @@ def _compare_samples(model: FittedEstimator, rows: RowSample) -> list[Fact]:
         view = twin._fit_view(rows)
     except NoPictureError as reason:
         return [Fact(False, Note("cannot_sample", {"rate": reason.values["rate"]}))]
-    facts: list[Fact] = twin._row_evidence(rows)
-    return [_same_distribution(view), *facts]
-
-
-def _same_distribution(view: Distribution) -> Fact:
-    """Compare the two distributions that the picture of the fit shows."""
     drawn = view.rows if view.drawn is None else view.drawn
     gap = float(ks_2samp(view.rows, drawn, method="asymp").statistic)
     limit = KOLMOGOROV_CHANCE * math.sqrt(1 / len(view.rows) + 1 / len(drawn))
     agree = gap <= limit
-    values = {"gap": gap, "limit": limit}
-    return Fact(agree, Note("samples_agree" if agree else "samples_differ", values))
+    note = Note("samples_agree" if agree else "samples_differ", {"gap": gap, "limit": limit})
+    return [Fact(agree, note), *twin._row_evidence(rows)]
 
 
-TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
-FOLDED = 25  # rows from which a table is folded
-SCATTERED = 1_200  # rows in a picture where each is an element
-NAMED = 8  # columns named in the header (starting value)
-# packages whose versions affect the results or the pictures of a report
-VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
-NOISE = " Dashed: the noise level, below which an eigenvalue carries no information."
-STEPS = {
-    "mean_log_likelihood_history": "The remaining gain of EM at each pass over the rows; it stops "
-    "below tol. At the foot: a thousandth of tol, or less.",
-    "loss_history": "Error of the network on its training rows, step by step. Dashed: that of the "
-    "polynomial, expected on new rows.",
-    "scores": "Mean log density of held-out rows, by degree of the polynomial.",
-    "error_by_degree": "Squared error of the polynomial on held-out rows, by degree.",
-}
+def write_report(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    path: str | os.PathLike[str] = "report.html",
+    title: str | None = None,
+    subtitle: str | None = None,
+    date: calendar | str | None = None,
+    max_rows: int = MOST_ROWS,
+) -> Path:
+    """Write one HTML page about a fitted model.
 
+    The page is one file without network access: a verdict, pictures of spectra, components, the
+    fit against the rows and convergence, parameters that can be copied, statistics and versions.
+    It follows the light or dark setting of the reader.
 
-class Picture(NamedTuple):
-    """A picture with its caption."""
+    Parameters
+    ----------
+    model : fitted estimator
+    X, y : rows and, for models that have them, labels, as ``fit`` takes them
+    path : path, default "report.html"
+        Replaced at once when the page is complete.
+    title : str, optional
+        What the model is by default: "A mixture of 4 spherical Gaussians".
+    subtitle : str, optional
+        Where rows and model come from; by default the file if X is a path.
+    date : datetime.date or str, optional
+        Today by default; with a given date, the same model and rows give the same page.
+    max_rows : int, default 5000
+        Largest number of rows used for pictures and checks, a random sample.
 
-    id: str
-    svg: str
-    title: str
-    words: str
+    Returns
+    -------
+    pathlib.Path
+        Where the page was written.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
+    >>> model = im.SphericalMixture(3, random_state=0).fit(X)
+    >>> path = im.report.write_report(model, X, path=Path(tempfile.mkdtemp()) / "mixture.html")
+    >>> path.read_text()[:15]
+    '<!DOCTYPE html>'
+    """
+    rows = sample_rows(model, X, y, max_rows)
+    day = calendar.today().isoformat() if date is None else str(date)
+    if subtitle is None:
+        subtitle = Path(X).name if isinstance(X, str | os.PathLike) else ""
+    text = render_page(model, rows, title=title, subtitle=subtitle, date=day)
+    write_whole(Path(path), text.encode())
+    return Path(path)
 
 
 def render_page(
     model: FittedEstimator, rows: RowSample, *, title: str | None, subtitle: str, date: str
 ) -> str:
-    """Return the page as text.
-
-    Parameters
-    ----------
-    title : str or None
-        By default what the model is.
-    subtitle : str
-        Where rows and model come from.
-    """
+    """Return the page as text; its title is by default what the model is."""
     own = title_of(model, rows.target)
     found = [[*pair] for pair in findings_of(model).items()]
     return _template().render(
@@ -205,7 +235,7 @@ def _describe_data(model: FittedEstimator, rows: RowSample) -> str:
     return f"{type(model).__name__}: {words}"
 
 
-def _pictures(model: FittedEstimator, rows: RowSample) -> Iterator[Picture]:
+def _pictures(model: FittedEstimator, rows: RowSample) -> Iterator[dict[str, str]]:
     """Draw the pictures that the model has."""
     drawn: dict[str, Callable[[Any], Any]] = {
         "spectra": partial(spectra, model),
@@ -219,18 +249,11 @@ def _pictures(model: FittedEstimator, rows: RowSample) -> Iterator[Picture]:
             svg = picture(draw, name, f"{title}. {words}")
         except NoPictureError:
             continue
-        yield Picture(name, svg, title, words)
+        yield {"id": name, "svg": svg, "title": title, "words": words}
 
 
 def caption_of(name: str, model: FittedEstimator, target: str = "y") -> tuple[str, str]:
-    """Return the title of a picture, and how to read it.
-
-    Parameters
-    ----------
-    name : {"spectra", "components", "fit", "convergence"}
-    target : str
-        The name of the labels.
-    """
+    """Return the title of a picture, and how to read it; the labels are called ``target``."""
     if name == "convergence":
         history = step_history(model) or "scores"
         steps = history.endswith("history")

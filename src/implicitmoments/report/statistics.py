@@ -11,7 +11,9 @@ import numpy as np
 from implicitmoments.estimator import FittedEstimator, Table
 from implicitmoments.notes import format_value
 
-DIGITS = 5  # significant digits in tables (starting value)
+DIGITS = 5  # significant digits in tables; all of them are copied
+MOST_ENTRIES = 8  # of a statistic that is a mapping
+RARE = 1e-3  # share below which clipped rows are not shown
 
 
 def cell(value: Any) -> str:
@@ -41,10 +43,6 @@ def exact(value: Any) -> str:
 def is_number(value: Any) -> bool:
     """Say whether a cell is a number and not a Boolean."""
     return isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)
-
-
-MOST_ENTRIES = 8  # of a statistic that is a mapping
-RARE = 1e-3  # share below which clipped rows are not shown
 
 
 class Statistic(NamedTuple):
@@ -78,12 +76,8 @@ def _by_number(values: Mapping[Any, float]) -> str:
 def _above_best(values: Mapping[Any, float]) -> str:
     """Return differences from the best: levels include a constant that depends on units."""
     ranked = sorted(values.items(), key=lambda pair: pair[1])
-    return _joined(
-        [
-            f"{n}:\u00a0{f'+{v - ranked[0][1]:,.3g}' if i else 'best'}"
-            for i, (n, v) in enumerate(ranked)
-        ]
-    )
+    above = [f"{n}:\u00a0+{value - ranked[0][1]:,.3g}" for n, value in ranked[1:]]
+    return _joined([f"{n}:\u00a0best" for n, _ in ranked[:1]] + above)
 
 
 def _joined(words: list[str]) -> str:
@@ -176,15 +170,12 @@ STATISTICS = {
 
 def statistics_of(model: FittedEstimator) -> Table:
     """Return the statistics of a fit that mean something to a reader."""
-    shown = [
-        ([statistic.name, statistic.written(model.stats_[key])], statistic.meaning)
-        for key, statistic in STATISTICS.items()
-        if key in model.stats_
-    ]
-    shown = [
-        (row, meaning) for row, meaning in shown if row[1] not in ("", None) and row[1] == row[1]
-    ]
-    rows, meanings = [row for row, _ in shown], {row[0]: meaning for row, meaning in shown}
+    rows, meanings = [], {}
+    for key, statistic in STATISTICS.items():
+        value = statistic.written(model.stats_[key]) if key in model.stats_ else None
+        if value is not None and cell(value) not in ("", "–"):
+            rows.append([statistic.name, value])
+            meanings[statistic.name] = statistic.meaning
     return Table("Statistics", ["statistic", "value"], rows, meanings)
 
 
@@ -192,14 +183,14 @@ def settings_of(model: Any) -> Table:
     """Return the parameters of the estimator, those that differ from the default first."""
     given = model.get_params(deep=False)
     default = type(model)().get_params(deep=False)
-    changed = frozenset(name for name in given if _differs(given[name], default[name]))
+    changed = frozenset(
+        name
+        for name, value in given.items()
+        if value is not default[name] and repr(value) != repr(default[name])
+    )
     rows = [
         [name, repr(given[name]), repr(default[name])]
         for name in sorted(given, key=lambda name: (name not in changed, name))
     ]
     note = "In bold: differs from the default." if changed else "All are defaults."
     return Table("Settings", ["parameter", "value", "default"], rows, marked=changed, note=note)
-
-
-def _differs(value: Any, default: Any) -> bool:
-    return value is not default and repr(value) != repr(default)

@@ -16,53 +16,34 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 4.6, 3.5  # inches: text stays readable at the width of a phone
 # placeholders for colours of the page, which depend on light and dark
 INK, PAPER = "#010203", "#fdfcfb"
+INKED = (
+    *("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor"),
+    *("xtick.color", "ytick.color"),
+)
 VARIABLES = {INK: "var(--ink)", PAPER: "var(--paper)"} | {
     colour: f"var(--c{i})" for i, colour in enumerate(PALETTE)
 }
 
 
 def picture(draw: Callable[[Axes], Any], name: str, words: str) -> str:
-    """Return an ``svg`` element.
+    """Return what ``draw(ax)`` draws as an ``svg`` element, with a text alternative.
 
-    Parameters
-    ----------
-    draw : callable
-        ``draw(ax)``.
-    name : str
-        Prefix of all ids, so that those of several pictures differ.
-    words : str
-        Text alternative.
+    The name is the prefix of all ids, so that those of several pictures differ.
     """
     check_matplotlib()
     import matplotlib as mpl  # noqa: PLC0415 (an extra: only pictures need it)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    with mpl.rc_context(_style(name), fname=None):
+    kept = {"backend", "interactive"}
+    style: dict[Any, Any] = {k: v for k, v in mpl.rcParamsDefault.items() if k not in kept}
+    style |= {"font.family": "sans-serif", "svg.fonttype": "none", "svg.hashsalt": name}
+    style |= {"axes.facecolor": PAPER, "legend.facecolor": PAPER, **dict.fromkeys(INKED, INK)}
+    with mpl.rc_context(style, fname=None):
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         draw(figure.add_subplot())
         written = io.StringIO()
         figure.savefig(written, format="svg", transparent=False, facecolor="none")
     return _inline(written.getvalue(), name, words)
-
-
-def _style(name: str) -> Any:
-    import matplotlib as mpl  # noqa: PLC0415
-
-    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor")
-    own = dict.fromkeys((*inked, "xtick.color", "ytick.color"), INK)
-    kept = {"backend", "interactive"}
-    default = {key: value for key, value in mpl.rcParamsDefault.items() if key not in kept}
-    return (
-        default
-        | own
-        | {
-            "axes.facecolor": PAPER,
-            "legend.facecolor": PAPER,
-            "font.family": "sans-serif",
-            "svg.fonttype": "none",
-            "svg.hashsalt": name,
-        }
-    )
 
 
 def _inline(svg: str, name: str, words: str) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.moments import MomentProblem
-from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import CodedError, InputError, Notes
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED

@@ -11,7 +11,7 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import to_numpy
-from implicitmoments.moments.framed_rows import FramedRows
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.saving.declarations import (

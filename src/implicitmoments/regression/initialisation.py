@@ -1,4 +1,4 @@
-r"""The characteristic function as a density of the regressors, and its peaks.
+r"""Starts for EM: peaks of the characteristic function, and vectors decoded from moments.
 
 For Gaussian x, :math:`J_\omega(b) = \mathrm{mean} \cos(\omega (y - b \cdot z))` tends to
 :math:`\sum_i w_i e^{-\omega^2 (v_i + \|b - \beta_i\|^2) / 2}`: a kernel density estimate of the
@@ -22,19 +22,35 @@ from implicitmoments.arrays import (
     move_like,
     namespace_of,
 )
-from implicitmoments.regression.likelihood import Lines, Model, as_sum, columns_of
+from implicitmoments.moments.components import Components, find_components
+from implicitmoments.moments.hermite_problem import all_rows
+from implicitmoments.problems import RegressionMixtureProblem
+from implicitmoments.regression.lines import Lines, Model, as_sum, columns_of
 from implicitmoments.rows import DEFAULT_BUDGET, Block, Rows, Sums, blocks, fold_blocks
 
-LONGEST_STEP = 0.4  # of mean shift, about a bandwidth
+# Mean shift. The deviation of y is 1, and a kernel of frequency ω has bandwidth 1 / ω.
+OMEGAS = (2.4, 2.8)  # a line of noise 0.3 keeps 0.7 of its height, lines 0.8 apart are two peaks
+STARTS_PER_LINE = 6  # random ones: most of them climb to the heavy lines
+FIRST_STEPS, LAST_STEPS = 16, 6  # on wide and narrow kernels; EM follows, so peaks may be rough
+LONGEST_STEP = 0.4  # about a bandwidth
 LEAST_VALUE = 1.5  # standard errors, in place of a value that noise has made small or negative
-NORMS = (0.4, 1.1)  # of random points; that of a regressor is at most 1 where y has deviation 1
+NORMS = (0.4, 1.1)  # of random points; that of a regressor is at most 1
+APART = 0.35  # two peaks: a bandwidth is 1 / 2.8
+ALIASES = np.arange(-2, 3)  # periods by which an intercept may be shifted: 4.5 deviations of y
+LITTLE_NOISE = 0.16  # first variance where most lines are peaks; elsewhere all of y is noise
+# The residual of lines.
 FLOOR = 0.1  # of the density of y, in that of the lines
 N_DRAWS = 4  # of y per row, to estimate the waves of the lines
 LARGEST_LOG = 60.0  # of a ratio in single precision
-POINTS_LEFT = 40  # random starts of mean shift on the residual (starting value)
-OMEGA, OMEGAS = 0.7, (1.2, 2.2)  # frequency over the noise, and its bounds
-WIDE = 0.65  # of omega: a wider kernel has a wider basin
-FIRST_STEPS, LAST_STEPS = 12, 5  # of mean shift, wide and narrow (starting values)
+POINTS_LEFT = 40  # random starts, where few lines or none are left to find
+LEFT_OMEGA, LEFT_OMEGAS = 0.7, (1.2, 2.2)  # frequency over the noise, and its bounds
+WIDER = 0.65  # of omega: a wider kernel has a wider basin
+# Moments.
+MOST_DECODED = 40  # components, beyond which the moments' tensors are too large to try
+LONGEST = 2.0  # decoded vector: beyond it is noise
+FEW_FEATURES = 30  # in which random points still find the peaks
+OVERSAMPLING = 2  # directions of the span per line
+SPAN_OMEGA = 1.5  # between the best of order 1 and that of order 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +224,9 @@ def noise_maximum(q: int) -> float:
 def peaks_left(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Generator) -> Peaks:
     """Return the peaks of the residual of the lines."""
     deviation = float(np.sqrt(lines.weights @ lines.variances))
-    omega = float(np.clip(OMEGA / deviation, *OMEGAS))
+    omega = float(np.clip(LEFT_OMEGA / deviation, *LEFT_OMEGAS))
     b = random_points(rng, POINTS_LEFT, rows)
-    waves = rows.waves_beside(lines, (WIDE * omega, omega), rng)
+    waves = rows.waves_beside(lines, (WIDER * omega, omega), rng)
     halves = zip(waves, np.array_split(b, 2), strict=True)
     b = np.vstack([climb_peaks(each, half, FIRST_STEPS, model) for each, half in halves])
     return separate(waves[-1], climb_peaks(waves[-1], b, LAST_STEPS, model), 1 / omega)
@@ -223,3 +239,106 @@ def random_points(rng: np.random.Generator, n: int, rows: WaveRows) -> Floats:
     directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-300)
     points = directions * rng.uniform(*NORMS, size=(n, 1))
     return points if rows.span is None else np.asarray(points @ rows.span)
+
+
+@dataclass(frozen=True, eq=False)
+class LineStart:
+    """A start for EM."""
+
+    lines: Lines
+    n_peaks: int  # lines that are peaks above the noise
+    n_clear: int  # peaks above the noise, whether or not there was room for them
+
+
+def first_lines(
+    rows: WaveRows, k: int, model: Model, rng: np.random.Generator, decoded: Floats
+) -> LineStart:
+    """Climb the characteristic function from random points and from decoded vectors.
+
+    Peaks above the noise are lines; where there are fewer than k, the decoded vectors that are
+    not near one follow, and then random lines.
+    """
+    wide, narrow = (rows.waves(omega) for omega in OMEGAS)
+    peaks = _climb(wide, narrow, decoded, model)
+    least = noise_maximum(rows.n_searched)
+    if int(np.sum(peaks.z > least)) < k:  # decoded vectors do not lead to all of them
+        b = random_points(rng, STARTS_PER_LINE * k, rows)
+        halves = zip((wide, narrow), np.array_split(b, 2), strict=True)
+        b = np.vstack([climb_peaks(waves, half, FIRST_STEPS, model) for waves, half in halves])
+        peaks = _climb(wide, narrow, np.vstack([b, peaks.points]), model)
+    clear = int(np.sum(peaks.z > least))
+    found = peaks.points[: min(k, clear)]
+    n_peaks = len(found)
+    for point in decoded:
+        if len(found) < k and np.all(np.linalg.norm(found - point, axis=1) > APART):
+            found = np.vstack([found, point])
+    coef = np.vstack([found, random_points(rng, k - len(found), rows)])
+    variance = LITTLE_NOISE if 2 * n_peaks > k else 1.0
+    return LineStart(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), n_peaks, clear)
+
+
+def _climb(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:
+    """Climb to peaks, and choose among intercepts that look alike."""
+    b = climb_peaks(narrow, b, LAST_STEPS, model)
+    if model.intercept:
+        b = unalias(wide, b, narrow.omega)
+    return separate(narrow, b, APART)
+
+
+def unalias(waves: Waves, points: Floats, omega: float) -> Floats:
+    r"""Choose intercepts among those :math:`2\pi/\omega` apart, alike to one frequency."""
+    if not len(points):
+        return points
+    moved = points[:, None, :] + np.zeros((len(ALIASES), 1))
+    moved[:, :, 0] += 2 * np.pi / omega * ALIASES
+    values, _ = waves.climb(moved.reshape(-1, points.shape[1]))
+    best = np.argmax(values.reshape(len(points), -1), axis=1)
+    return np.asarray(moved[np.arange(len(points)), best])
+
+
+def decode_moments(rows: Rows, k: int, seed: int) -> tuple[Floats, Components | None]:
+    """Return vectors decoded from moments with Fourier weights, (m, q), without intercepts."""
+    q = rows.n_features - 1
+    if not 1 < k <= min(MOST_DECODED, rows.kept) or q == 1:
+        return np.zeros((0, q)), None
+    u, counts = rows.block["x"], rows.block["counts"]
+    x = np.ascontiguousarray(u[:, 1:-1]) if isinstance(u, np.ndarray) else u[:, 1:-1]
+    problem = RegressionMixtureProblem(x, u[:, -1], weights="fourier", sample_weight=counts)
+    read = find_components(all_rows(problem), k, seed=seed)
+    guesses = read.guesses
+    guesses = guesses[np.all(np.isfinite(guesses), axis=1)]
+    guesses = guesses[np.linalg.norm(guesses, axis=1) < LONGEST]
+    return np.hstack([np.zeros((len(guesses), 1)), guesses]), read
+
+
+def search_span(rows: Rows, k: int) -> Floats | None:
+    r"""Return an orthonormal basis (r, q) to search in, or None where all features will do.
+
+    With Fourier weights :math:`-E[\cos(\omega y)(x x^T - I)] / \omega^2` is a positive combination
+    of :math:`\beta_i \beta_i^T`: its top eigenvectors, and those of
+    :math:`E[\sin(\omega y) x]`, span the regressors (order 2 of Lemma 4.23). The constant is kept.
+    """
+    q = rows.n_features - 1
+    if q - 1 <= max(FEW_FEATURES, OVERSAMPLING * k + 1):
+        return None
+    sums = rows.fold(_wave_moments, width=4 * q, what="span of the regressors")
+    second = float(sums["mass"]) * np.eye(q - 1) - sums["second"]
+    _, vectors = np.linalg.eigh(second)
+    top = vectors[:, : -OVERSAMPLING * k - 1 : -1]
+    directions, _ = np.linalg.qr(np.column_stack([sums["first"], top]))
+    basis = np.zeros((1 + directions.shape[1], q))
+    basis[0, 0] = 1.0
+    basis[1:, 1:] = directions.T
+    return basis
+
+
+def _wave_moments(block: Block) -> Sums:
+    """Sum sin(ωy) x, cos(ωy) x xᵀ and cos(ωy)."""
+    u, counts = columns_of(block), block["counts"]
+    x, xp = u[1:-1, :], namespace_of(u)
+    cosine = xp.cos(SPAN_OMEGA * u[-1, :]) * counts
+    return {
+        "first": as_sum(x @ (xp.sin(SPAN_OMEGA * u[-1, :]) * counts)),
+        "second": as_sum((x * cosine) @ xp.matrix_transpose(x)),
+        "mass": as_sum(xp.sum(cosine)),
+    }
