@@ -3,7 +3,7 @@
 import copy
 import datetime
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from html.parser import HTMLParser
 
 import numpy as np
@@ -28,9 +28,10 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.faults, self.elements, self.text = [], [], [], []
-        self.tables, self.by_id = {}, {}
+        self.tables, self.pieces = {}, defaultdict(list)
         self.feed(text)
         self.close()
+        self.by_id = {key: "".join(parts) for key, parts in self.pieces.items()}
         self.faults += [f"{tag} is not closed" for tag, _ in self.open]
 
     def handle_starttag(self, tag, attrs):
@@ -59,8 +60,7 @@ class Page(HTMLParser):
         if tags and tags[-1] in ("td", "th"):
             self.rows[-1][-1] += data
         for tag, attrs in self.open:
-            key = attrs.get("id") or tag
-            self.by_id[key] = self.by_id.get(key, "") + data
+            self.pieces[attrs.get("id") or tag].append(data)
 
     def all(self, tag):
         return [attrs for name, attrs in self.elements if name == tag]
