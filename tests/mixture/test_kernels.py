@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from implicitmoments.arrays import cross_sums, lift_rows, linear_rows, lower_to, softmax_rows
+from implicitmoments.arrays import cross_sums, lift_rows, linear_rows, softmax_rows
 from implicitmoments.arrays.kernels import _stacked_sums
 
 
@@ -48,8 +48,3 @@ def test_sums_over_rows_do_not_depend_on_stacks(arrays):
         found = _stacked_sums(own, own[:, :2], size)
         assert found.dtype == library.float64
         np.testing.assert_allclose(np.asarray(found), expected)
-
-
-def test_entries_are_lowered(arrays):
-    _, (x, _, _), (own, _, _) = arrays
-    np.testing.assert_array_equal(np.asarray(lower_to(own, 0.5)), np.minimum(x, 0.5))

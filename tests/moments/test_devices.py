@@ -4,7 +4,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from implicitmoments.arrays import gram, move_like, share_rows, to_numpy
+from implicitmoments.arrays import gram, key_shares, move_like, row_keys, to_numpy
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments import implicit_moments
 from implicitmoments.problems import RegressionMixtureProblem, SphericalMixtureProblem
@@ -58,8 +58,8 @@ def test_rows_are_shared_out_alike_everywhere(there):
     x = np.random.default_rng(0).normal(size=(1_000, 3))
     x[0] = -0.0
     for n in (2, 5, 6):
-        expected = share_rows(x, n)
-        np.testing.assert_array_equal(to_numpy(share_rows(there(x), n)), expected)
+        expected = key_shares(row_keys(x), n)
+        np.testing.assert_array_equal(to_numpy(key_shares(row_keys(there(x)), n)), expected)
         counts = np.bincount(expected, minlength=n)
         assert np.abs(counts - 1_000 / n).max() < 5 * np.sqrt(1_000 / n)
 
@@ -70,7 +70,7 @@ def test_shares_are_those_of_unsigned_splitmix64():
     bits = (x[:, 0] * np.pi + 0.0).view(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    np.testing.assert_array_equal(share_rows(x, 7), bits % np.uint64(7))
+    np.testing.assert_array_equal(key_shares(row_keys(x), 7), bits % np.uint64(7))
 
 
 def test_a_gram_in_panels_is_the_product(there):

@@ -103,27 +103,11 @@ def _stacked_sums(left: Array, right: Array, size: int) -> Array:
     return total
 
 
-def lower_to(array: Array, most: float) -> Array:
-    """Clip entries to at most a number, in place if the library supports it."""
-    if _has_out(array):
-        return namespace_of(array).minimum(array, most, out=array)
-    if array_api_compat.is_torch_array(array):
-        array.clamp_(max=most)
-        lowered: Array = array
-        return lowered
-    return namespace_of(array).clip(array, max=most)
-
-
 def _has_out(array: Array) -> bool:
     return isinstance(array, np.ndarray) or array_api_compat.is_cupy_array(array)
 
 
 LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
-
-
-def share_rows(x: Array, n_shares: int) -> Array:
-    """Assign every row to a share by a hash of its entries: (n,) integers from 0."""
-    return key_shares(row_keys(x), n_shares)
 
 
 def row_keys(x: Array) -> Array:

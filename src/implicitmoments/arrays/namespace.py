@@ -257,9 +257,6 @@ def _is_numeric(xp: Namespace, value: Array) -> bool:
 
 LARGEST = 1e150  # the square of a larger number overflows a double
 
-# silences warnings of a measure whose sums are checked by check_squares
-quiet_overflow = np.errstate(over="ignore", invalid="ignore")
-
 
 def check_squares(name: str, squares: Array | float) -> None:
     """Raise if sums of squares are not finite.

@@ -159,11 +159,13 @@ class RandomEM:
         for _ in range(max_iter):
             squares = (y[:, None] - X @ coef.T) ** 2
             joint = np.log(weights) - squares / (2 * variance) - np.log(2 * np.pi * variance) / 2
-            total = np.logaddexp.reduce(joint, axis=1)
-            if total.mean() - before < tol:
+            most = joint.max(axis=1, keepdims=True)
+            r = np.exp(joint - most)
+            mass = r.sum(axis=1, keepdims=True)
+            level = float(np.mean(most + np.log(mass)))
+            if level - before < tol:
                 break
-            before = total.mean()
-            r = np.exp(joint - total[:, None])
+            before, r = level, r / mass
             weights, variance = r.mean(axis=0), float(np.sum(r * squares) / len(y))
             for i in range(k):
                 weighted = r[:, i, None] * X

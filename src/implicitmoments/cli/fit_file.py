@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import types
 import typing
@@ -168,23 +169,24 @@ def build_model(
         raise bad_input("number_required", kind=estimator.kind)
     values: dict[str, Any] = {"random_state": seed}
     for name, text in texts.items():
+        option = OPTIONS.get(name, option_of(name))
         if name not in names:
             known = [each for each in names if each not in OPTIONS]
             raise bad_input(
                 "unknown_parameter",
                 kind=estimator.kind,
                 name=name,
-                option=_option(name),
+                option=option,
                 known=", ".join(known),
                 near=_near(name, known),
             )
-        values[name] = _parse(text, hints[name], _option(name))
+        values[name] = _parse(text, hints[name], option)
     return estimator(**values)
 
 
 def _find_class(word: str) -> Any:
     kinds = ESTIMATORS
-    if word in kinds or word in kinds.values():
+    with contextlib.suppress(KeyError):
         return estimator_class(word)
     if Path(word).suffix or Path(word).exists():
         raise bad_input("kind_missing", word=word, kinds=", ".join(kinds))
@@ -235,18 +237,8 @@ def _parse(text: str, hint: Any, option: str) -> Any:
 
 
 def _types(hint: Any) -> set[Any]:
-    """Return the types that an annotation allows."""
-    if hint is Any:
-        return {int, float, bool, str, types.NoneType}
-    if typing.get_origin(hint) is typing.Literal:
-        return set(map(type, typing.get_args(hint)))
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return set().union(*map(_types, typing.get_args(hint)))
-    return {hint}
-
-
-def _option(name: str) -> str:
-    return OPTIONS[name] if name in OPTIONS else option_of(name)
+    """Return the types that an annotation allows: a type or a union."""
+    return set(typing.get_args(hint)) or {hint}
 
 
 def _near(word: str, known: Iterable[str]) -> str:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.rows import Block, Rows, Sums, weights_of
-from implicitmoments.rows.draws import Integers
 
 # Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.
 ROWS_PER_COORDINATE, MORE_ROWS = 2, 10
@@ -20,17 +18,10 @@ ROWS_PER_COORDINATE, MORE_ROWS = 2, 10
 
 @dataclass(frozen=True, eq=False)
 class BayesRule:
-    """Assigns rows to the component of largest posterior probability.
+    """Assigns rows to the component of largest posterior probability."""
 
-    Attributes
-    ----------
-    means : array of shape (k, d)
-    weights : array of shape (k,)
-    variance : float
-    """
-
-    means: Floats
-    weights: Floats
+    means: Floats  # (k, d)
+    weights: Floats  # (k,)
     variance: float
 
     @property
@@ -42,16 +33,6 @@ class BayesRule:
     def origin(self) -> Floats:
         """The average of the means; taking it off keeps digits of rows far from zero."""
         return np.asarray(np.mean(self.means, axis=0))
-
-    @property
-    def separation(self) -> float:
-        """The smallest distance between two means; infinite for one."""
-        return float(np.min(pdist(self.means), initial=math.inf))
-
-    def heaviest_first(self) -> BayesRule:
-        """Return the components in decreasing order of weight."""
-        order = np.argsort(-self.weights, kind="stable")
-        return BayesRule(self.means[order], self.weights[order], self.variance)
 
     def scores(self, X: Array) -> Array:
         """Return posterior log-probabilities (n, k), up to an additive constant per row."""
@@ -81,17 +62,6 @@ class BayesRule:
         xp, scores = namespace_of(X), self.scores(X)
         relative = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
         return 1.0 - 1.0 / xp.sum(relative, axis=1)
-
-
-def cluster_moments(
-    X: Floats, labels: Integers, k: int, sample_weight: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Return the mean (k, d) and weight (k,) of every cluster; the mean of an empty one is NaN."""
-    counts = np.ones(len(X)) if sample_weight is None else sample_weight
-    members = (labels[:, None] == np.arange(k)) * counts[:, None]
-    sums, sizes = members.T @ X, np.sum(members, axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return sums / sizes[:, None], sizes / np.sum(sizes)
 
 
 def reassign_rows(rows: Rows, rule: BayesRule) -> BayesRule:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import array_api_compat
 import numpy as np
+from scipy.spatial.distance import pdist
+from scipy.stats import chi
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -16,11 +19,9 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, move_like, to_numpy
+from implicitmoments.arrays import Floats, move_like, to_numpy
 from implicitmoments.clustering.bayes_rule import (
     BayesRule,
-    Clusters,
-    cluster_moments,
     measure_clusters,
     reassign_rows,
 )
@@ -35,11 +36,13 @@ from implicitmoments.clustering.pairwise_test import (
     random_differences,
     same_matrix,
 )
-from implicitmoments.clustering.summary import OVERLAPPING, UNRELIABLE, WIDE, ClustererSummary
+from implicitmoments.estimator import Fact
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.mixture.summary import OVERLAP, MeansSummary
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes
+from implicitmoments.picture_data import Distribution, FitView, RowSample
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.validation import (
@@ -51,15 +54,20 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-HIGHEST_ORDER = 20  # limit of `order` (starting value)
+HIGHEST_ORDER = 20  # limit of `order`: 4.5 deviations to this power leave 3 of 16 digits
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
 ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
+NAMES = ("order", "threshold", "split_rate", "merge_rate", "same_rate")  # of the test
+# From these on there is a note, and below them evidence for the clusters.
+WIDE = 1.5  # noise variances: two equal components 2 deviations apart have 2
+UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance
+OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviations apart
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureClusterer(
-    ClustererSummary,
+    MeansSummary,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClusterMixin,
@@ -144,6 +152,25 @@ class SphericalMixtureClusterer(
     ((4,), True)
     """
 
+    kind = "clusters"
+    fewest_rows = 2
+    answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
+    component = "cluster"
+    results = ("n_components_", "weights_", "means_", "variance_", "order_")
+    saved: ClassVar[Mapping[str, Any]] = {"weights_": Floats, "means_": Floats, "variance_": float}
+    iterative = False
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
+        "the directions searched for clusters.",
+        "components": "Rows by cluster, on the two directions along which the means differ most."
+        + OVERLAP,
+        "components_of_one": "Rows and their mean, on the two directions of largest variance.",
+        "components_one_column": "Histogram of the column by cluster, and the density of the "
+        "clusters.",
+        "fit": "Distances of rows from the mean of their cluster, and their distribution if "
+        "clusters are spherical.",
+    }
+
     n_components: int = 2
     _: KW_ONLY
     variance: float | None = None
@@ -168,32 +195,44 @@ class SphericalMixtureClusterer(
             # 2, 3. Moments of differences of rows, and the test of pairs that they give.
             test = self._choose_test(held, span.p, seed)
             # 4. Clusters of the graph of tests of landmarks.
-            landmarks = self._draw_landmarks(held, seed)
-            labels = cluster_graph(same_matrix(test, landmarks), k)
-            points = np.asarray(to_numpy(landmarks), dtype=np.float64)
-            coordinates, _ = cluster_moments(points, labels, int(np.max(labels)) + 1)
-            means, n_landmarks = span.restore(coordinates), len(points)
+            wanted = max(FEWEST_LANDMARKS, LANDMARKS * k)
+            n_landmarks = min(
+                held.n, wanted if self.n_landmarks == "auto" else int(self.n_landmarks)
+            )
+            places = draw_places(held, n_landmarks, np.random.default_rng(seed))
+            landmarks = held.take(places)
+            labels = cluster_graph(same_matrix(test, landmarks.block["x"]), k)
+            points = landmarks.points.astype(np.float64)
+            clusters = [points[labels == c] for c in range(int(np.max(labels)) + 1)]
+            means = span.restore(np.stack([np.mean(part, axis=0) for part in clusters]))
         # 5. Means and weights of all rows, assigned by the Bayes rule.
         rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
         for _ in range(ROUNDS):
             rule = reassign_rows(rows, rule)
-        rule = rule.heaviest_first()
-        clusters = measure_clusters(rows, rule, span)
+        order = np.argsort(-rule.weights, kind="stable")
+        rule = BayesRule(rule.means[order], rule.weights[order], rule.variance)
         self.means_, self.weights_ = (move_like(a, probe) for a in (rule.means, rule.weights))
         self.variance_ = rule.variance
-        self.order_ = None if test is None else test.order
-        self.threshold_ = None if test is None else test.threshold
+        self.order_, self.threshold_ = (getattr(test, each, None) for each in NAMES[:2])
+        spread = measure_clusters(rows, rule, span)
+        floor = second_moment_floor(rows.n_features, near.n_rows)
         self.stats_ = {
             "n_landmarks": n_landmarks,
             "rows_used": near.n_rows,
             "outliers": near.n_outliers,
-            **self._measurements(test, rule, span, clusters, near.n_rows),
+            "method": self.method,
+            "separation": float(np.min(pdist(rule.means), initial=math.inf)) / span.sigma,
+            "misclassification_rate": spread.error_rate,
+            "within_variance": spread.largest_variance,
+            **({} if test is None else {name: getattr(test, name) for name in NAMES}),
+            **spectrum_stats((span.spectrum - 1, floor, span.p, 2)),
         }
         self.notes_ = _findings(self.stats_, span, rule.k, k)
 
     def _label(self, X: Any) -> None:
         self.__dict__.pop("labels_", None)  # of an earlier fit
-        if _in_memory(X):
+        array = array_api_compat.is_array_api_obj(X) or isinstance(X, (list, tuple))
+        if (array or hasattr(X, "to_numpy")) and not hasattr(X, "__dask_graph__"):
             self.labels_ = self.predict(X)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -257,6 +296,35 @@ class SphericalMixtureClusterer(
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _title(self) -> str:
+        k = self._k()
+        return "one spherical cluster" if k == 1 else f"{k:,} spherical clusters"
+
+    def _evidence(self) -> list[Fact]:
+        """Return evidence for the clusters; evidence against them is in the notes of the fit."""
+        stats = self.stats_
+        if self._k() == 1 or stats["within_variance"] > WIDE:  # the unit is not the noise then
+            return []
+        facts = [Fact(True, Note("clusters_spherical", {"ratio": stats["within_variance"]}))]
+        if stats["misclassification_rate"] <= OVERLAPPING:
+            values = {"separation": stats["separation"], "rate": stats["misclassification_rate"]}
+            facts.append(Fact(True, Note("means_separated", values)))
+        rates = {"split": stats.get("split_rate", 1.0), "merge": stats.get("merge_rate", 1.0)}
+        if sum(rates.values()) <= UNRELIABLE:
+            facts.append(Fact(True, Note("pairwise_test_reliable", rates)))
+        return facts
+
+    def _fit_view(self, rows: RowSample) -> FitView:
+        view = self._component_view(rows)
+        apart = np.linalg.norm(rows.x - view.means[view.labels], axis=1)
+        d = rows.x.shape[1]
+        return Distribution(
+            "Distances within clusters",
+            "distance from the mean of the cluster (σ)",
+            apart / float(np.sqrt(self.variance_)),
+            law=lambda at: np.asarray(chi.pdf(at, d)),
+        )
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_even_order(self.order, HIGHEST_ORDER)
@@ -285,33 +353,6 @@ class SphericalMixtureClusterer(
         pairs = random_differences(held, seed)
         return choose_test(moments, pairs, n_draws=self.n_draws, seed=seed)
 
-    def _draw_landmarks(self, held: Rows, seed: int) -> Array:
-        wanted = max(FEWEST_LANDMARKS, LANDMARKS * self.n_components)
-        if self.n_landmarks != "auto":
-            wanted = int(self.n_landmarks)
-        rng, size = np.random.default_rng(seed), min(held.n, wanted)
-        return held.take(draw_places(held, size, rng)).block["x"]
-
-    def _measurements(
-        self,
-        test: PairwiseTest | None,
-        rule: BayesRule,
-        span: SphericalSpan,
-        clusters: Clusters,
-        n: int,
-    ) -> dict[str, Any]:
-        stats: dict[str, Any] = {
-            "method": self.method,
-            "separation": rule.separation / span.sigma,
-            "misclassification_rate": clusters.error_rate,
-            "within_variance": clusters.largest_variance,
-        }
-        if test is not None:
-            names = ("order", "threshold", "split_rate", "merge_rate", "same_rate")
-            stats |= {name: getattr(test, name) for name in names}
-        floor = second_moment_floor(len(span.spectrum), n)
-        return stats | spectrum_stats((span.spectrum - 1, floor, span.p, 2))
-
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
     """Return notes on possible errors of the clusters."""
@@ -331,11 +372,3 @@ def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) 
         ratio = stats["within_variance"]
         notes.append(Note("cluster_wide", {"ratio": ratio, "variance": variance}))
     return notes
-
-
-def _in_memory(X: Any) -> bool:
-    """Return whether X is an array, a list or a data frame in memory."""
-    if hasattr(X, "__dask_graph__"):
-        return False
-    held = array_api_compat.is_array_api_obj(X) or isinstance(X, (list, tuple))
-    return held or hasattr(X, "to_numpy")

@@ -34,10 +34,13 @@ Moments: TypeAlias = ClosedFormMoments | PaperMoments
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 ORDERS = (2, 4, 6)  # even orders; higher ones cost more, see LARGEST_COST
-LARGEST_COST = 2_000_000  # operations per pair, from which an order is omitted (starting value)
+LARGEST_COST = 2_000_000  # operations per pair: about a minute for those of 400 landmarks
 N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
 ROW_NUMBERS = 32  # held per row at the least: its coordinates, differences and their powers
 MEDIAN = 0.5  # Storey's λ: below it, half of the null distribution
+ROUNDS = 20  # of voting, at most; it ends when labels no longer change
+STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
+FEWEST = 3  # isolated rows do not agree in threes
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +112,7 @@ def difference_moments(
 
     Neighbouring rows of a sorted file are often of the same component.
     """
-    shuffled = np.random.default_rng(seed).permutation(held.n)
-    drawn = held.take(shuffled)
+    drawn = held.take(np.random.default_rng(seed).permutation(held.n))
     problem = PairwiseDifferenceProblem(drawn, sample_weight=drawn.block.get("counts"))
     n_averages = order + 1 if method == "paper" else 1
     n = max(1, min(k * (k - 1) // 2, held.n // (2 * n_averages)))  # no more than there are pairs
@@ -144,8 +146,8 @@ def choose_test(
         {t: np.sort(_statistic(m, points, n_draws)) for t, m in moments.items()}
         for points in (differences, null)
     )
-    below = (_proportion_below(seen[t], float(np.quantile(known[t], MEDIAN))) for t in moments)
-    same_rate = min(max(min(below) / MEDIAN, 1.0 / int(differences.shape[0])), 1.0)
+    below = (np.mean(seen[t] <= np.quantile(known[t], MEDIAN)) for t in moments)
+    same_rate = min(max(float(min(below)) / MEDIAN, 1.0 / int(differences.shape[0])), 1.0)
     found = {t: _threshold(seen[t], known[t], same_rate) for t in moments}
     best = min(found, key=lambda t: found[t][1] + found[t][2])
     return PairwiseTest(best, moments[best], *found[best], same_rate, n_draws)
@@ -162,10 +164,6 @@ def _threshold(seen: Floats, known: Floats, same_rate: float) -> tuple[float, fl
     merge = np.maximum.accumulate(np.clip((below - same_rate * below_known) / other, 0.0, 1.0))
     at = int(np.argmin(split + merge))
     return float(grid[at]), float(split[at]), float(merge[at])
-
-
-def _proportion_below(values: Floats, bound: float) -> float:
-    return float(np.searchsorted(values, bound, side="right")) / len(values)
 
 
 def _statistic(moments: Moments, differences: Array, n_draws: int) -> Floats:
@@ -194,15 +192,7 @@ def same_matrix(test: PairwiseTest, coordinates: Array, pairs_per_block: int = 6
     return same | same.T
 
 
-Graph: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-Labels: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-
-ROUNDS = 20  # of voting, at most; it ends when labels no longer change
-STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
-FEWEST = 3  # isolated rows do not agree in threes
-
-
-def cluster_graph(same: Graph, k: int) -> Labels:
+def cluster_graph(same: Flags, k: int) -> Integers:
     """Find k clusters of rows that passed a pairwise test with one another.
 
     Connected components would be joined by a single wrong test. Instead, rows are compared by all
@@ -220,26 +210,22 @@ def cluster_graph(same: Graph, k: int) -> Labels:
     Returns
     -------
     array of int of shape (m,)
-        Labels 0, 1, …; fewer than k where the graph has fewer clusters.
+        Integers 0, 1, …; fewer than k where the graph has fewer clusters.
     """
     m = len(same)
     if k == 1 or m <= k:
         return np.zeros(m, dtype=np.int64) if k == 1 else _as_labels(np.arange(m))
-    tree = linkage(squareform(_dissimilarity(same), checks=False), "average")
-    return _vote(same, _largest_clusters(tree, m, k), k)
-
-
-def _dissimilarity(same: Graph) -> Floats:
     centred = same - np.mean(same, axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     # a row that passes the test with all others is equally close to all of them
     centred /= np.where(lengths > 0, lengths, 1.0)
     apart: Floats = np.clip(1.0 - centred @ centred.T, 0.0, None)
     np.fill_diagonal(apart, 0.0)
-    return (apart + apart.T) / 2
+    tree = linkage(squareform((apart + apart.T) / 2, checks=False), "average")
+    return _vote(same, _largest_clusters(tree, m, k), k)
 
 
-def _largest_clusters(tree: Floats, m: int, k: int) -> Labels:
+def _largest_clusters(tree: Floats, m: int, k: int) -> Integers:
     """Cut the tree into k clusters and some isolated rows, whose label is −1.
 
     Isolated rows stay alone until the end and would use up clusters, so the first cut is taken
@@ -261,7 +247,7 @@ def _largest_clusters(tree: Floats, m: int, k: int) -> Labels:
     return _as_labels(chosen)
 
 
-def _vote(same: Graph, labels: Labels, k: int) -> Labels:
+def _vote(same: Flags, labels: Integers, k: int) -> Integers:
     for _ in range(ROUNDS):
         members = (labels[:, None] == np.arange(k)).astype(np.float64)
         sizes = np.sum(members, axis=0)
@@ -273,5 +259,5 @@ def _vote(same: Graph, labels: Labels, k: int) -> Labels:
     return _as_labels(np.unique(labels, return_inverse=True)[1])
 
 
-def _as_labels(values: Any) -> Labels:
+def _as_labels(values: Any) -> Integers:
     return np.asarray(values, dtype=np.int64)

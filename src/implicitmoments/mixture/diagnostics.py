@@ -95,12 +95,8 @@ def notes_on(model: Any, within: Within, fewer: int | None, unit: float, n_rows:
     n_rows : float
         Rows that were fitted, with their weights.
     """
-    k, stats, notes, auto = (
-        model.n_components_,
-        model.stats_,
-        Notes(),
-        model.n_components == "auto",
-    )
+    k, stats, notes = int(model.weights_.shape[0]), model.stats_, Notes()
+    auto = model.n_components == "auto"
     if stats["outliers"]:
         notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
     if n_rows < ROWS_PER_COMPONENT * k:

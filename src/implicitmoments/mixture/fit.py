@@ -35,6 +35,7 @@ from implicitmoments.rows.outliers import (
     squared_distances,
     standardise_rows,
 )
+from implicitmoments.rows.view import LARGEST_SINGLE
 from implicitmoments.search import (
     SEARCH,
     Budget,
@@ -50,11 +51,10 @@ from implicitmoments.search import (
 LINKED = 2_000  # rows among which groups are looked for
 JUMP = 500.0  # distance of groups over the largest step inside them: one fit copes with less
 SMALLEST_GROUP = 0.02  # of an equal share of rows
-CLEARLY = 0.25  # squared distance from a row to its own points over that to others'
+NEARER = 0.25  # squared distance from a row to its own points over that to others'
 # A component lighter than 0.25/k, or one that the moments do not resolve, needs more rows to be
 # distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
-FAR_OUT = 100.0  # units: a square is then 1e4, which float32 resolves to 1e-3
 
 
 def without_outliers(rows: Rows, k: int, *, drop: bool) -> tuple[Rows, int]:
@@ -64,7 +64,7 @@ def without_outliers(rows: Rows, k: int, *, drop: bool) -> tuple[Rows, int]:
     """
     rows, n_out = leave_out_outliers(rows, k, drop=drop)
     check_squares("X", rows.census.squares or 0.0)
-    return replace(rows, wide=(rows.census.longest or 0.0) > FAR_OUT**2), n_out
+    return replace(rows, wide=(rows.census.longest or 0.0) > LARGEST_SINGLE**2), n_out
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def _representatives(x: Floats, labels: Integers) -> Integers:
         own = labels[:, None] == labels[chosen]
         to_own = np.where(own, apart, np.inf).min(axis=1)
         to_others = np.where(own, np.inf, apart).min(axis=1)
-        unclear = to_own - CLEARLY * to_others
+        unclear = to_own - NEARER * to_others
         worst = int(unclear.argmax())
         if unclear[worst] <= 0:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import array_api_compat
@@ -18,7 +19,13 @@ from implicitmoments.mixture.initialisation import (
     raw_moments,
     squares,
 )
-from implicitmoments.moments.moment_pairs import cube_sum, decompose, fill_cube, symmetrise
+from implicitmoments.moments.moment_pairs import (
+    cube_sum,
+    decompose,
+    fill_cube,
+    lower_terms,
+    symmetrise,
+)
 from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, run_em, search_moves
@@ -45,7 +52,7 @@ class MomentSums:
 
     def add(self, rows: Rows) -> MomentSums:
         """Return the sums with a batch of rows added."""
-        step = _MomentStep(self.basis, self.center, self.length, self.directions)
+        step = partial(_moment_sums, self.basis, self.center, self.length, self.directions)
         found = rows.fold(step, width=len(self.Q), what="moments of orders 4 and 6")
         return replace(
             self,
@@ -75,7 +82,7 @@ class MomentSums:
         return Mixture(weights / weights.sum(), means, np.full(k, variance))
 
     def _sixth(self, G: Floats, v: float) -> Floats:
-        """Return M_6 with a whitener G (m, k) on every leg; see ``QuadraticRoute``."""
+        """Return M_6 with a whitener G (m, k) on every leg; see ``QuadraticMomentPair``."""
         n, p = self.total, len(self.S)
         S, Q = self.S / n, self.Q / n
         W = self.directions @ G
@@ -88,13 +95,7 @@ class MomentSums:
         ppp = raw - 3 * symmetrise(pairs) + 3 * symmetrise(singles)
         ppp -= t[:, None, None] * t[None, :, None] * t[None, None, :]
         pyy = matrices((Q @ W).T, p) - t[:, None, None] * S
-        H = -12 * pyy + 24 * (J @ A) @ S - 8 * (J @ A) @ J
-        AJ = A @ J
-        AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True)
-        corrections = np.einsum("abij,cji->abc", AJA, H, optimize=True)
-        traces = np.einsum("aij,bji->ab", AJ, AJ, optimize=True)
-        corrections += 6 * traces[:, :, None] * (mean - t)
-        return np.asarray(ppp + symmetrise(corrections))
+        return np.asarray(ppp + lower_terms(A, J, pyy, S, mean - t))
 
 
 def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
@@ -118,29 +119,16 @@ def begin_sums(rows: Rows, k: int, variance: float) -> MomentSums:
     return MomentSums(basis, center, length, directions, *empty).add(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _MomentStep:
-    """Sums of a block of rows: NumPy arrays, the cube in its entries a ≤ b ≤ c."""
-
-    basis: Floats
-    center: Floats
-    length: float
-    directions: Floats
-
-    def __call__(self, block: Block) -> Sums:
-        p, (dim, m) = len(self.basis) + 1, self.directions.shape
-        x, times = block["x"], block.get("counts")
-        n = float(x.shape[0]) if times is None else float(namespace_of(x).sum(times))
-        if n == 0:
-            zeros = (np.zeros((p, p)), np.zeros((dim, dim)), np.zeros((m, m, m)))
-            return {"total": 0.0, **dict(zip(("S", "Q", "cube"), zeros, strict=True))}
-        y = _lift(x, self.basis, self.center, self.length)
-        xp = namespace_of(y)
-        counts = xp.ones_like(y[:, 0]) if times is None else xp.astype(times, y.dtype)
-        S, Q = raw_moments(y, counts / n)
-        along = squares(y) @ move_like(self.directions, y)
-        cube = to_numpy(cube_sum(along, counts)).astype(np.float64)
-        return {"total": n, "S": n * S, "Q": n * Q, "cube": cube}
+def _moment_sums(
+    basis: Floats, center: Floats, length: float, directions: Floats, block: Block
+) -> Sums:
+    """Return sums of a block of rows as NumPy arrays, the cube in its entries a ≤ b ≤ c."""
+    y = _lift(block["x"], basis, center, length)
+    xp, times = namespace_of(y), weights_of(block)
+    n, counts = float(xp.sum(times, dtype=xp.float64)), xp.astype(times, y.dtype)
+    S, Q = raw_moments(y, counts / n)
+    cube = to_numpy(cube_sum(squares(y) @ move_like(directions, y), counts)).astype(np.float64)
+    return {"total": n, "S": n * S, "Q": n * Q, "cube": cube}
 
 
 def _lift(x: Array, basis: Floats, center: Floats, length: float) -> Array:

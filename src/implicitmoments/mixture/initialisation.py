@@ -23,8 +23,8 @@ from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
-from implicitmoments.rows.outliers import far_limit
 from implicitmoments.search import SEARCH, run_em
+from implicitmoments.search.moves import ENOUGH
 
 SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it is worth
@@ -37,7 +37,6 @@ CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is 
 ABOVE = 1.25
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start: EM may shrink a component, but hardly recovers one
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
-CLEARLY = 2.0  # log-likelihood gain on the sample required to prefer k-means++
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +77,7 @@ def matrices(c: Floats, p: int) -> Floats:
 
 
 def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
-    """Return the means of y yᵀ (p, p) and of the products of its coordinates (dim, dim).
-
-    Parameters
-    ----------
-    y : array of shape (n, p)
-    times : array of shape (n,)
-        Weights that sum to 1.
-    """
+    """Return the means of y yᵀ (p, p) and of products of its coordinates, for weights of sum 1."""
     n, p = y.shape
     xp, dim = namespace_of(y), p * (p + 1) // 2
     size = DEFAULT_BUDGET.rows_per_block(dim, y)
@@ -135,12 +127,7 @@ def _product(P: Floats, R: Floats) -> Floats:
 
 
 def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
-    """Return the variance of the noise in rows of a mixture of k components, and how.
-
-    Returns
-    -------
-    how : {"covariance", "fourth moments", "smallest eigenvalue"}
-    """
+    """Return the variance of the noise in rows of a mixture of k components, and from what."""
     x, d = rows.block["x"], rows.n_features
     times = move_like(rows.counts / rows.total, x)  # sum to 1
     xp, x = namespace_of(x), x - (times[None, :] @ x)
@@ -203,14 +190,9 @@ def decode_moments(
     order: int | None,
     rng: np.random.Generator,
 ) -> DecodedMixture:
-    """Decode the moments of a sample of rows, and of more rows if those are not clear.
+    """Decode the moments of a sample of the rows, and of more rows if those are not clear.
 
-    Parameters
-    ----------
-    sample : Rows
-        Some of the rows.
-    order : int or None
-        Moments of orders 2r and 3r are decoded for r = ``order``.
+    Moments of orders 2r and 3r for r = ``order``, or for an r chosen by k and d.
     """
     if k == 1:
         return DecodedMixture()
@@ -233,15 +215,14 @@ def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) ->
 def _decode(
     sample: Rows, k: int, family: SphericalFamily, order: int | None, seed: int
 ) -> DecodedMixture:
-    """Decode k components from the rows that are not so far out as to dominate sixth moments."""
-    kept = _trim(sample)
-    numbers: dict[str, Any] = {"moment_rows": kept.n, "far_rows": 1 - kept.n / sample.n}
-    if kept.n < k:
+    """Decode k components; outliers, which would dominate sixth moments, have been left out."""
+    numbers: dict[str, Any] = {"moment_rows": sample.n}
+    if sample.n < k:
         return DecodedMixture(numbers=numbers)
-    variance, how = (family.known, "known") if family.known else guess_variance(kept, k)
+    variance, how = (family.known, "known") if family.known else guess_variance(sample, k)
     variance = max(variance, family.floor)
     numbers |= {"first_variance": variance, "first_variance_from": how}
-    problem = SphericalMixtureProblem(kept, variance=variance)
+    problem = SphericalMixtureProblem(sample, variance=variance)
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
@@ -254,35 +235,22 @@ def _decode(
     read = np.ones(k) / k if found.decoded is None else found.decoded.weights
     weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
     # means outside the ball that the rows fill are moved to its surface
+    reach = math.sqrt(float(namespace_of(sample.like).max(sample.lifted.block["x"][:, -2])))
     lengths = np.linalg.norm(found.guesses, axis=1, keepdims=True)
-    means = found.guesses * np.minimum(1.0, _radii(kept).max() / np.maximum(lengths, 1e-300))
+    means = found.guesses * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
     mixture = Mixture(weights / weights.sum(), np.asarray(means, float), np.full(k, variance))
     return DecodedMixture(mixture, found, numbers)
 
 
-def _trim(sample: Rows) -> Rows:
-    """Leave out rows so far out that they would dominate sixth moments."""
-    radius = _radii(sample)
-    near = radius <= far_limit(radius, sample.n)
-    return sample if near.all() else sample.take(np.flatnonzero(near))
-
-
-def _radii(sample: Rows) -> Floats:
-    """Return the distance of every row from the centre."""
-    squares: Floats = to_numpy(sample.lifted.block["x"][:, -2]).astype(np.float64)
-    return np.sqrt(squares)
-
-
 def spectral_rank(sample: Rows, most: int, family: SphericalFamily) -> int:
     """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
-    kept = _trim(sample)
-    room = kept.n_features * (kept.n_features + 1) // 2
-    most = min(most, kept.n // 2, room // 2)  # the eigenvalues left over show the noise
+    room = sample.n_features * (sample.n_features + 1) // 2
+    most = min(most, sample.n // 2, room // 2)  # the eigenvalues left over show the noise
     if most < 2:
         return 1
-    variance = max(family.known or guess_variance(kept, most)[0], family.floor)
-    center = np.average(kept.points, axis=0, weights=kept.counts)
-    problem = SphericalMixtureProblem(kept, variance=variance, center=center)
+    variance = max(family.known or guess_variance(sample, most)[0], family.floor)
+    center = np.average(sample.points, axis=0, weights=sample.counts)
+    problem = SphericalMixtureProblem(sample, variance=variance, center=center)
     try:
         report = implicit_moments(problem, n_components=most, order=4).steps[-1]
     except (ValueError, np.linalg.LinAlgError):
@@ -300,12 +268,7 @@ def choose_start(
 ) -> tuple[Mixture, str, dict[str, float]]:
     """Run EM on a sample from the moments and from k-means++; choose the higher likelihood.
 
-    Returns
-    -------
-    mixture : Mixture
-    kind : {"moments", "kmeans++"}
-    levels : dict of str to float
-        Mean log-likelihood of each start that competed.
+    Returns the mixture, which start it came from, and the mean log-likelihood of each.
     """
     if k == 1:
         one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
@@ -316,7 +279,7 @@ def choose_start(
     settled = {kind: run_em(family, sample, start, QUICK) for kind, start in starts.items()}
     levels = {kind: found.level for kind, found in settled.items()}
     ahead = (levels["kmeans++"] - levels.get("moments", -np.inf)) * sample.total
-    kind = "kmeans++" if ahead > CLEARLY else "moments"
+    kind = "kmeans++" if ahead > ENOUGH else "moments"
     return settled[kind].state, kind, levels
 
 

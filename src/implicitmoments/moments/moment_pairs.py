@@ -218,16 +218,22 @@ class QuadraticMomentPair:
     def _assemble(self, whitener: Floats, means: Sums) -> Floats:
         J = np.asarray(to_numpy(self.window.noise))
         A = to_numpy(self.window.matrices(np.ascontiguousarray(whitener.T)))
-        k = len(A)
         # products hold p ⊗ h and h = x xᵀ − J
         pxx = to_numpy(self.window.matrices(means["products"])) + means["mean"][:, None, None] * J
-        H = -12 * pxx + 24 * (J @ A) @ means["square"] - 8 * means["mass"] * (J @ A) @ J
-        AJ = A @ J
-        AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True).reshape(k * k, -1)
-        T = (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
-        traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
-        T += 6 * traces[:, :, None] * means["mean"]
-        return symmetrise(fill_cube(means["cube"]) + symmetrise(T))
+        lower = lower_terms(A, J, pxx, means["square"], means["mean"], means["mass"])
+        return symmetrise(fill_cube(means["cube"]) + lower)
+
+
+def lower_terms(
+    A: Floats, J: Floats, pxx: Floats, square: Floats, mean: Floats, mass: Floats | float = 1.0
+) -> Floats:
+    """Return the whitened sixth moment without E[p ⊗ p ⊗ p]; see QuadraticMomentPair."""
+    k, AJ = len(A), A @ J
+    H = -12 * pxx + 24 * (J @ A) @ square - 8 * mass * (J @ A) @ J
+    AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True).reshape(k * k, -1)
+    T = (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
+    traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
+    return symmetrise(T + 6 * traces[:, :, None] * mean)
 
 
 MomentPair: TypeAlias = ChainMomentPair | QuadraticMomentPair

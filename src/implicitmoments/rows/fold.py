@@ -186,32 +186,6 @@ def _allowed_threads() -> int:
     return max((library["num_threads"] for library in blas.info()), default=1)
 
 
-class ProgressReport:
-    """Reports the progress of a pass to ``progress(what, rows_done, rows_total)``."""
-
-    def __init__(
-        self, progress: Progress | None, what: str, rows: range, after: After | None = None
-    ) -> None:
-        self._progress, self._what, self._rows, self._after = progress, what, rows, after
-        self._done = 0
-
-    def __call__(self, sums: Sums, next_row: int) -> None:
-        """Report that sums are complete up to a row."""
-        if self._after is not None:
-            self._after(sums, next_row)
-        self._report(next_row - self._rows.start)
-
-    def finish(self) -> None:
-        """Report the end, unless that was done: a journal may have answered."""
-        if self._done < len(self._rows):
-            self._report(len(self._rows))
-
-    def _report(self, done: int) -> None:
-        self._done = done
-        if self._progress is not None:
-            self._progress(self._what, done, len(self._rows))
-
-
 @dataclass(frozen=True)
 class MemoryBudget:
     """Memory limits of passes over rows.

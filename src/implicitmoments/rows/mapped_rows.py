@@ -157,8 +157,11 @@ class MappedRows:
             A view of the same source.
         """
         if center is not None:
-            moved = center if self.linear is None else _preimage(center, self.linear)
-            center = moved if self.center is None else self.center + moved
+            if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
+                center = np.asarray(center @ np.linalg.pinv(self.linear), dtype=np.float64)
+            elif self.linear is not None:
+                center = np.asarray(center / self.linear, dtype=np.float64)
+            center = center if self.center is None else self.center + center
         return replace(
             self,
             center=self.center if center is None else center,
@@ -317,12 +320,6 @@ class MappedRows:
             where = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
             weights = move_like(weights[where], counts)
         return {**block, "counts": counts * weights}
-
-
-def _preimage(point: Floats, linear: Floats | float) -> Floats:
-    if np.ndim(linear) < 2:
-        return np.asarray(point / linear, dtype=np.float64)
-    return np.asarray(point @ np.linalg.pinv(linear), dtype=np.float64)
 
 
 def _product(one: Linear, other: Linear) -> Linear:

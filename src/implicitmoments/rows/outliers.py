@@ -86,16 +86,11 @@ class Near:
     reach: float  # A far row nearer than that to one of them belongs to its group
     labelled: bool = False  # whether the label is a column of the row
 
-    def scaled(self, block: Block) -> Array:
-        """Return the rows of a block about the centre."""
-        rows = join_labels(block) if self.labelled else block["x"]
-        moved = rows - move_like(self.center, rows)[None, :]
-        return moved / move_like(self.scale, rows)[None, :]
-
     @np.errstate(over="ignore")  # an infinite distance is far
     def __call__(self, block: Block) -> Array | None:
         """Return which rows of a block are kept; None for all."""
-        z = self.scaled(block)
+        z = join_labels(block) if self.labelled else block["x"]
+        z = (z - move_like(self.center, z)[None, :]) / move_like(self.scale, z)[None, :]
         xp = namespace_of(z)
         near = xp.sum(z * z, axis=1) <= self.limit**2
         if bool(xp.all(near)):
@@ -125,12 +120,7 @@ def squared_distances(x: Array, others: Array) -> Array:
 
 
 def leave_out_outliers(
-    rows: Rows,
-    k: int,
-    *,
-    drop: bool = True,
-    labelled: bool = False,
-    seed: int = 0,
+    rows: Rows, k: int, *, drop: bool = True, labelled: bool = False, seed: int = 0
 ) -> Outliers:
     """Leave out rows that are far from the median and belong to no far group.
 
@@ -184,8 +174,7 @@ def count_wild_rows(rows: Rows, k: int, seed: int = 0) -> int:
 
 def _count_far(rule: Near, block: Block) -> Sums:
     kept = rule(block)
-    n_kept = None if kept is None else int(namespace_of(kept).count_nonzero(kept))
-    return {"out": 0 if n_kept is None else int(block["x"].shape[0]) - n_kept}
+    return {"out": 0 if kept is None else int(namespace_of(kept).count_nonzero(~kept))}
 
 
 def far_limit(radius: Floats, n: int, outer: tuple[float, float] = DECILE) -> float:
@@ -210,9 +199,9 @@ class _Count:
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, block: Block) -> Sums:
-        n, xp = int(block["x"].shape[0]), namespace_of(block["x"])
-        kept = None if self.rule is None else self.rule(block)
-        sums: Sums = {"n": n, "out": 0 if kept is None else n - int(xp.count_nonzero(kept))}
+        kept, xp = None if self.rule is None else self.rule(block), namespace_of(block["x"])
+        n_out = 0 if kept is None else int(xp.count_nonzero(~kept))
+        sums: Sums = {"n": int(block["x"].shape[0]), "out": n_out}
         squares, counts = self.view.map_block(block)["x"][:, -2], weights_of(block)
         for which, mask in (("all", None), ("kept", kept)):
             some = take_rows({"squares": squares, "counts": counts}, mask)

@@ -16,7 +16,6 @@ from implicitmoments.arrays import (
     check_squares,
     move_like,
     namespace_of,
-    quiet_overflow,
     to_numpy,
 )
 from implicitmoments.notes import InputError
@@ -46,9 +45,7 @@ class SecondMoments:
         return second
 
 
-def mean_and_covariance(
-    rows: Rows, *, labelled: bool = False, about: Floats | None = None
-) -> SecondMoments:
+def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
     """Return the weighted mean and covariance of rows as mapped, in one pass.
 
     Sums are taken about a point among the rows, so that rows far from the origin lose no digits.
@@ -57,8 +54,6 @@ def mean_and_covariance(
     ----------
     labelled : bool
         Append the labels to the points, as the last column.
-    about : array of shape (d,), optional
-        A point among the rows; the first row that is kept by default.
 
     Examples
     --------
@@ -66,9 +61,8 @@ def mean_and_covariance(
     >>> found.mean.tolist(), found.covariance.tolist()
     ([2.0], [[1.0]])
     """
-    if about is None:
-        first = rows.first_kept
-        about = to_numpy(join_labels(first) if labelled else first["x"])[0].astype(np.float64)
+    first = rows.first_kept
+    about = to_numpy(join_labels(first) if labelled else first["x"])[0].astype(np.float64)
     sums = rows.fold(_Products(about, labelled), width=3 * len(about), what="mean and covariance")
     if labelled:
         check_squares("y", to_numpy(sums["products"])[-1, -1])
@@ -86,7 +80,7 @@ class _Products:
     about: Floats
     labelled: bool
 
-    @quiet_overflow
+    @np.errstate(over="ignore", invalid="ignore")  # check_squares looks at the sums
     def __call__(self, block: Block) -> Sums:
         x: Array = join_labels(block) if self.labelled else block["x"]
         xp, counts = namespace_of(x), block.get("counts")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
-from implicitmoments.rows.fold import After, Block, Measure, ProgressReport, Sums, blocks
+from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks
 from implicitmoments.rows.mapped_rows import Census, MappedRows, lift_points, weights_of
 from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source, take_along
 
@@ -94,10 +95,7 @@ class Rows(MappedRows):
     @cached_property
     def first_kept(self) -> Block:
         """The first row that is kept, as mapped."""
-        block = self._kept(self.first, range(1))
-        if block["x"].shape[0]:
-            return block
-        for block in self.blocks():
+        for block in chain([self._kept(self.first, range(1))], self.blocks()):
             if block["x"].shape[0]:
                 return {name: column[:1, ...] for name, column in block.items()}
         raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
@@ -124,7 +122,7 @@ class Rows(MappedRows):
 
     def fold(
         self,
-        measure: Callable[[Block], Mapping[str, Any]],
+        measure: Callable[[Block], Sums],
         *,
         width: int = 1,
         what: str = "",
@@ -153,10 +151,8 @@ class Rows(MappedRows):
         dict of str to array
             The sums.
         """
-        kept: Measure = partial(self.without_source._measure_kept, measure, keyed)
-        if self.held and not keyed:  # nothing travels, and every row is kept as it is
-            kept = lambda block, rows: measure(block)  # noqa: ARG005, E731
-        return self._fold(kept, width=width, what=what)
+        view = None if self.held and not keyed else self.without_source
+        return self._fold(partial(_measure_kept, view, measure, keyed), width=width, what=what)
 
     def fold_numbered(
         self,
@@ -192,23 +188,8 @@ class Rows(MappedRows):
         dict of str to array
             The sums.
         """
-        whole = partial(self.without_source._measure_whole, measure, keyed)
+        whole = partial(_measure_whole, self.without_source, measure, keyed)
         return self._fold(whole, rows, width=width, what=what, seed=seed, after=after)
-
-    def _measure_kept(
-        self,
-        measure: Callable[[Block], Mapping[str, Any]],
-        keyed: bool,
-        block: Block,
-        rows: range,
-    ) -> Mapping[str, Any]:
-        kept = self._kept(block, rows, keyed=keyed)
-        return measure(kept) if kept["x"].shape[0] else {}
-
-    def _measure_whole(
-        self, measure: Measure, keyed: bool, block: Block, rows: range
-    ) -> Mapping[str, Any]:
-        return measure(self._whole(block, rows, keyed=keyed), rows)
 
     def _fold(
         self,
@@ -221,11 +202,20 @@ class Rows(MappedRows):
         after: After | None = None,
     ) -> Sums:
         """Sum over blocks of the source, and report progress."""
-        rows = range(self.n) if rows is None else rows
-        report = ProgressReport(self.progress, what, rows, after)
+        taken = range(self.n) if rows is None else rows
+        progress, total, done = self.progress or (lambda *_: None), len(taken), 0
+
+        def report(sums: Sums, next_row: int) -> None:
+            nonlocal done
+            done = next_row - taken.start
+            if after is not None:
+                after(sums, next_row)
+            progress(what, done, total)
+
         size = self._block_size(width)
-        sums = self.source.fold(measure, rows, size, what=what, seed=seed, after=report)
-        report.finish()
+        sums = self.source.fold(measure, taken, size, what=what, seed=seed, after=report)
+        if done < total:  # a journal has answered
+            progress(what, total, total)
         return sums
 
     def _block_size(self, width: int) -> int:
@@ -237,22 +227,19 @@ class Rows(MappedRows):
         """The view without its rows, as it is sent to the process that has them."""
         return replace(self, source=ElsewhereSource(self.source.n_rows, self.source.n_features))
 
-    def read(self, rows: range, rng: RowDraws | None = None) -> Block:
+    def read(self, rows: range, rng: RowDraws) -> Block:
         """Return all rows of a range as mapped; those not kept have weight 0.
 
         Parameters
         ----------
-        rows : range
-            Row numbers.
-        rng : RowDraws, optional
-            Random numbers of these rows, for a source that generates them.
+        rows, rng : as for :meth:`Source.read`
 
         Returns
         -------
         mapping of str to array
             The columns.
         """
-        return self._whole(self.source.read(rows, rng) if rng else self.source.block(rows), rows)
+        return self._whole(self.source.read(rows, rng), rows)
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
         """Yield blocks of the rows that are kept, in order.
@@ -409,11 +396,10 @@ class Rows(MappedRows):
         changes = (self.center, self.linear, self.labels, self.weights, self.transform)
         if self.keep or self.wide or any(change is not None for change in changes):
             return False
-        counts = self.first.get("counts") if isinstance(self.source, ArraySource) else None
-        if counts is None:
-            return isinstance(self.source, ArraySource)
-        counts = self.source.block(range(self.n))["counts"]
-        return bool(namespace_of(counts).all(counts > 0))
+        if not isinstance(self.source, ArraySource):
+            return False
+        counts = self.source.block(range(self.n)).get("counts")
+        return counts is None or bool(namespace_of(counts).all(counts > 0))
 
     @cached_property
     def lifted(self) -> Rows:
@@ -435,6 +421,20 @@ class Rows(MappedRows):
     def counts(self) -> Floats:
         """The weights of these points in NumPy, (n,)."""
         return np.asarray(to_numpy(weights_of(self.block)), dtype=np.float64)
+
+
+def _measure_kept(
+    view: Rows | None, measure: Callable[[Block], Sums], keyed: bool, block: Block, rows: range
+) -> Sums:
+    """Measure the rows of a block that a view keeps; the block as it is without a view."""
+    kept = block if view is None else view._kept(block, rows, keyed=keyed)
+    return measure(kept) if kept["x"].shape[0] else {}
+
+
+def _measure_whole(
+    view: Rows, measure: Measure, keyed: bool, block: Block, rows: range
+) -> Mapping[str, Any]:
+    return measure(view._whole(block, rows, keyed=keyed), rows)
 
 
 def _count_rows(block: Block) -> Sums:
