@@ -22,7 +22,7 @@ def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
             start = Lines(
                 np.full(k, 1 / k), np.column_stack([np.zeros(k), coef]), np.full(k, variance)
             )
-            lines = run_em(LineFamily(Model()), rows, start, Budget(rows.n_rows, 300, 1e-8)).state
+            lines = run_em(LineFamily(Model()), rows, start, Budget(rows.n, 300, 1e-8)).state
             return match_rows(standard.original(lines)[0], truth.vectors)[1].max()
 
         goal = error_from(truth.vectors / standard.scale, (0.3 / standard.scale) ** 2)
