@@ -5,6 +5,7 @@ from implicitmoments.arrays.kernels import (
     key_shares,
     lift_rows,
     linear_rows,
+    quadratic_rows,
     row_keys,
     softmax_rows,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays.linalg import turned
+from implicitmoments.arrays.linalg import pair_rows, turned
 from implicitmoments.arrays.namespace import Array, move_like, namespace_of, on_host, to_numpy
 
 STACK = 4_096  # rows per product of a stack
@@ -50,6 +50,31 @@ def _lift_in_numpy(
         points /= scale
     np.einsum("ij,ij->j", points, points, out=columns[d])
     columns[d + 1] = 1.0
+    return columns.T
+
+
+def quadratic_rows(x: Array, *, pairs: bool) -> Array:
+    """Return (x, products of columns, 1) for rows x (n, d): of pairs i ≤ j, or squares alone.
+
+    Log densities of Gaussians are linear in these numbers, and the sums of EM are sums of them.
+    In NumPy in column-major order.
+    """
+    n, d = x.shape
+    xp = namespace_of(x)
+    if not isinstance(x, np.ndarray):
+        products = pair_rows(x) if pairs else x * x
+        return xp.concat([x, products, xp.ones_like(x[:, :1])], axis=1)
+    width = d * (d + 1) // 2 if pairs else d
+    columns = np.empty((d + width + 1, n), dtype=x.dtype)
+    points = columns[:d]
+    points[...] = x.T
+    start = d
+    for i in range(d if pairs else 0):
+        np.multiply(points[i], points[i:], out=columns[start : start + d - i])
+        start += d - i
+    if not pairs:
+        np.multiply(points, points, out=columns[d : 2 * d])
+    columns[-1] = 1.0
     return columns.T
 
 

@@ -16,6 +16,7 @@ from implicitmoments.arrays import (
     lift_rows,
     move_like,
     namespace_of,
+    quadratic_rows,
     row_keys,
 )
 from implicitmoments.rows.fold import DEFAULT_BUDGET, Block, MemoryBudget, Progress
@@ -336,6 +337,16 @@ def _product(one: Linear, other: Linear) -> Linear:
 def lift_points(block: Block) -> Block:
     """Return a block with points (z, |z|², 1): Gaussian log densities are linear in them."""
     return {**block, "x": lift_rows(block["x"])}
+
+
+def lift_squares(block: Block) -> Block:
+    """Return a block with points (z, squares of its entries, 1)."""
+    return {**block, "x": quadratic_rows(block["x"], pairs=False)}
+
+
+def lift_pairs(block: Block) -> Block:
+    """Return a block with points (z, products of pairs of its entries, 1)."""
+    return {**block, "x": quadratic_rows(block["x"], pairs=True)}
 
 
 def weights_of(block: Block) -> Array:

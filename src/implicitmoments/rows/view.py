@@ -408,6 +408,30 @@ class Rows(MappedRows):
         return rows.hold() if self.held else rows
 
     @cached_property
+    def _lifts(self) -> dict[Callable[[Block], Block], Rows]:
+        return {}
+
+    def lifted_by(self, lift: Callable[[Block], Block]) -> Rows:
+        """Return the rows with another lift of their points.
+
+        Parameters
+        ----------
+        lift : callable
+            As for :meth:`transformed`.
+
+        Returns
+        -------
+        Rows
+            In memory where these are and memory allows; then they are computed once.
+        """
+        if lift is lift_points:
+            return self.lifted
+        if lift not in self._lifts:
+            rows = self.transformed(lift)
+            self._lifts[lift] = rows.hold() if self.held and rows.small else rows
+        return self._lifts[lift]
+
+    @cached_property
     def block(self) -> Block:
         """All rows that are kept, as mapped, in memory."""
         return self.pick(np.arange(self.n))

@@ -1,0 +1,387 @@
+"""Gaussian mixtures as a family of the search: E-step, M-step, and where to split."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    cross_sums,
+    linear_rows,
+    move_like,
+    namespace_of,
+    softmax_rows,
+    to_numpy,
+)
+from implicitmoments.mixture.family import (
+    EMPTY,
+    FEWEST,
+    HALVES,
+    LIGHT,
+    LOWEST_LOG,
+    N_AXES,
+    N_NEAREST,
+    N_SPARSE,
+    N_WORST,
+    NEIGHBOURS,
+    SMALLEST_SHARE,
+    SPARSE,
+    TAIL,
+    UNEQUAL,
+)
+from implicitmoments.mixture.gaussians import (
+    CovarianceType,
+    Gaussians,
+    GaussianSums,
+    inverse_roots,
+    precisions_of,
+)
+from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.search.em import Places
+
+N_RANDOM = 2  # further axes of a split, in random directions
+HALVED = 2 / math.pi  # of the variance along the axis along which a Gaussian is halved
+NARROW, WIDE = 0.4, 1.8  # covariances of two concentric parts, relative to the whole
+SMALL = 0.3  # covariance of a light part, relative to that of the component
+SMALLEST_FACTOR = 0.03  # of the root of the ridge: an extrapolated covariance is not singular
+
+
+@dataclass(frozen=True)
+class GaussianFamily:
+    """Gaussian mixtures in the terms of :class:`implicitmoments.search.Family`.
+
+    Rows are expected in standardised columns: ``ridge`` is relative to their variance.
+    """
+
+    kind: CovarianceType
+    ridge: float = 1e-6  # added to the variances, as in scikit-learn
+
+    def e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
+        """Return the sums of one pass over all rows."""
+        lifted = rows.lifted_by(self.kind.lift)
+        step = partial(_block_sums, move_like(self.kind.slopes(state), lifted.like))
+        found = lifted.fold(step, width=state.k, what="EM")
+        level, total = float(found["log_likelihood"]), float(found["total"])
+        return _as_sums(to_numpy(found["moments"]), state.d, level, total)
+
+    def m_step(self, sums: GaussianSums, before: Gaussians) -> Gaussians:
+        """Return the mixture that maximises the expected log-likelihood.
+
+        A component with too few rows for its covariance borrows from the pooled one as many as
+        it lacks, so that no likelihood is gained by components that collapse.
+        """
+        means, inside = self._about_means(sums, before)
+        weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
+        pooled = inside.sum(axis=0, keepdims=True) / sums.total
+        if self.kind.tied:
+            covariances = np.repeat(self._covariances(pooled, before.d), before.k, axis=0)
+        else:
+            covariances = self._separate(sums.counts, inside, pooled, before)
+        return Gaussians(weights / weights.sum(), means, covariances)
+
+    def _about_means(self, sums: GaussianSums, before: Gaussians) -> tuple[Floats, Floats]:
+        """Return means, and sums of products about them, (k, q)."""
+        filled = sums.counts > EMPTY
+        safe = np.where(filled, sums.counts, 1.0)[:, None]
+        means = np.where(filled[:, None], sums.points / safe, before.means)
+        return means, sums.products - sums.counts[:, None] * self.kind.products(means)
+
+    def _covariances(self, products: Floats, d: int) -> Floats:
+        return self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge)
+
+    def _separate(
+        self, counts: Floats, inside: Floats, pooled: Floats, before: Gaussians
+    ) -> Floats:
+        """Return one covariance per component; that of an empty one stays as it was."""
+        borrowed = np.maximum(self.kind.fewest_rows(before.d) - counts, 0.0)[:, None]
+        products = (inside + borrowed * pooled) / (counts[:, None] + borrowed)
+        found = self._covariances(products, before.d)
+        empty = counts <= EMPTY
+        found[empty] = before.covariances[empty]
+        return found
+
+    def pack(self, state: Gaussians) -> Floats:
+        """Return logarithms of weights, means, and Cholesky factors with logarithmic diagonals."""
+        weights = np.log(np.maximum(state.weights, SMALLEST_SHARE))
+        if state.diagonal:
+            shape = 0.5 * np.log(state.covariances)
+        else:
+            i, j = np.tril_indices(state.d)
+            shape = np.linalg.cholesky(state.covariances)[:, i, j]
+            shape[:, i == j] = np.log(shape[:, i == j])
+        return np.concatenate([weights, state.means.ravel(), shape.ravel()])
+
+    def unpack(self, packed: Floats, like: Gaussians) -> Gaussians:
+        """Return the mixture of a vector."""
+        k, d, logs = like.k, like.d, packed[: like.k]
+        weights = np.exp(np.clip(logs - logs.max(), LOWEST_LOG, 0.0))
+        means = packed[k : k + k * d].reshape(k, d)
+        shape = packed[k + k * d :].reshape(k, -1)
+        least = SMALLEST_FACTOR * math.sqrt(self.ridge)
+        if like.diagonal:
+            covariances = np.maximum(_exp(shape), least) ** 2
+        else:
+            i, j = np.tril_indices(d)
+            lower, at = np.zeros((k, d, d)), np.arange(d)
+            lower[:, i, j] = shape
+            lower[:, at, at] = np.maximum(_exp(lower[:, at, at]), least)
+            covariances = lower @ lower.transpose(0, 2, 1)
+        return Gaussians(weights / weights.sum(), means, covariances)
+
+    def scale(self, state: Gaussians) -> Floats:
+        """Return roots of the complete-data information per row."""
+        root = np.sqrt(state.weights)
+        deviations = np.sqrt(state.variances)
+        means = root[:, None] / deviations
+        if state.diagonal:
+            shape = np.repeat(math.sqrt(2.0) * root[:, None], state.d, axis=1)
+        else:
+            i, j = np.tril_indices(state.d)
+            shape = np.where(i == j, math.sqrt(2.0), 1 / deviations[:, i]) * root[:, None]
+        return np.concatenate([root, means.ravel(), shape.ravel()])
+
+    def n_parameters(self, state: Gaussians) -> int:
+        """Count the free parameters."""
+        return self.kind.n_parameters(state.k, state.d)
+
+    def log_joint(self, rows: Rows, state: Gaussians) -> Array:
+        """Return log weight plus log density, (n, k)."""
+        lifted, slopes = rows.lifted_by(self.kind.lift), self.kind.slopes(state)
+        if lifted.held:
+            x = lifted.block["x"]
+            return linear_rows(x, move_like(slopes, x))
+        parts = [
+            linear_rows(block["x"], move_like(slopes, block["x"]))
+            for block in lifted.blocks(state.k)
+        ]
+        return namespace_of(parts[0]).concat(parts)
+
+    def counts(self, rows: Rows) -> Array:
+        """Return how often each row counts, (n,)."""
+        x = rows.block["x"]
+        return rows.block.get("counts", namespace_of(x).ones_like(x[:, 0]))
+
+    def part(self, rows: Rows, places: Places, counts: Floats) -> Rows:
+        """Return the rows at some places, each counting as often as given."""
+        return rows.take(places, counts)
+
+    def expect(self, rows: Rows, shares: Array) -> GaussianSums:
+        """Return the sums for given responsibilities (n, m)."""
+        lifted = rows.lifted_by(self.kind.lift)
+        if lifted.held:
+            moments = to_numpy(cross_sums(shares, lifted.block["x"]))
+        else:
+            moments, start = np.zeros(()), 0
+            for block in lifted.blocks(int(shares.shape[1])):
+                end = start + int(block["x"].shape[0])
+                moments = moments + to_numpy(cross_sums(shares[start:end, :], block["x"]))
+                start = end
+        return _as_sums(moments, rows.n_features, 0.0, rows.total)
+
+    def pool(self, sums: GaussianSums, state: Gaussians) -> Floats:
+        """Return rows and products about the mean of each component where one is shared."""
+        if not self.kind.tied:
+            return np.zeros((state.k, 0))
+        return np.column_stack([sums.counts, self._about_means(sums, state)[1]])
+
+    def fit_trials(
+        self, sums: GaussianSums, before: Gaussians, size: int, rest: Floats | None
+    ) -> Gaussians:
+        """Return the M-step of trials of ``size`` components, each trial by itself."""
+        means, inside = self._about_means(sums, before)
+        weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
+        if size > 1:
+            weights = weights / np.repeat(weights.reshape(-1, size).sum(axis=1), size)
+        counts = sums.counts.reshape(-1, size).sum(axis=1)[:, None]
+        together = inside.reshape(len(counts), size, -1).sum(axis=1)
+        if not self.kind.tied:
+            pooled = together / np.maximum(counts, EMPTY)
+            covariances = self._separate(
+                sums.counts, inside, np.repeat(pooled, size, axis=0), before
+            )
+        elif rest is None:
+            covariances = before.covariances
+        else:
+            shared = (together + rest[1:]) / (counts + rest[0])
+            covariances = np.repeat(self._covariances(shared, before.d), size, axis=0)
+        return Gaussians(weights, means, covariances)
+
+    def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:
+        """Return the expected log-likelihood of the rest, up to a constant, for each trial."""
+        shared = trials.covariances[::size]
+        if len(rest) == 0:
+            return np.zeros(len(shared))
+        precisions, log_dets = precisions_of(shared)
+        inside = self.kind.covariances(rest[None, 1:], trials.d)[0]
+        inside = np.sum((precisions * inside).reshape(len(shared), -1), axis=1)
+        return np.asarray(-0.5 * rest[0] * log_dets - 0.5 * inside)
+
+    def split_starts(
+        self, part: Rows, state: Gaussians, i: int, rng: np.random.Generator
+    ) -> Gaussians:
+        """Return starts of a split: halves, unequal parts, concentric ones, and a light part.
+
+        Halves lie along the longest axes and random ones, unequal parts along the longest. Light
+        parts lie at the rows that the component explains worst, apart from one another.
+        """
+        x, counts = np.asarray(part.points, dtype=np.float64), part.counts
+        mean, own, d = state.means[i], state.covariances[i], state.d
+        center = counts @ x / counts.sum()
+        spread = (x - center).T @ ((x - center) * counts[:, None]) / counts.sum()
+        starts = _PairStarts(self.kind.tied, own)
+        for step in (steps := _axes(spread, rng)):
+            half = self.kind.constrained((spread - HALVED * np.outer(step, step))[None])[0]
+            half = half + self.kind.ridge(d, max(self.ridge, 0.01 * float(np.trace(spread)) / d))
+            starts.add(0.5, (mean + HALVES * step, mean - HALVES * step), (half, half))
+        heavy, light = UNEQUAL
+        for step in (sign * step for step in steps[: min(N_AXES, d)] for sign in (1, -1)):
+            balanced = mean - TAIL * light / heavy * step
+            starts.add(light, (balanced, mean + TAIL * step), (own, SMALL * own))
+        if not self.kind.tied:
+            starts.add(0.5, (mean, mean), (NARROW * own, WIDE * own))
+        light = min(max(LIGHT, FEWEST / counts.sum()), 0.5)
+        for place in _ill_explained(x, counts, state, i):
+            starts.add(light, (mean, x[place]), (own, SMALL * own))
+        return starts.state()
+
+    def candidates(
+        self, rows: Rows, state: Gaussians, log_density: Array, rng: np.random.Generator
+    ) -> Gaussians:
+        """Return components that others may hide.
+
+        Midpoints of near components, and means of neighbours among the rows of lowest density,
+        both in the metric of the pooled covariance.
+        """
+        pooled = state.pooled
+        root = _inverse_root(pooled)
+        low = np.argsort(to_numpy(log_density), kind="stable")[: max(1, int(SPARSE * rows.n))]
+        points = np.asarray(rows.points[low], dtype=np.float64)
+        places = _neighbour_means(points, points @ root if root.ndim == 2 else points * root, rng)
+        means = np.vstack([_midpoints(state, root), places])
+        within = pooled if self.kind.tied else 0.5 * pooled
+        weights = np.full(len(means), 0.5 / state.k)
+        return Gaussians(weights, means, np.repeat(within[None], len(means), axis=0))
+
+    def from_shares(self, rows: Rows, shares: Array) -> Gaussians:
+        """Return the mixture of held rows with given responsibilities (n, k)."""
+        counts, d = self.counts(rows), rows.n_features
+        sums = self.expect(rows, shares * counts[:, None])
+        sums = replace(sums, total=float(sums.counts.sum()))
+        return self.m_step(sums, self.single(int(shares.shape[1]), d))
+
+    def single(self, k: int, d: int) -> Gaussians:
+        """Return k equal components of standardised rows."""
+        covariances = self.kind.ridge(d, 1.0)[None]
+        return Gaussians(np.full(k, 1 / k), np.zeros((k, d)), np.repeat(covariances, k, axis=0))
+
+
+def _exp(logs: Floats) -> Floats:
+    """Return exponentials whose squares and inverses are finite."""
+    return np.asarray(np.exp(np.clip(logs, LOWEST_LOG / 4, -LOWEST_LOG / 4)))
+
+
+def _as_sums(moments: Floats, d: int, level: float, total: float) -> GaussianSums:
+    """Return named sums of products with lifted rows (x, products, 1)."""
+    return GaussianSums(level, total, moments[:, -1], moments[:, :d], moments[:, d:-1])
+
+
+def _block_sums(slopes: Array, block: Block) -> Sums:
+    """Return the sums of a block of lifted rows."""
+    lifted, times = block["x"], block.get("counts")
+    xp = namespace_of(lifted)
+    shares, densities = softmax_rows(linear_rows(lifted, move_like(slopes, lifted)))
+    total = float(lifted.shape[0])
+    if times is not None:
+        shares, densities = shares * times[:, None], densities * times
+        total = float(xp.sum(times, dtype=xp.float64))
+    return {
+        "moments": cross_sums(shares, lifted),
+        "log_likelihood": xp.sum(densities, dtype=xp.float64),
+        "total": total,
+    }
+
+
+class _PairStarts:
+    """Pairs of parts, one after the other."""
+
+    def __init__(self, tied: bool, own: Floats) -> None:
+        self.tied, self.own = tied, own
+        self.weights: list[float] = []
+        self.means: list[Floats] = []
+        self.covariances: list[Floats] = []
+
+    def add(
+        self, light: float, means: tuple[Floats, Floats], covariances: tuple[Floats, Floats]
+    ) -> None:
+        """Add a pair; parts that share their covariance keep that of the component."""
+        self.weights += [1 - light, light]
+        self.means += means
+        self.covariances += (self.own, self.own) if self.tied else covariances
+
+    def state(self) -> Gaussians:
+        """Return all pairs as one state."""
+        return Gaussians(
+            np.array(self.weights), np.array(self.means), np.array(self.covariances)
+        )
+
+
+def _axes(spread: Floats, rng: np.random.Generator) -> list[Floats]:
+    """Return the longest axes of a covariance and random ones, as long as a deviation."""
+    d = len(spread)
+    values, vectors = np.linalg.eigh(spread)
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))
+    axes = [roots[:, -1 - j] for j in range(min(N_AXES, d))]
+    if d > 1:
+        directions = rng.normal(size=(N_RANDOM, d))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        axes += list(directions @ roots.T)
+    return axes
+
+
+def _inverse_root(covariance: Floats) -> Floats:
+    """Return R with |x R| the Mahalanobis length: (d, d), or (d,) that multiplies columns."""
+    if covariance.ndim == 1:
+        return np.asarray(1 / np.sqrt(covariance))
+    return inverse_roots(covariance[None])[0].T
+
+
+def _ill_explained(x: Floats, counts: Floats, state: Gaussians, i: int) -> list[int]:
+    """Return rows far from the mean of the component that holds them, and from one another."""
+    root = _inverse_root(state.covariances[i])
+    moved = x - state.means[i]
+    z = moved @ root if root.ndim == 2 else moved * root
+    held = counts > 0.3 * np.median(counts)  # not those that other components hold, too
+    apart = np.where(held, np.sum(z**2, axis=1), -np.inf)
+    found: list[int] = []
+    for _ in range(N_WORST):
+        found.append(int(np.argmax(apart)))
+        # two rows of one component are √(2 d) deviations apart
+        apart = np.minimum(apart, np.sum((z - z[found[-1]]) ** 2, axis=1) - 2 * state.d)
+    return found
+
+
+def _midpoints(state: Gaussians, root: Floats) -> Floats:
+    """Return the centre, and midpoints of each component and the nearest others."""
+    m, n = state.means, min(N_NEAREST, state.k - 1)
+    z = m @ root if root.ndim == 2 else m * root
+    squares = np.sum(z**2, axis=1)
+    apart = squares[:, None] + squares - 2 * z @ z.T
+    np.fill_diagonal(apart, np.inf)
+    nearest = np.argsort(apart, axis=1, kind="stable")[:, :n]
+    pairs = np.column_stack([np.repeat(np.arange(state.k), n), nearest.ravel()])
+    i, j = np.unique(np.sort(pairs, axis=1), axis=0).T
+    return np.vstack([(state.weights @ m)[None, :], (m[i] + m[j]) / 2])
+
+
+def _neighbour_means(points: Floats, z: Floats, rng: np.random.Generator) -> Floats:
+    """Return means of the neighbours of some points; z are the points in the metric used."""
+    seeds = rng.choice(len(z), min(N_SPARSE, len(z)), replace=False)
+    apart = np.sum(z**2, axis=1) - 2 * z[seeds] @ z.T
+    n = min(NEIGHBOURS, len(z))
+    nearest = np.argpartition(apart, n - 1, axis=1)[:, :n]
+    return np.asarray(points[nearest].mean(axis=1))

@@ -1,0 +1,205 @@
+"""Gaussian components with covariances of any type: densities, and covariances from sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    linear_rows,
+    move_like,
+    quadratic_rows,
+    softmax_rows,
+)
+from implicitmoments.rows import Block
+from implicitmoments.rows.mapped_rows import lift_pairs, lift_points, lift_squares
+from implicitmoments.search import Expectations, State
+
+# From the fewest to the most parameters.
+COVARIANCE_TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
+TINY = np.finfo(float).tiny  # has a finite logarithm, and may be divided by
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians(State):
+    r"""The mixture :math:`\sum_i w_i N(\mu_i, C_i)`, with weights (k,)."""
+
+    means: Floats  # (k, d)
+    covariances: Floats  # (k, d, d); diagonals (k, d) where they are diagonal
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return int(self.means.shape[1])
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether covariances are diagonal."""
+        return self.covariances.ndim == 2
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of the columns in each component, (k, d)."""
+        if self.diagonal:
+            return self.covariances
+        return np.diagonal(self.covariances, axis1=1, axis2=2)
+
+    @property
+    def pooled(self) -> Floats:
+        """Mean covariance of a row: (d, d), or its diagonal."""
+        return np.tensordot(self.weights / self.weights.sum(), self.covariances, axes=1)
+
+    @property
+    def slopes(self) -> Floats:
+        """Log weight plus log density, linear in (x, products, 1): (p, k).
+
+        Products are pairs of columns i ≤ j, or squares for diagonal covariances.
+        """
+        logs = np.log(np.maximum(self.weights, TINY)) - 0.5 * self.d * math.log(2 * math.pi)
+        precisions, log_dets = precisions_of(self.covariances)
+        if self.diagonal:
+            linear, products = precisions * self.means, -0.5 * precisions
+        else:
+            linear = np.einsum("kij,kj->ki", precisions, self.means)
+            i, j = np.triu_indices(self.d)
+            products = precisions[:, i, j] * np.where(i == j, -0.5, -1.0)
+        offsets = logs - 0.5 * log_dets - 0.5 * np.sum(linear * self.means, axis=1)
+        return np.vstack([linear.T, products.T, offsets])
+
+    def moved(self, center: Floats, scale: Floats | float) -> Gaussians:
+        """Return the mixture of ``center + scale · x``, with one scale or one for each column."""
+        scales = np.broadcast_to(np.asarray(scale, dtype=float), (self.d,))
+        factors = scales**2 if self.diagonal else np.outer(scales, scales)
+        return Gaussians(self.weights, center + scales * self.means, self.covariances * factors)
+
+    def expanded(self) -> Gaussians:
+        """Return the mixture with covariances as matrices (k, d, d)."""
+        if not self.diagonal:
+            return self
+        return Gaussians(
+            self.weights, self.means, self.covariances[:, :, None] * np.eye(self.d)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianSums(Expectations):
+    """Sums over rows that EM needs, each row times its responsibilities."""
+
+    counts: Floats  # (k,)
+    points: Floats  # (k, d)
+    # (k, q), of products of pairs of columns i ≤ j, of squares, or of squared lengths (q = 1)
+    products: Floats
+
+
+def precisions_of(covariances: Floats) -> tuple[Floats, Floats]:
+    """Return inverses of covariances (k, d, d) or diagonals (k, d), and log determinants (k,)."""
+    if covariances.ndim == 2:
+        return 1 / covariances, np.log(covariances).sum(axis=1)
+    inverse = inverse_roots(covariances)
+    logs = np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
+    return np.matmul(inverse.transpose(0, 2, 1), inverse), -2 * logs
+
+
+def inverse_roots(covariances: Floats) -> Floats:
+    """Return inverses of the Cholesky factors of covariances, (k, d, d), lower triangular."""
+    lower = np.linalg.cholesky(covariances)
+    identity = np.broadcast_to(np.eye(covariances.shape[-1]), covariances.shape)
+    return np.asarray(np.linalg.solve(lower, identity))
+
+
+@dataclass(frozen=True)
+class CovarianceType:
+    """One of ``COVARIANCE_TYPES``: what it asks of rows, and covariances from their sums."""
+
+    name: str
+
+    @property
+    def tied(self) -> bool:
+        """Whether all components have one covariance."""
+        return self.name.startswith("tied")
+
+    @property
+    def shape(self) -> str:
+        """Return full, diag or spherical: the shape of one covariance."""
+        return {"tied": "full"}.get(self.name, self.name.removeprefix("tied_"))
+
+    @property
+    def lift(self) -> Callable[[Block], Block]:
+        """Map of blocks to (x, products, 1)."""
+        return {"full": lift_pairs, "diag": lift_squares, "spherical": lift_points}[self.shape]
+
+    def n_numbers(self, d: int) -> int:
+        """Count the parameters of one covariance."""
+        return {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self.shape]
+
+    def n_parameters(self, k: int, d: int) -> int:
+        """Count the free parameters of a mixture."""
+        return k * (d + 1) - 1 + self.n_numbers(d) * (1 if self.tied else k)
+
+    def fewest_rows(self, d: int) -> float:
+        """Return the rows that determine the mean and covariance of one component.
+
+        Twice as many numbers as parameters; with fewer rows than d + 1 a full covariance is
+        singular, whatever they are.
+        """
+        return 2.0 * (1 + self.n_numbers(d) / d)
+
+    def slopes(self, state: Gaussians) -> Floats:
+        """Return the slopes of a state for the lifted rows of this type, (p, k)."""
+        slopes, d = state.slopes, state.d
+        if self.shape != "spherical":
+            return slopes
+        return np.vstack([slopes[:d], slopes[d : d + 1], slopes[-1:]])
+
+    def products(self, points: Floats) -> Floats:
+        """Return the products of points (m, d) as rows are lifted, (m, q)."""
+        if self.shape == "spherical":
+            return np.sum(points**2, axis=1, keepdims=True)
+        lifted: Any = quadratic_rows(points, pairs=self.shape == "full")
+        return np.asarray(lifted[:, points.shape[1] : -1])
+
+    def covariances(self, products: Floats, d: int) -> Floats:
+        """Return covariances of mean products about the means: (m, q) to (m, d, d) or (m, d)."""
+        if self.shape == "diag":
+            return products
+        if self.shape == "spherical":
+            return np.repeat(products / d, d, axis=1)
+        i, j = np.triu_indices(d)
+        found = np.empty((len(products), d, d))
+        found[:, i, j] = found[:, j, i] = products
+        return found
+
+    def constrained(self, covariances: Floats) -> Floats:
+        """Return the nearest covariances of this shape to matrices (m, d, d)."""
+        if self.shape == "full":
+            return covariances
+        diagonals = np.diagonal(covariances, axis1=1, axis2=2)
+        if self.shape == "spherical":
+            means = diagonals.mean(axis=1, keepdims=True)
+            return np.repeat(means, diagonals.shape[1], axis=1)
+        return np.array(diagonals)
+
+    def ridge(self, d: int, size: float) -> Floats:
+        """Return ``size`` times the identity."""
+        return size * (np.eye(d) if self.shape == "full" else np.ones(d))
+
+
+def lift(x: Array, state: Gaussians) -> Array:
+    """Return rows (n, d) as the slopes of a mixture multiply them."""
+    return quadratic_rows(x, pairs=not state.diagonal)
+
+
+def log_joint(x: Array, state: Gaussians) -> Array:
+    """Return ``log w_i + log N(x; μ_i, C_i)`` for rows (n, d), as (n, k)."""
+    return linear_rows(lift(x, state), move_like(state.slopes, x))
+
+
+def log_densities(x: Array, state: Gaussians) -> Array:
+    """Return the log density of every row (n, d)."""
+    return softmax_rows(log_joint(x, state))[1]

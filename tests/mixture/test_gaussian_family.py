@@ -1,0 +1,167 @@
+"""Gaussian mixtures of all covariance types: densities, EM steps and parameters, exactly."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn.mixture import GaussianMixture
+
+from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    Gaussians,
+    log_densities,
+)
+from implicitmoments.rows import Rows
+
+K, D, N = 4, 3, 500
+SKLEARN = {"full": "full", "tied": "tied", "diag": "diag", "spherical": "spherical"}
+
+
+def random_state(kind, rng, k=K, d=D):
+    """Return a mixture of a covariance type."""
+    A = rng.normal(size=(k, d, 2 * d))
+    matrices = A @ A.transpose(0, 2, 1) / (2 * d)
+    if kind.tied:
+        matrices = np.repeat(matrices[:1], k, axis=0)
+    weights = rng.dirichlet(np.ones(k))
+    return Gaussians(weights, rng.normal(size=(k, d)), kind.constrained(matrices))
+
+
+@pytest.fixture(params=COVARIANCE_TYPES)
+def kind(request):
+    return CovarianceType(request.param)
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.normal(size=(N, D))
+    return Rows.of((X - X.mean(axis=0)) / X.std(axis=0)).hold()
+
+
+def test_log_densities_are_those_of_scipy(kind, rng, rows):
+    state = random_state(kind, rng)
+    whole = state.expanded()
+    expected = np.column_stack(
+        [
+            np.log(w) + multivariate_normal(m, C).logpdf(rows.points)
+            for w, m, C in zip(whole.weights, whole.means, whole.covariances, strict=True)
+        ]
+    )
+    family = GaussianFamily(kind)
+    np.testing.assert_allclose(family.log_joint(rows, state), expected, rtol=1e-10, atol=1e-10)
+    found = log_densities(rows.points, state)
+    np.testing.assert_allclose(found, logsumexp(expected, axis=1), rtol=1e-10, atol=1e-10)
+    level = family.e_step(rows, state).level
+    assert level == pytest.approx(found.mean(), rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", SKLEARN)
+def test_one_step_of_em_is_that_of_scikit_learn(name, rng, rows):
+    kind = CovarianceType(name)
+    state = random_state(kind, rng)
+    precisions = np.linalg.inv(state.expanded().covariances)
+    given = {
+        "full": precisions,
+        "tied": precisions[0],
+        "diag": np.diagonal(precisions, axis1=1, axis2=2),
+        "spherical": precisions[:, 0, 0],
+    }[name]
+    theirs = GaussianMixture(
+        K,
+        covariance_type=name,
+        max_iter=1,
+        weights_init=state.weights,
+        means_init=state.means,
+        precisions_init=given,
+    ).fit(rows.points)
+    family = GaussianFamily(kind, ridge=1e-6)
+    ours = family.m_step(family.e_step(rows, state), state)
+    np.testing.assert_allclose(ours.weights, theirs.weights_, rtol=1e-10)
+    np.testing.assert_allclose(ours.means, theirs.means_, rtol=1e-9, atol=1e-12)
+    covariances = ours.covariances
+    covariances = covariances[:, 0] if name == "spherical" else covariances
+    covariances = covariances[0] if name == "tied" else covariances
+    np.testing.assert_allclose(covariances, theirs.covariances_, rtol=1e-9, atol=1e-12)
+
+
+def test_packed_parameters_are_restored(kind, rng):
+    family, state = GaussianFamily(kind), random_state(kind, rng)
+    packed = family.pack(state)
+    assert packed.shape == family.scale(state).shape
+    again = family.unpack(packed, state)
+    for name in ("weights", "means", "covariances"):
+        np.testing.assert_allclose(getattr(again, name), getattr(state, name), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("full", 4 * 3 + 3 + 4 * 6),
+        ("tied", 4 * 3 + 3 + 6),
+        ("diag", 4 * 3 + 3 + 4 * 3),
+        ("tied_diag", 4 * 3 + 3 + 3),
+        ("spherical", 4 * 3 + 3 + 4),
+        ("tied_spherical", 4 * 3 + 3 + 1),
+    ],
+)
+def test_parameters_are_counted(name, expected, rng):
+    kind = CovarianceType(name)
+    assert GaussianFamily(kind).n_parameters(random_state(kind, rng)) == expected
+
+
+def test_em_steps_raise_the_likelihood(kind, rng, rows):
+    family, state = GaussianFamily(kind), random_state(kind, rng)
+    levels = []
+    for _ in range(20):
+        sums = family.e_step(rows, state)
+        levels.append(sums.level)
+        state = family.m_step(sums, state)
+    assert np.all(np.diff(levels) > -1e-7)
+
+
+def test_sums_of_blocks_are_sums_of_the_whole(kind, rng, rows):
+    family, state = GaussianFamily(kind), random_state(kind, rng)
+    whole = family.e_step(rows, state)
+    blocks = family.e_step(Rows(rows.source, rows_per_block=67), state)
+    halves = [family.e_step(rows.take(part), state) for part in np.split(np.arange(N), 2)]
+    for other in (blocks, halves[0] + halves[1]):
+        for name in ("log_likelihood", "total", "counts", "points", "products"):
+            np.testing.assert_allclose(
+                getattr(other, name), getattr(whole, name), rtol=1e-10, atol=1e-10
+            )
+
+
+def test_components_without_enough_rows_do_not_collapse(kind, rows):
+    """Start a component on a single row: its covariance comes from the others."""
+    family = GaussianFamily(kind)
+    state = family.single(2, D)
+    means = np.array([np.zeros(D), rows.points[0]])
+    small = np.where(np.arange(2) == 0, 1.0, 1e-6).reshape(-1, *[1] * (state.covariances.ndim - 1))
+    state = Gaussians(state.weights, means, state.covariances * small)
+    for _ in range(5):
+        state = family.m_step(family.e_step(rows, state), state)
+    assert state.variances.min() > 0.05
+
+
+def test_moved_mixtures_have_densities_of_moved_rows(kind, rng, rows):
+    state = random_state(kind, rng)
+    scale = 2.5 if kind.shape == "spherical" else np.array([2.0, 0.1, 30.0])
+    center = rng.normal(size=D)
+    moved = state.moved(center, scale)
+    jacobian = np.log(np.broadcast_to(scale, D)).sum()
+    np.testing.assert_allclose(
+        log_densities(center + scale * rows.points, moved) + jacobian,
+        log_densities(rows.points, state),
+        rtol=1e-8,
+    )
+
+
+def test_other_array_libraries_have_the_same_sums(kind, rng, rows, xp):
+    family, state = GaussianFamily(kind), random_state(kind, rng)
+    there = Rows.of(xp.asarray(rows.points)).hold()
+    whole, found = family.e_step(rows, state), family.e_step(there, state)
+    np.testing.assert_allclose(found.products, whole.products, rtol=1e-10, atol=1e-10)
+    assert type(family.log_joint(there, state)) is type(xp.asarray(rows.points))
