@@ -1,0 +1,310 @@
+"""Fit of a Gaussian mixture: starts that compete, moves on a sample, EM on all rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.gaussian_initialisation import (
+    converted,
+    merged_state,
+    nearest_state,
+    starts_of,
+)
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    Gaussians,
+    precisions_of,
+)
+from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.notes import InputError
+from implicitmoments.rows import Rows
+from implicitmoments.search import (
+    SEARCH,
+    Budget,
+    Fitted,
+    Searched,
+    bic,
+    choose_k,
+    run_em,
+    search_moves,
+)
+
+# A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
+FAINT, MORE_ROWS = 0.25, 4
+# Types that have fewer parameters, from whose fits a type is started as well.
+POORER = {
+    "tied_spherical": (),
+    "spherical": ("tied_spherical",),
+    "tied_diag": ("tied_spherical",),
+    "diag": ("tied_diag", "spherical"),
+    "tied": ("tied_diag",),
+    "full": ("tied", "diag"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Parameters at which the user wants the fit to start, in the user's units."""
+
+    weights: Floats | None = None  # (k,)
+    means: Floats | None = None  # (k, d)
+    covariances: Floats | None = None  # (k, d, d) or (k, d)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Parameters chosen by the user."""
+
+    k: int | None  # number of components; None to choose it by the Bayesian information criterion
+    most: int  # the largest number that is tried
+    types: tuple[str, ...]  # of covariances, the best of which is chosen
+    ridge: float
+    n_moves: int  # the most moves that are tried
+    n_init: int  # starts of each kind that has random numbers
+    starts: str  # which starts compete
+    final: Budget  # of EM on all rows
+    given: Given | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Rows as a type of covariance sees them: (x − center) / scale."""
+
+    center: Floats  # (d,)
+    scale: Floats  # (d,), equal entries for spherical covariances
+    family: GaussianFamily
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return rows, in the coordinates of the user, in those of the view."""
+        return rows.mapped(self.center, 1 / self.scale)
+
+    @property
+    def log_unit(self) -> float:
+        """What log densities in the user's units are less by."""
+        return float(np.log(self.scale).sum())
+
+    def inside(self, state: Gaussians) -> Gaussians:
+        """Return a mixture in the user's units in those of the view."""
+        return state.moved(-self.center / self.scale, 1 / self.scale)
+
+    def outside(self, state: Gaussians) -> Gaussians:
+        """Return a mixture of the view in the user's units."""
+        return state.moved(self.center, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best mixture of one type on a sample."""
+
+    view: View
+    sample: Rows  # in the coordinates of the view
+    state: Gaussians
+    log_likelihood: float  # of the sample, in the user's units
+    start: str
+    levels: dict[str, float]  # mean log-likelihood per row after a short EM, of each start
+    searched: tuple[Searched[Gaussians], ...] = ()
+    scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
+
+    @property
+    def bic(self) -> float:
+        """Bayesian information criterion on the sample, in the user's units."""
+        n_parameters = self.view.family.n_parameters(self.state)
+        return bic(self.log_likelihood, n_parameters, self.sample.total)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianFit:
+    """A fitted mixture, in the user's units."""
+
+    fitted: Fitted[Gaussians]
+    kind: CovarianceType
+    stats: dict[str, Any]
+    fewer: int | None  # a smaller number of components of lower BIC, if one was found
+    exhausted: bool  # whether the search ended because no moves were left
+
+
+def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
+    """Fit rows in the user's units without outliers."""
+    times = [perf_counter()]
+    k, n = options.k, SEARCH.rows_for(options.k or options.most)
+    sample = rows.sample(n, rng, width=k or options.most).merged()
+    check_distinct(sample, k, whole=sample.n >= rows.kept)
+    options = replace(options, most=min(options.most, sample.n))
+    # 1. On a sample, for each type: starts, then moves or the number of components.
+    found: dict[str, Found] = {}
+    for name in options.types:
+        view = make_view(sample, CovarianceType(name), options.ridge)
+        found[name] = search_type(view, sample, options, found, rng)
+    best = min(found.values(), key=lambda each: each.bic)
+    # 2. Moves on more rows where a component is light.
+    light = float(best.state.weights.min()) < FAINT / best.state.k
+    if best.state.k > 1 and light and n < rows.kept and options.n_moves:
+        more = best.view.rows(rows).sample(MORE_ROWS * n, rng, width=best.state.k).merged()
+        again = search_moves(best.view.family, more, best.state, options.n_moves, rng)
+        best = replace(
+            best, state=again.state, searched=(*best.searched, again), sample=more
+        )
+    times.append(perf_counter())
+    # 3. EM on all rows.
+    view = best.view
+    fitted = run_em(view.family, view.rows(rows), best.state, options.final)
+    times.append(perf_counter())
+    unit = view.log_unit
+    history = tuple(float(level) - unit for level in fitted.history)
+    state = view.outside(fitted.state)
+    fitted = replace(fitted, state=state, level=fitted.level - unit, history=history)
+    stats = {
+        "start": best.start,
+        "start_log_likelihood": {name: level - unit for name, level in best.levels.items()},
+        "sample_rows": best.sample.n,
+        "n_moves": sum(searched.accepted for searched in best.searched),
+        "n_moves_tried": sum(searched.tried for searched in best.searched),
+        "seconds_search": times[1] - times[0],
+        "seconds_em": times[2] - times[1],
+        **({"bic_by_n_components": best.scores} if best.scores else {}),
+    }
+    if len(found) > 1:
+        stats["bic_by_covariance_type"] = {name: each.bic for name, each in found.items()}
+    tried = [searched.tried for searched in best.searched]
+    exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
+    return GaussianFit(fitted, view.family.kind, stats, _fewer(best, rows.total), exhausted)
+
+
+def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
+    """Standardise columns; all alike for spherical covariances, which depend on their units."""
+    x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
+    center = counts @ x / counts.sum()
+    variances = counts @ (x - center) ** 2 / counts.sum()
+    if kind.shape == "spherical":
+        variances = np.full(len(center), variances.mean())
+    # a constant column keeps its unit: the ridge is all that it has
+    scale = np.sqrt(np.where(variances > 0, variances, 1.0))
+    return View(center, scale, GaussianFamily(kind, ridge))
+
+
+def search_type(
+    view: View,
+    sample: Rows,
+    options: Options,
+    poorer: Mapping[str, Found],
+    rng: np.random.Generator,
+) -> Found:
+    """Fit one type of covariance to a sample in the user's units.
+
+    Parameters
+    ----------
+    poorer : mapping of str to Found
+        Fits of types with fewer parameters, from which this one is started too.
+    """
+    family, rows = view.family, view.rows(sample).hold()
+    known = [poorer[name] for name in POORER[family.kind.name] if name in poorer]
+    starts = [
+        (f"{each.view.family.kind.name} fit",
+         converted(view.inside(each.view.outside(each.state).expanded()), family.kind))
+        for each in known
+    ]
+    k, n_moves = options.k, options.n_moves
+    if options.given is not None and k is not None:
+        starts = [("given", given_start(view, rows, options.given, k))]
+    elif k is None:
+        seed = int(rng.integers(2**31))
+        starts.append(("merge", merged_state(rows, family, None, options.most, seed)))
+    elif k == 1:
+        starts.append(("merge", family.from_shares(rows, family.counts(rows)[:, None] * 0 + 1)))
+    else:
+        starts += starts_of(rows, family, k, options.starts, options.n_init, rng)
+    settled = [(name, run_em(family, rows, start, QUICK)) for name, start in starts]
+
+    def score(fitted: Fitted[Gaussians]) -> float:
+        return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
+
+    start, best = min(settled, key=lambda pair: score(pair[1]))
+    levels: dict[str, float] = {}
+    for name, fitted in settled:
+        levels[name] = max(fitted.level, levels.get(name, -math.inf))
+    state, level = best.state, best.level * rows.total
+    searched: tuple[Searched[Gaussians], ...] = ()
+    scores: dict[int, float] = {}
+    if k is None:
+        chosen = choose_k(family, rows, state, options.most, n_moves, rng)
+        searched = (chosen.searched,)
+        offset = 2 * rows.total * view.log_unit
+        scores = {number: score + offset for number, score in chosen.scores.items()}
+    elif n_moves and k > 1:
+        searched = (search_moves(family, rows, state, n_moves, rng),)
+    if searched:
+        state, level = searched[0].state, searched[0].log_likelihood
+    level -= rows.total * view.log_unit
+    return Found(view, rows, state, level, start, levels, searched, scores)
+
+
+def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
+    """Return the start that the user asks for; what is not given follows from the rows.
+
+    Without means they are those of k-means++; without weights and covariances those of the rows
+    nearest to the means.
+    """
+    family = view.family
+    means = given.means
+    if means is None:
+        state = dict(starts_of(rows, family, k, "k-means++", 1, np.random.default_rng(0)))
+        start = state["k-means++"]
+    else:
+        inside = (means - view.center) / view.scale
+        start = replace(nearest_state(rows, family, inside), means=inside)
+    if given.weights is not None:
+        start = replace(start, weights=given.weights)
+    if given.covariances is not None:
+        there = Gaussians(start.weights, start.means, given.covariances)
+        start = replace(start, covariances=there.moved(0 * view.center, 1 / view.scale).covariances)
+    return start
+
+
+def check_distinct(sample: Rows, k: int | None, *, whole: bool) -> None:
+    """Raise where all rows are equal, or fewer are distinct than there are components."""
+    if not whole:
+        return
+    if sample.n == 1 and sample.total > 1:
+        raise InputError(
+            "rows_all_equal",
+            "all {n:count row} are equal, so there is no covariance to estimate; check X",
+            n=round(sample.total),
+        )
+    if k is not None and sample.n < k:
+        raise InputError(
+            "too_few_distinct_rows",
+            "`n_components={k}` is more than the {n:count distinct row}; use at most "
+            "`n_components={n}`",
+            k=k,
+            n=sample.n,
+        )
+
+
+def _fewer(best: Found, total: float) -> int | None:
+    """Return one component less, if the predicted loss of a merge is below the penalty of BIC."""
+    k, family = best.state.k, best.view.family
+    merges = best.searched[-1].ranking.merges if best.searched else None
+    if merges is None or best.scores:
+        return None
+    saved = family.n_parameters(best.state) - family.kind.n_parameters(k - 1, best.state.d)
+    loss = float(merges.losses[0]) * total / best.sample.total
+    return k - 1 if bic(loss, saved, total) > 0 else None
+
+
+def types_of(covariance_type: str) -> tuple[str, ...]:
+    """Return the types among which the fit chooses, from the fewest to the most parameters."""
+    return COVARIANCE_TYPES if covariance_type == "auto" else (covariance_type,)
+
+
+def precision_matrices(state: Gaussians) -> Floats:
+    """Return the precisions of a mixture, (k, d, d) or (k, d)."""
+    return precisions_of(state.covariances)[0]
