@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from implicitmoments.activation import ActivationSumRegressor
     from implicitmoments.clustering import SphericalMixtureClusterer
     from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
-    from implicitmoments.mixture import SphericalMixture
+    from implicitmoments.mixture import GaussianMixture, SphericalMixture
     from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
     from implicitmoments.notes import AssumptionWarning
     from implicitmoments.regression import RegressionMixture
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActivationSumRegressor": "activation",
     "AssumptionWarning": "notes",
+    "GaussianMixture": "mixture",
     "HermiteProblem": "moments",
     "ModelFileError": "saving",
     "MomentProblem": "moments",
@@ -53,6 +54,7 @@ _HOMES = {
 __all__ = [
     "ActivationSumRegressor",
     "AssumptionWarning",
+    "GaussianMixture",
     "HermiteProblem",
     "ModelFileError",
     "MomentProblem",

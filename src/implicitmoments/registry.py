@@ -8,6 +8,7 @@ from typing import Any
 # The word of the command line, and the class, a public name of the package.
 ESTIMATORS = {
     "mixture": "SphericalMixture",
+    "gaussian-mixture": "GaussianMixture",
     "density": "SphericalMixtureDensity",
     "clusters": "SphericalMixtureClusterer",
     "regressions": "RegressionMixture",

@@ -191,6 +191,18 @@ SENTENCES: dict[str, str] = {
     "number of rows nor the separation confirms the others: there may be fewer components, or "
     "the fit may be one of several local optima; compare `bic()` for fewer components, and "
     "`lower_bound_` for a few values of `random_state`",
+    "columns_constant": "columns without variation: {columns}; they say nothing about the "
+    "components, and only `reg_covar` gives them a variance; leave them out",
+    "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
+    "singular but for `reg_covar`; leave one of them out, or use `covariance_type='diag'`",
+    "covariance_undetermined": "{n:count row} for {parameters} parameters of one component do not "
+    "determine a covariance of `covariance_type={kind!r}`; use more rows, or "
+    "`covariance_type='diag'` or `'spherical'`",
+    "components_borrow": "components {which} have too few rows for a covariance of their own "
+    "(fewer than {fewest:.3g}), and borrow from the pooled covariance; use fewer components or a "
+    "`covariance_type` with fewer parameters",
+    "search_exhausted": "the search tried all `n_moves={n_moves}` moves, so the fit may be a "
+    "local optimum; increase `n_moves`",
     # clustering
     "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
     "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "

@@ -325,9 +325,7 @@ class _PairStarts:
 
     def state(self) -> Gaussians:
         """Return all pairs as one state."""
-        return Gaussians(
-            np.array(self.weights), np.array(self.means), np.array(self.covariances)
-        )
+        return Gaussians(np.array(self.weights), np.array(self.means), np.array(self.covariances))
 
 
 def _axes(spread: Floats, rng: np.random.Generator) -> list[Floats]:

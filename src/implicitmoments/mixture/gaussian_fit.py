@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import Floats, softmax_rows, to_numpy
 from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussian_initialisation import (
     converted,
@@ -22,7 +22,6 @@ from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
-    precisions_of,
 )
 from implicitmoments.mixture.initialisation import QUICK
 from implicitmoments.notes import InputError
@@ -150,14 +149,13 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     if best.state.k > 1 and light and n < rows.kept and options.n_moves:
         more = best.view.rows(rows).sample(MORE_ROWS * n, rng, width=best.state.k).merged()
         again = search_moves(best.view.family, more, best.state, options.n_moves, rng)
-        best = replace(
-            best, state=again.state, searched=(*best.searched, again), sample=more
-        )
+        best = replace(best, state=again.state, searched=(*best.searched, again), sample=more)
     times.append(perf_counter())
     # 3. EM on all rows.
     view = best.view
     fitted = run_em(view.family, view.rows(rows), best.state, options.final)
     times.append(perf_counter())
+    rate = _misclassification_rate(view.family, best.sample, fitted.state)
     unit = view.log_unit
     history = tuple(float(level) - unit for level in fitted.history)
     state = view.outside(fitted.state)
@@ -165,6 +163,7 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     stats = {
         "start": best.start,
         "start_log_likelihood": {name: level - unit for name, level in best.levels.items()},
+        "misclassification_rate": rate,
         "sample_rows": best.sample.n,
         "n_moves": sum(searched.accepted for searched in best.searched),
         "n_moves_tried": sum(searched.tried for searched in best.searched),
@@ -208,8 +207,10 @@ def search_type(
     family, rows = view.family, view.rows(sample).hold()
     known = [poorer[name] for name in POORER[family.kind.name] if name in poorer]
     starts = [
-        (f"{each.view.family.kind.name} fit",
-         converted(view.inside(each.view.outside(each.state).expanded()), family.kind))
+        (
+            f"{each.view.family.kind.name} fit",
+            converted(view.inside(each.view.outside(each.state).expanded()), family.kind),
+        )
         for each in known
     ]
     k, n_moves = options.k, options.n_moves
@@ -265,7 +266,9 @@ def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
         start = replace(start, weights=given.weights)
     if given.covariances is not None:
         there = Gaussians(start.weights, start.means, given.covariances)
-        start = replace(start, covariances=there.moved(0 * view.center, 1 / view.scale).covariances)
+        start = replace(
+            start, covariances=there.moved(0 * view.center, 1 / view.scale).covariances
+        )
     return start
 
 
@@ -289,6 +292,12 @@ def check_distinct(sample: Rows, k: int | None, *, whole: bool) -> None:
         )
 
 
+def _misclassification_rate(family: GaussianFamily, sample: Rows, state: Gaussians) -> float:
+    """Return the expected share of rows that are not of their most probable component."""
+    shares = to_numpy(softmax_rows(family.log_joint(sample, state))[0])
+    return float(1 - sample.counts @ shares.max(axis=1) / sample.counts.sum())
+
+
 def _fewer(best: Found, total: float) -> int | None:
     """Return one component less, if the predicted loss of a merge is below the penalty of BIC."""
     k, family = best.state.k, best.view.family
@@ -303,8 +312,3 @@ def _fewer(best: Found, total: float) -> int | None:
 def types_of(covariance_type: str) -> tuple[str, ...]:
     """Return the types among which the fit chooses, from the fewest to the most parameters."""
     return COVARIANCE_TYPES if covariance_type == "auto" else (covariance_type,)
-
-
-def precision_matrices(state: Gaussians) -> Floats:
-    """Return the precisions of a mixture, (k, d, d) or (k, d)."""
-    return precisions_of(state.covariances)[0]

@@ -82,9 +82,7 @@ class Gaussians(State):
         """Return the mixture with covariances as matrices (k, d, d)."""
         if not self.diagonal:
             return self
-        return Gaussians(
-            self.weights, self.means, self.covariances[:, :, None] * np.eye(self.d)
-        )
+        return Gaussians(self.weights, self.means, self.covariances[:, :, None] * np.eye(self.d))
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,7 +120,13 @@ def squared_distances(x: Array, others: Array) -> Array:
 
 
 def leave_out_outliers(
-    rows: Rows, k: int, *, drop: bool = True, labelled: bool = False, seed: int = 0
+    rows: Rows,
+    k: int,
+    *,
+    drop: bool = True,
+    labelled: bool = False,
+    by_column: bool = False,
+    seed: int = 0,
 ) -> Outliers:
     """Leave out rows that are far from the median and belong to no far group.
 
@@ -137,6 +143,8 @@ def leave_out_outliers(
         False to count the rows, and keep them all.
     labelled : bool
         Look at labels too, with every column in units of its median absolute deviation.
+    by_column : bool
+        Measure every column in that unit, also without labels.
     seed : int
         Of the sample.
 
@@ -148,7 +156,7 @@ def leave_out_outliers(
     rule = None
     if drop:
         probe = rows.as_given().sample(PROBED, seed)
-        rule = _estimate(probe, rows.n, k, labelled=labelled)
+        rule = _estimate(probe, rows.n, k, labelled=labelled, by_column=by_column)
     what = "outliers" if drop else "counting rows"
     view = rows.transformed(lift_points).without_source
     found = rows.as_given().fold(_Count(view, rule), width=4, what=what)
@@ -213,7 +221,7 @@ class _Count:
         return sums
 
 
-def _estimate(probe: Rows, n: int, k: int, *, labelled: bool) -> Near:
+def _estimate(probe: Rows, n: int, k: int, *, labelled: bool, by_column: bool = False) -> Near:
     """Estimate centre, limit and far groups from some of the rows."""
     block = probe.block
     table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
@@ -221,7 +229,7 @@ def _estimate(probe: Rows, n: int, k: int, *, labelled: bool) -> Near:
     center = np.median(table, axis=0)
     moved = table - center
     scale = np.ones_like(center)
-    if labelled:  # columns of any unit; those of a spherical mixture have one
+    if labelled or by_column:  # columns of any unit; those of a spherical mixture have one
         deviations = np.median(np.abs(moved), axis=0)
         scale = np.where(deviations > 0, deviations, 1.0)
     with np.errstate(over="ignore"):

@@ -1,0 +1,359 @@
+"""GaussianMixture: components of any covariance, without restarts."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import Floats, check_squares, move_like
+from implicitmoments.estimator import as_floats, column_names
+from implicitmoments.mixture.gaussian_fit import (
+    GaussianFit,
+    Given,
+    Options,
+    fit_gaussians,
+    types_of,
+)
+from implicitmoments.mixture.gaussian_summary import GaussianMixtureSummary
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, precisions_of
+from implicitmoments.notes import InputError, Note, Notes
+from implicitmoments.rows import ArraySource, RandomState, Rows, mean_and_covariance
+from implicitmoments.rows.outliers import leave_out_outliers, standardise_rows
+from implicitmoments.search import SEARCH, WHOLE
+from implicitmoments.validation import (
+    check_enough_rows,
+    check_flag,
+    check_number,
+    check_option,
+    check_whole,
+    check_whole_or,
+)
+
+STARTS = ("auto", "moments", "merge", "k-means++")
+LEAST_RIDGE = 1e-10  # with less, rounding makes covariances singular
+CORRELATED = 1 - 1e-9  # correlation from which two columns are one
+PROBED = 20_000  # rows in which columns are compared
+# A search over numbers of components fits too few and too many on purpose: no warnings of that.
+SILENT = ("bic_prefers_fewer", "search_exhausted", "components_borrow", "covariance_undetermined")
+
+
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class GaussianMixture(GaussianMixtureSummary):
+    r"""Mixture of Gaussians :math:`\sum_i w_i N(\mu_i, C_i)` with covariances of any type.
+
+    It has the parameters, attributes and methods of scikit-learn's class, and needs no restarts.
+    Several starts compete by likelihood on a sample of the rows: micro-components of k-means,
+    merged greedily by the Gaussian likelihood; rows chosen by k-means++; and, where components
+    share a covariance or are spherical, means decoded from implicit moments. Moves then split
+    and merge components as long as the likelihood rises. EM on all rows ends the fit.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default 1
+        The number k of components. ``"auto"`` starts from the number at which merging
+        micro-components gives the least Bayesian information criterion, and splits and merges
+        components while it falls.
+    covariance_type : str, default "full"
+        ``"full"``, one covariance for each component; ``"tied"``, one for all; ``"diag"`` and
+        ``"tied_diag"``, diagonal ones; ``"spherical"`` and ``"tied_spherical"``, one variance for
+        all columns; ``"auto"``, the one of the six with the least Bayesian information criterion.
+    tol : float, default 1e-7
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    reg_covar : float, default 1e-6
+        Added to the variances, relative to those of the columns. A component with too few rows
+        for its covariance borrows from the pooled covariance besides.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows.
+    n_init : int, default 1
+        Number of starts of each kind that depends on random numbers.
+    init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
+        Which starts compete: all that apply, or one kind; ``"moments"`` beside k-means++.
+    weights_init : array of shape (k,), optional
+        Weights to start from. With any of the three, no other starts compete.
+    means_init : array of shape (k, n_features), optional
+        Means to start from.
+    precisions_init : array, optional
+        Precisions to start from, in the shape of ``precisions_``.
+    n_moves : int, default 20
+        The most moves that are tried on a sample; 0 for EM alone.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
+    warm_start : bool, default False
+        Start from the last fit, if it has as many components and features.
+    random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
+
+    Attributes
+    ----------
+    weights_ : array of shape (k,)
+        In decreasing order.
+    means_ : array of shape (k, n_features)
+    covariances_ : array
+        Of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``, (k, d) for ``"diag"``, (d,) for
+        ``"tied_diag"``, (k,) for ``"spherical"``; a number for ``"tied_spherical"``.
+    precisions_, precisions_cholesky_ : array
+        Inverses of the covariances, and their Cholesky factors, in the same shapes.
+    covariance_type_ : str
+        The type that was fitted.
+    n_components_ : int
+        The number k of components.
+    converged_ : bool
+        Whether iterations stopped by ``tol``.
+    n_iter_ : int
+        Iterations over all rows.
+    lower_bound_ : float
+        Mean log-likelihood per row.
+    notes_ : Notes
+        Findings about the fit, which print as sentences.
+    stats_ : dict
+        ``start`` that was best, and ``start_log_likelihood`` of each; ``n_moves`` that raised
+        the likelihood, and ``n_moves_tried``; ``outliers`` left out; ``misclassification_rate``,
+        expected; ``bic_by_n_components`` and ``bic_by_covariance_type`` of ``"auto"``, on the
+        rows searched; ``mean_log_likelihood_history`` of EM; ``seconds_search`` and
+        ``seconds_em``.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import implicitmoments as im
+    >>> rng = np.random.default_rng(0)
+    >>> long = rng.normal(size=(500, 2)) * [5.0, 0.5]
+    >>> flat = rng.normal(size=(500, 2)) * [0.5, 5.0] + [0.0, 20.0]
+    >>> X = np.vstack([long, flat])
+    >>> model = im.GaussianMixture("auto", random_state=0).fit(X)
+    >>> model.means_.shape, model.covariances_.shape
+    ((2, 2), (2, 2, 2))
+    >>> model.predict(X[:3]).tolist() == [model.predict(X[:1])[0]] * 3
+    True
+    >>> rows, components = model.sample(4)
+    >>> rows.shape, model.score(rows) > -20
+    ((4, 2), True)
+    """
+
+    n_components: int | str = 1
+    _: KW_ONLY
+    covariance_type: str = "full"
+    tol: float = 1e-7
+    reg_covar: float = 1e-6
+    max_iter: int = 500
+    n_init: int = 1
+    init_params: str = "auto"
+    weights_init: Any = None
+    means_init: Any = None
+    precisions_init: Any = None
+    n_moves: int = 20
+    max_components: int = 50
+    drop_outliers: bool = True
+    warm_start: bool = False
+    random_state: RandomState = None
+    rows_per_block: int | None = None
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the mixture and return the most probable component of every row.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+        """
+        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+
+    def _fit(self, rows: Rows, seed: int) -> None:
+        k = None if self.n_components == "auto" else int(self.n_components)
+        check_enough_rows(rows.n, k or 1, k or 1)
+        given = self._given(k, rows.n_features)
+        if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
+            rows = rows.merged()
+        n_out, most = 0, k or self.max_components
+        rows, n_out = leave_out_outliers(
+            standardise_rows(rows), most, drop=self.drop_outliers, by_column=True
+        )
+        check_squares("X", rows.census.squares or 0.0)
+        check_enough_rows(n_out + max(rows.kept, round(rows.total)), k or 1, k or 1)
+        rows = replace(rows.as_given(), wide=True)
+        options = Options(
+            k=k,
+            most=min(self.max_components, rows.kept),
+            types=types_of(self.covariance_type),
+            ridge=max(self.reg_covar, LEAST_RIDGE),
+            n_moves=self.n_moves,
+            n_init=self.n_init,
+            starts=self.init_params,
+            final=replace(WHOLE, steps=self.max_iter, tol=self.tol),
+            given=given,
+        )
+        found = fit_gaussians(rows, options, np.random.default_rng(seed))
+        self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out}
+        self._store(found, rows.first["x"], keep_order=given is not None)
+        self.notes_ = self._notes_on(found, rows)
+
+    def _given(self, k: int | None, d: int) -> Given | None:
+        """Return the start that the user asks for, if any."""
+        names = ("weights_init", "means_init", "precisions_init")
+        asked = [name for name in names if getattr(self, name) is not None]
+        if not asked and self.warm_start and k == getattr(self, "n_components_", None):
+            kept = self.covariance_type in (self.covariance_type_, "auto")
+            if kept and self.means_.shape[1] == d:
+                last = self._mixture()
+                return Given(last.weights, last.means, last.covariances)
+        if not asked:
+            return None
+        if k is None or self.covariance_type == "auto":
+            raise InputError(
+                "init_with_auto",
+                "`{name}` needs a number of components and a covariance type; set "
+                "`n_components` and `covariance_type` other than 'auto'",
+                name=asked[0],
+            )
+        weights, means, precisions = (
+            None if getattr(self, name) is None else as_floats(getattr(self, name))
+            for name in names
+        )
+        _check_shape("weights_init", weights, (k,))
+        _check_shape("means_init", means, (k, d))
+        if weights is not None and (weights.min() < 0 or not np.isclose(weights.sum(), 1.0)):
+            raise InputError(
+                "weights_not_a_distribution",
+                "`weights_init` must be non-negative and sum to 1, got a sum of {total:g} and a "
+                "least weight of {least:g}",
+                total=float(weights.sum()),
+                least=float(weights.min()),
+            )
+        return Given(weights, means, self._given_covariances(precisions, k, d))
+
+    def _given_covariances(self, precisions: Floats | None, k: int, d: int) -> Floats | None:
+        """Return the covariances, (k, d, d) or (k, d), of precisions that the user gives."""
+        if precisions is None:
+            return None
+        kind = CovarianceType(self.covariance_type)
+        shape = {"full": (d, d), "diag": (d,), "spherical": ()}[kind.shape]
+        _check_shape("precisions_init", precisions, shape if kind.tied else (k, *shape))
+        whole = np.repeat(precisions[None], k, axis=0) if kind.tied else precisions
+        if kind.shape == "spherical":
+            whole = np.repeat(whole[:, None], d, axis=1)
+        positive = (
+            whole.min() > 0
+            if whole.ndim == 2
+            else bool(
+                np.allclose(whole, whole.transpose(0, 2, 1))
+                and np.linalg.eigvalsh(whole).min() > 0
+            )
+        )
+        if not positive:
+            raise InputError(
+                "precisions_not_positive",
+                "`precisions_init` must be symmetric and positive definite, for "
+                "`covariance_type={kind!r}`",
+                kind=kind.name,
+            )
+        return precisions_of(whole)[0]
+
+    def _store(self, found: GaussianFit, like: Any, *, keep_order: bool) -> None:
+        """Store parameters with the heaviest component first, in the library of the rows."""
+        fitted, state = found.fitted, found.fitted.state
+        if not keep_order:
+            state = state.take(np.argsort(-state.weights, kind="stable"))
+        own = isinstance(like, np.ndarray)
+        self.covariance_type_ = found.kind.name
+        self.weights_ = state.weights if own else move_like(state.weights, like)
+        self.means_ = state.means if own else move_like(state.means, like)
+        self.covariances_ = self._shaped(state.covariances)
+        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.lower_bound_ = float(fitted.level)
+        self.stats_["mean_log_likelihood_history"] = fitted.history
+
+    def _notes_on(self, found: GaussianFit, rows: Rows) -> Notes:
+        """Return the notes on a fit."""
+        notes, state, kind = Notes(), found.fitted.state, found.kind
+        auto, n = self.n_components == "auto", rows.total
+        if self.stats_["outliers"]:
+            notes.append(Note("outliers_dropped", {"n": self.stats_["outliers"]}))
+        notes += self._notes_on_columns(rows, kind)
+        parameters = state.d + kind.n_numbers(state.d)
+        if n * state.d < parameters:
+            values = {"n": round(n), "parameters": parameters, "kind": kind.name}
+            notes.append(Note("covariance_undetermined", values))
+        fewest = kind.fewest_rows(state.d)
+        counts = n * np.sort(state.weights)[::-1]
+        few = np.flatnonzero(counts < fewest).tolist()
+        if few and not kind.tied:
+            notes.append(Note("components_borrow", {"which": few, "fewest": fewest}))
+        elif n < fewest * state.k:
+            notes.append(Note("few_rows_per_component", {"n": round(n), "k": state.k}))
+        if auto and state.k >= self.max_components:
+            notes.append(Note("stopped_at_max_components", {"most": self.max_components}))
+        if found.fewer is not None:
+            notes.append(Note("bic_prefers_fewer", {"k": state.k, "fewer": found.fewer}))
+        elif found.exhausted:
+            notes.append(Note("search_exhausted", {"n_moves": self.n_moves}))
+        if not self.converged_:
+            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
+        return notes
+
+    def _notes_on_columns(self, rows: Rows, kind: CovarianceType) -> Notes:
+        """Return notes on constant columns, and on columns that are linear functions of others."""
+        covariance = mean_and_covariance(rows.sample(PROBED, 0)).covariance
+        scale, names = np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), column_names(self)
+        constant = np.flatnonzero(scale <= 1e-12 * max(float(scale.max()), np.finfo(float).tiny))
+        notes = Notes()
+        if len(constant):
+            called = [names[j] for j in constant]
+            notes.append(Note("columns_constant", {"columns": called}))
+        if kind.shape == "full":
+            safe = np.where(scale > 0, scale, np.inf)
+            alike = np.abs(np.triu(covariance / np.outer(safe, safe), 1)) > CORRELATED
+            for i, j in np.argwhere(alike)[:1]:
+                values = {"column": names[j], "other": names[i]}
+                notes.append(Note("columns_dependent", values))
+        return notes
+
+    def _warns(self, note: Note) -> bool:
+        return note.code not in SILENT
+
+    def _check_parameters(self) -> None:
+        """Raise for a parameter that cannot be used."""
+        super()._check_parameters()
+        check_whole_or("n_components", self.n_components, ("auto",), 1)
+        for name, least in (
+            ("max_iter", 1),
+            ("max_components", 1),
+            ("n_moves", 0),
+            ("n_init", 1),
+        ):
+            check_whole(name, getattr(self, name), least)
+        check_number("tol", self.tol, 0.0)
+        check_number("reg_covar", self.reg_covar, 0.0)
+        check_flag("warm_start", self.warm_start)
+        check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES[::-1], "auto"))
+        check_option("init_params", self.init_params, STARTS)
+        if self.init_params == "moments" and self.covariance_type in ("diag", "full"):
+            raise InputError(
+                "no_moments_of_type",
+                "`init_params='moments'` needs components that share a covariance or are "
+                "spherical; with `covariance_type={kind!r}` use 'auto', 'merge' or 'k-means++'",
+                kind=self.covariance_type,
+            )
+
+
+def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> None:
+    """Raise for an array of another shape."""
+    if value is not None and (value.shape != shape or not np.isfinite(value).all()):
+        raise InputError(
+            "init_of_wrong_shape",
+            "`{name}` must be finite and of shape {expected}, got shape {found}",
+            name=name,
+            expected=shape,
+            found=value.shape,
+        )
