@@ -42,6 +42,7 @@ def fitted():
     density = im.RegressionMixtureDensity(3, max_degree=4, random_state=0)
     models = [
         Fitted(im.SphericalMixture(4, random_state=0), X, None),
+        Fitted(im.GaussianMixture(4, random_state=0), X, None),
         Fitted(im.SphericalMixtureClusterer(4, variance=1.0, random_state=0), X, None),
         Fitted(im.SphericalMixtureDensity(3, max_degree=4, random_state=0), close, None),
         Fitted(im.RegressionMixture(3, random_state=0), A, a),

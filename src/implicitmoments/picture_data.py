@@ -34,12 +34,13 @@ class RowSample(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """Components with a mean and a variance each, and the component of each row."""
+    """Components with a mean and a variance or covariance each, and the component of each row."""
 
     weights: Floats  # (k,)
     means: Floats  # (k, d)
-    variances: Floats  # (k,)
+    variances: Floats  # (k,), over all columns
     labels: Integers  # (n,)
+    covariances: Floats | None = None  # (k, d, d), where components are not spherical
 
 
 @dataclass(frozen=True, eq=False)

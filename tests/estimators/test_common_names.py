@@ -13,6 +13,7 @@ from implicitmoments.registry import ESTIMATORS, estimator_class
 CLASSES = [estimator_class(kind) for kind in ESTIMATORS]
 # Defaults that differ: what is counted and measured depends on the algorithm.
 OWN_DEFAULT = {
+    "covariance_type": "the paper's model has one variance; scikit-learn's class is full",
     "n_components": "sums of activations are pruned by the network, so that counting is safe",
     "max_iter": "EM, or steps of least squares",
     "tol": "a rise of the likelihood, or a fall of the squared error",
@@ -67,6 +68,7 @@ X, _ = make_spherical_mixture(1_000, 2, 3, radius=2.0, random_state=0)
 LINES = make_regression_mixture(1_000, 2, 3, noise=1.0, random_state=0)[:2]
 SAMPLED = {  # rows first, then labels
     "SphericalMixture": (im.SphericalMixture(2), (X,), ((5, 3), (5,))),
+    "GaussianMixture": (im.GaussianMixture(2), (X,), ((5, 3), (5,))),
     "RegressionMixture": (im.RegressionMixture(2), LINES, ((5, 3), (5,), (5,))),
     "SphericalMixtureDensity": (im.SphericalMixtureDensity(2, degree=2), (X,), ((5, 3),)),
     "RegressionMixtureDensity": (
@@ -97,7 +99,7 @@ def test_samples_are_rows_then_labels(name):
         np.testing.assert_array_equal(part, other)
 
 
-@pytest.mark.parametrize("name", ["SphericalMixture", "RegressionMixture"])
+@pytest.mark.parametrize("name", ["SphericalMixture", "GaussianMixture", "RegressionMixture"])
 def test_lower_bounds_are_means_per_row(name):
     model, data, _ = SAMPLED[name]
     model.set_params(random_state=0).fit(*data)

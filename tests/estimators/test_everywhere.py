@@ -25,6 +25,7 @@ NEAR, _ = im.datasets.make_spherical_mixture(N, 3, 4, radius=1.2, random_state=0
 LINES = im.datasets.make_regression_mixture(N, 2, 3, noise=1.0, random_state=0)[:2]
 SUMS = im.datasets.make_activation_sum(N, 2, 3, random_state=0)[:2]
 CASES = {
+    "GaussianMixture": (im.GaussianMixture(3, random_state=0), (POINTS,), "score_samples"),
     "SphericalMixture": (im.SphericalMixture(3, random_state=0), (POINTS,), "score_samples"),
     "SphericalMixtureDensity": (
         im.SphericalMixtureDensity(3, degree=4, random_state=0),

@@ -18,6 +18,7 @@ from implicitmoments.registry import ESTIMATORS, estimator_class
 
 NAMES = [
     "SphericalMixture",
+    "GaussianMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",
     "RegressionMixture",

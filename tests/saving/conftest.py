@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from implicitmoments.problems import cosine, leaky_relu, relu
 from implicitmoments.saving import SCHEMA
 
@@ -44,6 +45,10 @@ def activation(given, **how):
 
 def mixture(**how):
     return lambda: im.SphericalMixture(**{"n_components": 3, "random_state": 0, **how}), "apart"
+
+
+def gaussian(**how):
+    return lambda: im.GaussianMixture(3, random_state=0, **how), "apart"
 
 
 def density(**how):
@@ -83,6 +88,8 @@ MODELS = {
     "mixture known": mixture(variance=1.0, rows_per_block=100),
     "mixture generator": mixture(random_state=np.random.default_rng(3)),
     "mixture RandomState": mixture(random_state=np.random.RandomState(3)),
+    **{f"gaussian {name}": gaussian(covariance_type=name) for name in (*COVARIANCE_TYPES, "auto")},
+    "gaussian given": gaussian(means_init=np.eye(3), warm_start=True),
     "density": density(),
     "density cv": (lambda: im.SphericalMixtureDensity(2, random_state=0), "close"),
     "density paper": density(method="paper", n_draws=5),
@@ -126,7 +133,7 @@ def answers(model, data):
             found[method] = getattr(model, method)(*given)
     if hasattr(model, "score"):
         found["score"] = model.score(X, *y)
-    if isinstance(model, im.SphericalMixture):
+    if isinstance(model, im.SphericalMixture | im.GaussianMixture):
         found["sample"] = model.sample(20)
     elif hasattr(model, "sample"):
         found["sample"] = model.sample(20, random_state=7)

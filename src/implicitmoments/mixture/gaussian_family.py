@@ -112,7 +112,7 @@ class GaussianFamily:
             shape = 0.5 * np.log(state.covariances)
         else:
             i, j = np.tril_indices(state.d)
-            shape = np.linalg.cholesky(state.covariances)[:, i, j]
+            shape = np.asarray(np.linalg.cholesky(state.covariances)[:, i, j], dtype=float)
             shape[:, i == j] = np.log(shape[:, i == j])
         return np.concatenate([weights, state.means.ravel(), shape.ravel()])
 
@@ -345,7 +345,7 @@ def _inverse_root(covariance: Floats) -> Floats:
     """Return R with |x R| the Mahalanobis length: (d, d), or (d,) that multiplies columns."""
     if covariance.ndim == 1:
         return np.asarray(1 / np.sqrt(covariance))
-    return inverse_roots(covariance[None])[0].T
+    return np.asarray(inverse_roots(covariance[None])[0].T)
 
 
 def _ill_explained(x: Floats, counts: Floats, state: Gaussians, i: int) -> list[int]:

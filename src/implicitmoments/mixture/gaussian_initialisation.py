@@ -17,6 +17,7 @@ from implicitmoments.mixture.initialisation import QUICK, decode_moments
 from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import bic, run_em
+from implicitmoments.search.em import Places
 
 MICRO = 6  # micro-components per component: fewer mix components that overlap
 ROWS_PER_MICRO = 100  # of the k-means: it need not be accurate
@@ -36,7 +37,7 @@ class Groups:
     means: Floats  # (m, d)
     inside: Floats  # (m, q), sums of products about the means, as the type of covariance has them
 
-    def take(self, chosen: Integers | np.ndarray) -> Groups:  # type: ignore[type-arg]
+    def take(self, chosen: Places) -> Groups:
         """Return some of the groups."""
         return Groups(self.counts[chosen], self.means[chosen], self.inside[chosen])
 
@@ -93,8 +94,7 @@ class Agglomeration:
 
     def merge(self) -> None:
         """Merge the pair that costs least."""
-        a, b = np.unravel_index(int(np.argmin(self.pairs)), self.pairs.shape)
-        a, b = int(min(a, b)), int(max(a, b))
+        a, b = sorted(divmod(int(np.argmin(self.pairs)), len(self.own)))
         merged = self._merged(a, np.array([b]))
         others = np.arange(len(self.own)) != b
         g = self.groups
@@ -130,7 +130,7 @@ class Agglomeration:
         merged = self._merged(a, np.arange(len(self.own)))
         rise = self._cost(merged.counts, merged.inside) - self.own - self.own[a]
         rise[a] = np.inf
-        return rise
+        return np.asarray(rise)
 
     def _borrowed(self, counts: Floats, inside: Floats) -> Floats:
         lent = self.d + 1.0

@@ -248,7 +248,9 @@ class GaussianMixtureSummary(
     def _component_view(self, rows: RowSample) -> Means:
         mixture, labels = self._mixture(), to_numpy(self.predict(rows.given))
         variances = mixture.variances.mean(axis=1)
-        return Means(mixture.weights, mixture.means, variances, np.asarray(labels))
+        spherical = CovarianceType(self.covariance_type_).shape == "spherical"
+        covariances = None if spherical else mixture.expanded().covariances
+        return Means(mixture.weights, mixture.means, variances, np.asarray(labels), covariances)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])

@@ -158,7 +158,7 @@ class CovarianceType:
     def products(self, points: Floats) -> Floats:
         """Return the products of points (m, d) as rows are lifted, (m, q)."""
         if self.shape == "spherical":
-            return np.sum(points**2, axis=1, keepdims=True)
+            return np.asarray(np.sum(points**2, axis=1, keepdims=True))
         lifted: Any = quadratic_rows(points, pairs=self.shape == "full")
         return np.asarray(lifted[:, points.shape[1] : -1])
 

@@ -36,7 +36,7 @@ def components(
     """Draw rows and components in two dimensions.
 
     - Means: rows on the two leading principal directions of the means, coloured by component, and
-      a circle of one standard deviation around each mean.
+      a circle or ellipse of one standard deviation around each mean.
     - Lines: y against the leading principal direction of the coefficients, less what the other
       directions of each row's line explain, with a band of one standard deviation.
     - Directions of activations: rows on their two leading directions, coloured by y.
@@ -93,11 +93,15 @@ def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
         _draw_histogram(view, ax, rows.x[:, 0])
     else:
         marks = view.means @ plane.T
-        _draw_circles(ax, marks, np.sqrt(view.variances))
+        shapes = view.variances[:, None, None] * np.eye(2)
+        if view.covariances is not None:
+            shapes = plane @ view.covariances @ plane.T
+        _draw_ellipses(ax, marks, shapes)
         _draw_rows(ax, rows.x @ plane.T, view.labels, len(marks))
         _number(ax, marks, view.weights)
         ax.set_aspect("equal", adjustable="datalim")
-        note += "; circles: one standard deviation"
+        shape = "circles" if view.covariances is None else "ellipses"
+        note += f"; {shape}: one standard deviation"
     _name_axes(ax, rows, plane, "principal direction of the means", second="density")
     canvas.finish(ax, counted(len(view.means), noun), note)
 
@@ -240,10 +244,13 @@ def _draw_histogram(view: Means, ax: Axes, x: Floats) -> None:
     _number(ax, np.column_stack([view.means[:, 0], heights]), view.weights)
 
 
-def _draw_circles(ax: Axes, marks: Floats, deviations: Floats) -> None:
+def _draw_ellipses(ax: Axes, marks: Floats, covariances: Floats) -> None:
+    """Draw points one standard deviation from each mark, by covariances (k, 2, 2)."""
     turn = np.linspace(0, 2 * np.pi, 73)
-    for i, (mark, s) in enumerate(zip(marks, deviations, strict=True)):
-        ring = mark[:, None] + s * np.array([np.cos(turn), np.sin(turn)])
+    values, vectors = np.linalg.eigh(covariances)
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    for i, (mark, root) in enumerate(zip(marks, roots, strict=True)):
+        ring = mark[:, None] + root @ np.array([np.cos(turn), np.sin(turn)])
         ax.plot(*ring, color=canvas.ink(), lw=2.2, alpha=0.5, zorder=3)
         ax.plot(*ring, color=canvas.colour(i), lw=1.4, zorder=3)
 
