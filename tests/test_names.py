@@ -56,9 +56,9 @@ def test_every_name_is_there():
 # What users may rely on; a name is added here, in docs/api.md and in the __all__ of its folder.
 PUBLIC = {
     "": """ActivationSumRegressor AssumptionWarning GaussianMixture HermiteProblem ModelFileError
-        MomentProblem RegressionMixture RegressionMixtureDensity SphericalMixture SphericalMixtureClusterer
-        SphericalMixtureDensity __version__ circuits datasets implicit_moments load moments plot
-        problems projections report rows save""",
+        MomentProblem RegressionMixture RegressionMixtureDensity SphericalMixture
+        SphericalMixtureClusterer SphericalMixtureDensity __version__ circuits datasets
+        implicit_moments load moments plot problems projections report rows save""",
     "circuits": "Circuit describe hermite power scalar unit vector",
     "datasets": """Truth make_activation_sum make_pairwise_differences make_regression_mixture
         make_spherical_mixture""",

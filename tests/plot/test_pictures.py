@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 import implicitmoments as im
 from implicitmoments.estimator import findings_of
 from implicitmoments.plot import canvas
-from implicitmoments.registry import ESTIMATORS
+from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.testing import refuses
 
 mpl.use("Agg")
@@ -51,6 +51,10 @@ def test_every_picture_of_every_estimator(fitted, name, picture):
         with refuses("steps_of_pairwise_test"):
             im.plot.convergence(model, given)
         return
+    if (name, picture) == ("GaussianMixture", "spectra"):
+        with refuses("spectra_of_likelihood"):
+            im.plot.spectra(model, given)
+        return
     ax = getattr(im.plot, picture)(model, *rows, ax=given)
     assert ax is given
     assert ax.get_xlabel()
@@ -66,7 +70,7 @@ def test_a_new_figure_where_no_axes_are_given(fitted):
     plt.close(ax.figure)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "GaussianMixture"])
 def test_spectra_show_what_was_kept_and_the_noise(fitted, name):
     model = fitted[name].model
     ax, stats = im.plot.spectra(model, new_axes()), model.stats_
@@ -210,7 +214,7 @@ def test_many_components_are_not_numbered(fitted):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@pytest.mark.parametrize("name", NAMES[3:])
+@pytest.mark.parametrize("name", [n for n in NAMES if estimator_class(n).labelled])
 def test_labels_have_their_name(fitted, name):
     model, X, y = fitted[name]
     named = pd.Series(y, name="cost in $")

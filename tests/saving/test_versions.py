@@ -26,12 +26,16 @@ def test_files_of_all_schemas_are_read_and_answer_the_same(path, library, tmp_pa
             assert np.allclose(answers[name], expect, rtol=1e-7, atol=1e-9), name
 
 
+SINCE = {"GaussianMixture": 3}  # estimators of which older schemas have no files
+
+
 @pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
 def test_every_estimator_has_a_file_of_every_schema(schema):
     found = {
         type(im.load(path)).__name__ for path in (DATA / f"schema_{schema}").glob("*.safetensors")
     }
-    assert found == {name for name in im.__all__ if hasattr(getattr(im, name), "get_params")}
+    estimators = {name for name in im.__all__ if hasattr(getattr(im, name), "get_params")}
+    assert found == {name for name in estimators if SINCE.get(name, 1) <= schema}
 
 
 def test_a_file_read_and_saved_has_the_present_schema(kept, tmp_path):

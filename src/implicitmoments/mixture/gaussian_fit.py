@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, softmax_rows, to_numpy
+from implicitmoments.arrays import Floats, namespace_of, softmax_rows, to_numpy
 from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussian_initialisation import (
     converted,
@@ -39,8 +39,11 @@ from implicitmoments.search import (
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
+# Starts compete after a few steps of EM, and those that are so many nats per row behind end there.
+HEAT, BEHIND = replace(QUICK, steps=12), 0.01
+SEARCHED = 3  # types whose starts have the least criterion, among which moves decide
 # Types that have fewer parameters, from whose fits a type is started as well.
-POORER = {
+POORER: dict[str, tuple[str, ...]] = {
     "tied_spherical": (),
     "spherical": ("tied_spherical",),
     "tied_diag": ("tied_spherical",),
@@ -101,23 +104,29 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The best mixture of one type on a sample."""
+class Raced:
+    """The best start of one type, after a short EM on a sample."""
 
     view: View
     sample: Rows  # in the coordinates of the view
     state: Gaussians
-    log_likelihood: float  # of the sample, in the user's units
+    log_likelihood: float  # of the sample, in the coordinates of the view
     start: str
     levels: dict[str, float]  # mean log-likelihood per row after a short EM, of each start
-    searched: tuple[Searched[Gaussians], ...] = ()
-    scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
 
     @property
     def bic(self) -> float:
         """Bayesian information criterion on the sample, in the user's units."""
-        n_parameters = self.view.family.n_parameters(self.state)
-        return bic(self.log_likelihood, n_parameters, self.sample.total)
+        level = self.log_likelihood - self.sample.total * self.view.log_unit
+        return bic(level, self.view.family.n_parameters(self.state), self.sample.total)
+
+
+@dataclass(frozen=True, eq=False)
+class Found(Raced):
+    """The best mixture of one type on a sample, after moves."""
+
+    searched: tuple[Searched[Gaussians], ...] = ()
+    scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +148,14 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     check_distinct(sample, k, whole=sample.n >= rows.kept)
     options = replace(options, most=min(options.most, sample.n))
     # 1. On a sample, for each type: starts, then moves or the number of components.
-    found: dict[str, Found] = {}
+    raced: dict[str, Raced] = {}
     for name in options.types:
         view = make_view(sample, CovarianceType(name), options.ridge)
-        found[name] = search_type(view, sample, options, found, rng)
+        raced[name] = race_starts(view, sample, options, raced, rng)
+    promising = sorted(raced, key=lambda name: raced[name].bic)[:SEARCHED]
+    found: dict[str, Found] = {}
+    for name in filter(promising.__contains__, options.types):
+        found[name] = search_type(raced[name], options, found, rng)
     best = min(found.values(), key=lambda each: each.bic)
     # 2. Moves on more rows where a component is light.
     light = float(best.state.weights.min()) < FAINT / best.state.k
@@ -171,8 +184,9 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
         "seconds_em": times[2] - times[1],
         **({"bic_by_n_components": best.scores} if best.scores else {}),
     }
-    if len(found) > 1:
-        stats["bic_by_covariance_type"] = {name: each.bic for name, each in found.items()}
+    if len(raced) > 1:
+        compared: dict[str, Raced] = raced | found
+        stats["bic_by_covariance_type"] = {name: each.bic for name, each in compared.items()}
     tried = [searched.tried for searched in best.searched]
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
     return GaussianFit(fitted, view.family.kind, stats, _fewer(best, rows.total), exhausted)
@@ -190,62 +204,95 @@ def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
     return View(center, scale, GaussianFamily(kind, ridge))
 
 
-def search_type(
+def race_starts(
     view: View,
     sample: Rows,
     options: Options,
-    poorer: Mapping[str, Found],
+    poorer: Mapping[str, Raced],
     rng: np.random.Generator,
-) -> Found:
-    """Fit one type of covariance to a sample in the user's units.
+) -> Raced:
+    """Let starts of one type of covariance compete on a sample in the user's units.
 
     Parameters
     ----------
-    poorer : mapping of str to Found
-        Fits of types with fewer parameters, from which this one is started too.
+    poorer : mapping of str to Raced
+        Types with fewer parameters, from the best of which this one is started too.
     """
-    family, rows = view.family, view.rows(sample).hold()
-    known = [poorer[name] for name in POORER[family.kind.name] if name in poorer]
+    family, rows, k = view.family, view.rows(sample).hold(), options.k
     starts = [
-        (
-            f"{each.view.family.kind.name} fit",
-            converted(view.inside(each.view.outside(each.state).expanded()), family.kind),
-        )
-        for each in known
+        start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
     ]
-    k, n_moves = options.k, options.n_moves
     if options.given is not None and k is not None:
         starts = [("given", given_start(view, rows, options.given, k))]
     elif k is None:
         seed = int(rng.integers(2**31))
         starts.append(("merge", merged_state(rows, family, None, options.most, seed)))
     elif k == 1:
-        starts.append(("merge", family.from_shares(rows, family.counts(rows)[:, None] * 0 + 1)))
+        x = rows.block["x"]
+        starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
     else:
         starts += starts_of(rows, family, k, options.starts, options.n_init, rng)
-    settled = [(name, run_em(family, rows, start, QUICK)) for name, start in starts]
+    start, best, levels = _race(family, rows, starts)
+    return Raced(view, rows, best.state, best.level * rows.total, start, levels)
+
+
+def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
+    """Return the mixture of another type as a start, and its name."""
+    state = view.inside(other.view.outside(other.state).expanded())
+    kind = view.family.kind
+    return f"{other.view.family.kind.name} fit", converted(state, kind)
+
+
+def search_type(
+    raced: Raced, options: Options, poorer: Mapping[str, Found], rng: np.random.Generator
+) -> Found:
+    """Try moves from the best start of a type, or choose the number of components.
+
+    Parameters
+    ----------
+    poorer : mapping of str to Found
+        Fits of types with fewer parameters: if one is better, the search starts from it.
+    """
+    view, rows, family = raced.view, raced.sample, raced.view.family
+    fits = [start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer]
+    start, best, levels = _race(family, rows, [(raced.start, raced.state), *fits])
+    state, total, scores = best.state, best.level * rows.total, dict[int, float]()
+    searched: tuple[Searched[Gaussians], ...] = ()
+    if options.k is None:
+        chosen = choose_k(family, rows, state, options.most, options.n_moves, rng)
+        searched = (chosen.searched,)
+        offset = 2 * rows.total * view.log_unit
+        scores = {number: score + offset for number, score in chosen.scores.items()}
+    elif options.n_moves and options.k > 1:
+        searched = (search_moves(family, rows, state, options.n_moves, rng),)
+    if searched:
+        state, total = searched[0].state, searched[0].log_likelihood
+    levels = raced.levels | levels
+    return Found(view, rows, state, total, start, levels, searched, scores)
+
+
+def _race(
+    family: GaussianFamily, rows: Rows, starts: list[tuple[str, Gaussians]]
+) -> tuple[str, Fitted[Gaussians], dict[str, float]]:
+    """Run EM from all starts, those that fall behind for a few steps only; return the best.
+
+    By the Bayesian information criterion, since numbers of components may differ.
+    """
 
     def score(fitted: Fitted[Gaussians]) -> float:
         return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
 
-    start, best = min(settled, key=lambda pair: score(pair[1]))
+    fits = [(name, run_em(family, rows, start, HEAT)) for name, start in starts]
+    least = min(score(fitted) for _, fitted in fits) + 2 * BEHIND * rows.total
     levels: dict[str, float] = {}
-    for name, fitted in settled:
+    kept = []
+    for name, fitted in fits:
+        if score(fitted) <= least:
+            fitted = run_em(family, rows, fitted.state, QUICK)  # noqa: PLW2901
+            kept.append((name, fitted))
         levels[name] = max(fitted.level, levels.get(name, -math.inf))
-    state, level = best.state, best.level * rows.total
-    searched: tuple[Searched[Gaussians], ...] = ()
-    scores: dict[int, float] = {}
-    if k is None:
-        chosen = choose_k(family, rows, state, options.most, n_moves, rng)
-        searched = (chosen.searched,)
-        offset = 2 * rows.total * view.log_unit
-        scores = {number: score + offset for number, score in chosen.scores.items()}
-    elif n_moves and k > 1:
-        searched = (search_moves(family, rows, state, n_moves, rng),)
-    if searched:
-        state, level = searched[0].state, searched[0].log_likelihood
-    level -= rows.total * view.log_unit
-    return Found(view, rows, state, level, start, levels, searched, scores)
+    start, best = min(kept, key=lambda pair: score(pair[1]))
+    return start, best, levels
 
 
 def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:

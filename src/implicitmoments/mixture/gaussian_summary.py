@@ -88,6 +88,7 @@ class GaussianMixtureSummary(
         "covariance_type_": str,
     }
     captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "",  # moments are at most a start
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
         "components_of_one": "Rows and their mean, on the two directions of largest variance.",

@@ -30,6 +30,7 @@ MISSING = {
     "steps_not_stored": "it was fitted by an older version, which stored none",
     "spectra_not_stored": "it was fitted by an older version, which did not store all of them",
     "spectra_of_paper_method": "`method='paper'` keeps none",
+    "spectra_of_likelihood": "it is fitted by likelihood, and moments are at most a start",
     "spectra_of_groups": "its rows form groups far apart that were fitted separately",
     "spectra_of_one_component": "one component needs no moments",
     "spectra_of_one_column": "a moment of one column is one number, which cannot separate {k} "
@@ -240,17 +241,15 @@ def _why_no_steps(model: Any) -> str:
 
 def _why_no_spectra(model: Any, stats: dict[str, Any]) -> str:
     """Return the code of why there are no spectra."""
-    if "spectra" in stats:
-        return "spectra_not_stored"
-    if getattr(model, "method", None) == "paper":
-        return "spectra_of_paper_method"
-    if stats.get("groups", 1) > 1:
-        return "spectra_of_groups"
-    if model._k() == 1:
-        return "spectra_of_one_component"
-    if stats.get("n_varying", model.n_features_in_) == 1:
-        return "spectra_of_one_column"
-    return "spectra_unreadable"
+    reasons = {
+        "spectra_not_stored": "spectra" in stats,
+        "spectra_of_likelihood": not model.captions["spectra"],
+        "spectra_of_paper_method": getattr(model, "method", None) == "paper",
+        "spectra_of_groups": stats.get("groups", 1) > 1,
+        "spectra_of_one_component": model._k() == 1,
+        "spectra_of_one_column": stats.get("n_varying", model.n_features_in_) == 1,
+    }
+    return next((code for code, true in reasons.items() if true), "spectra_unreadable")
 
 
 def _no_picture(model: Any, what: str, code: str) -> NoPictureError:
