@@ -105,7 +105,8 @@ class FittedEstimator:
     score_name : str
         What ``score`` returns.
     captions : mapping of str to str
-        How to read each picture, empty for one that there is not: ``"spectra"``, ``"components"``, ``"fit"``, and variants
+        How to read each picture, empty where there is none: ``"spectra"``, ``"components"``,
+        ``"fit"``, and variants
         ``"components_of_one"`` and ``"components_one_column"``.
     """
 

@@ -42,6 +42,7 @@ def models(data):
     rows, lines = str(data / "rows.csv"), [str(data / "lines.csv"), "--target", "price"]
     given = {
         "mixture": [rows, "-k", "3"],
+        "gaussian-mixture": [rows, "-k", "3"],
         "clusters": [rows, "-k", "3"],
         "density": [rows, "-k", "3", "--degree", "2"],
         "regressions": [*lines, "-k", "2"],

@@ -77,7 +77,7 @@ def test_it_reaches_em_from_the_truth_where_one_start_does_not(name):
 
 
 def test_components_that_overlap_and_are_unequal():
-    X, labels, truth = draw("full", 20, 3, 10_000, 2.5, 5, zipf=0.8)
+    X, labels, truth = draw("full", 20, 3, 10_000, 2.5, 1, zipf=0.8)
     reference = from_truth(X, truth, "full")
     model = im.GaussianMixture(20, random_state=0).fit(X)
     assert model.score(X) * len(X) - reference > -5.0

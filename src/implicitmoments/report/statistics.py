@@ -66,7 +66,8 @@ def _two_digits(value: float) -> float:
 
 
 def _start(kind: str) -> str:
-    return "the moments" if kind == "moments" else "k-means++"
+    words = {"moments": "the moments", "kmeans++": "k-means++", "merge": "micro-components"}
+    return words.get(kind, kind)
 
 
 def _by_number(values: Mapping[Any, float]) -> str:
@@ -109,6 +110,9 @@ STATISTICS = {
     ),
     "bic_by_n_components": Statistic(
         "BIC above the best", "By number of components; lower is better.", _above_best
+    ),
+    "bic_by_covariance_type": Statistic(
+        "BIC above the best type", "By type of covariance; lower is better.", _above_best
     ),
     "highest_peak_left": Statistic(
         "highest peak left (standard errors)",
