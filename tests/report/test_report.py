@@ -122,7 +122,8 @@ def test_the_page_is_whole(fitted, texts, name):
 def test_pictures_are_there_and_described(fitted, texts, name):
     page = Page(texts[name])
     drawn = page.all("svg")
-    assert len(drawn) == 3 + fitted[name].model.iterative
+    model = fitted[name].model
+    assert len(drawn) == 2 + bool(model.captions["spectra"]) + model.iterative
     assert all(svg["role"] == "img" and len(svg["aria-label"]) > 30 for svg in drawn)
     assert len(page.all("figcaption")) == len(page.all("figure")) == len(drawn)
     for placeholder in ("#010203", "#fdfcfb"):

@@ -44,7 +44,7 @@ class GaussianMixture(GaussianMixtureSummary):
     r"""Mixture of Gaussians :math:`\sum_i w_i N(\mu_i, C_i)` with covariances of any type.
 
     It has the parameters, attributes and methods of scikit-learn's class, and needs no restarts.
-    Several starts compete by likelihood on a sample of the rows: micro-components of k-means,
+    Starts compete by likelihood on a sample of the rows: micro-components of k-means,
     merged greedily by the Gaussian likelihood; rows chosen by k-means++; and, where components
     share a covariance or are spherical, means decoded from implicit moments. Moves then split
     and merge components as long as the likelihood rises. EM on all rows ends the fit.

@@ -76,6 +76,19 @@ class Options:
     final: Budget  # of EM on all rows
     given: Given | None = None
 
+    @property
+    def first(self) -> tuple[str, ...]:
+        """Starts that compete before moves."""
+        if self.starts == "auto":
+            return ("merge",) if self.n_moves else ("merge", "moments", "k-means++")
+        return ("moments", "k-means++") if self.starts == "moments" else (self.starts,)
+
+    @property
+    def second(self) -> tuple[str, ...]:
+        """Starts that compete where moves were worth a try: the first is then in doubt."""
+        own = self.given is None and self.k is not None and len(self.types) == 1
+        return ("moments", "k-means++") if own and self.starts == "auto" else ()
+
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -127,6 +140,11 @@ class Found(Raced):
 
     searched: tuple[Searched[Gaussians], ...] = ()
     scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
+
+    def after(self, searched: Searched[Gaussians]) -> Found:
+        """Return the mixture that a search ended with."""
+        level = searched.log_likelihood
+        return replace(self, state=searched.state, log_likelihood=level, searched=(searched,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +249,7 @@ def race_starts(
         x = rows.block["x"]
         starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
     else:
-        starts += starts_of(rows, family, k, options.starts, options.n_init, rng)
+        starts += starts_of(rows, family, k, options.first, options.n_init, rng)
     start, best, levels = _race(family, rows, starts)
     return Raced(view, rows, best.state, best.level * rows.total, start, levels)
 
@@ -253,22 +271,32 @@ def search_type(
     poorer : mapping of str to Found
         Fits of types with fewer parameters: if one is better, the search starts from it.
     """
-    view, rows, family = raced.view, raced.sample, raced.view.family
+    view, rows, family, k = raced.view, raced.sample, raced.view.family, options.k
     fits = [start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer]
-    start, best, levels = _race(family, rows, [(raced.start, raced.state), *fits])
-    state, total, scores = best.state, best.level * rows.total, dict[int, float]()
-    searched: tuple[Searched[Gaussians], ...] = ()
-    if options.k is None:
-        chosen = choose_k(family, rows, state, options.most, options.n_moves, rng)
-        searched = (chosen.searched,)
+    best = Found(**vars(raced))
+    if fits:
+        start, fitted, levels = _race(family, rows, [(raced.start, raced.state), *fits])
+        total, levels = fitted.level * rows.total, raced.levels | levels
+        best = Found(view, rows, fitted.state, total, start, levels)
+    if k is None:
+        chosen = choose_k(family, rows, best.state, options.most, options.n_moves, rng)
         offset = 2 * rows.total * view.log_unit
         scores = {number: score + offset for number, score in chosen.scores.items()}
-    elif options.n_moves and options.k > 1:
-        searched = (search_moves(family, rows, state, options.n_moves, rng),)
-    if searched:
-        state, total = searched[0].state, searched[0].log_likelihood
-    levels = raced.levels | levels
-    return Found(view, rows, state, total, start, levels, searched, scores)
+        return replace(best.after(chosen.searched), scores=scores)
+    if k == 1 or not options.n_moves:
+        return best
+    found = best.after(search_moves(family, rows, best.state, options.n_moves, rng))
+    if found.searched[0].tried == 0 or not options.second:
+        return found
+    others = list(starts_of(rows, family, k, options.second, options.n_init, rng))
+    start, fitted, levels = _race(family, rows, others)
+    found = replace(found, levels=found.levels | levels)
+    if fitted.level * rows.total <= best.log_likelihood:
+        return found
+    again = search_moves(family, rows, fitted.state, options.n_moves, rng)
+    if again.log_likelihood <= found.log_likelihood:
+        return found
+    return replace(found, start=start).after(again)
 
 
 def _race(
@@ -304,7 +332,7 @@ def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
     family = view.family
     means = given.means
     if means is None:
-        state = dict(starts_of(rows, family, k, "k-means++", 1, np.random.default_rng(0)))
+        state = dict(starts_of(rows, family, k, ["k-means++"], 1, np.random.default_rng(0)))
         start = state["k-means++"]
     else:
         inside = (means - view.center) / view.scale

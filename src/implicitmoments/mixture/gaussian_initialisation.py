@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -230,18 +230,18 @@ def starts_of(
     sample: Rows,
     family: GaussianFamily,
     k: int,
-    which: str,
+    which: Sequence[str],
     n_init: int,
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, Gaussians]]:
-    """Yield the starts that compete, with their names; those with random numbers n_init times."""
-    if which in ("auto", "moments") and family.kind.name not in ("diag", "full"):
+    """Yield the starts asked for, with their names; those with random numbers n_init times."""
+    if "moments" in which and family.kind.name not in ("diag", "full"):
         decoded = decoded_state(sample, family, k, rng)
         if decoded is not None:
             yield "moments", decoded
     for _ in range(n_init):
         seed = int(rng.integers(2**31))
-        if which in ("auto", "merge"):
+        if "merge" in which:
             yield "merge", merged_state(sample, family, k, k, seed)
-        if which in ("auto", "k-means++", "moments"):
+        if "k-means++" in which:
             yield "k-means++", scattered_state(sample, family, k, seed)
