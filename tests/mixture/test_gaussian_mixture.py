@@ -282,3 +282,11 @@ def test_many_columns_with_diagonal_covariances(rng):
     model = im.GaussianMixture(3, covariance_type="diag", random_state=0).fit(X)
     labels = np.repeat(np.arange(3), 300)
     assert adjusted_rand_score(labels, model.predict(X)) == 1.0
+
+
+def test_rounded_columns_do_not_attract_components():
+    """Petal widths of iris are rounded to 0.1: equal ones are no component."""
+    iris = sklearn_datasets.load_iris()
+    model = im.GaussianMixture(3, random_state=0).fit(iris.data)
+    assert adjusted_rand_score(iris.target, model.predict(iris.data)) > 0.88
+    assert model.covariances_.diagonal(axis1=1, axis2=2).min() > 0.1**2 / 12

@@ -62,8 +62,9 @@ class GaussianMixture(GaussianMixtureSummary):
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
     reg_covar : float, default 1e-6
-        Added to the variances, relative to those of the columns. A component with too few rows
-        for its covariance borrows from the pooled covariance besides.
+        Added to the variances, relative to those of the columns. Besides, a component with too
+        few rows for its covariance borrows from the pooled covariance, and in a column that is
+        rounded to steps of h no variance is below h²/12, so that components do not collapse.
     max_iter : int, default 500
         The largest number of EM iterations over all rows.
     n_init : int, default 1

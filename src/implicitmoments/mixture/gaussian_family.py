@@ -25,26 +25,28 @@ from implicitmoments.mixture.family import (
     LIGHT,
     LOWEST_LOG,
     N_AXES,
-    N_NEAREST,
-    N_SPARSE,
-    N_WORST,
-    NEIGHBOURS,
     SMALLEST_SHARE,
     SPARSE,
     TAIL,
     UNEQUAL,
 )
+from implicitmoments.mixture.gaussian_candidates import (
+    PairStarts,
+    ill_explained,
+    inverse_root,
+    longest_axes,
+    midpoints,
+    neighbour_means,
+)
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
     GaussianSums,
-    inverse_roots,
     precisions_of,
 )
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search.em import Places
 
-N_RANDOM = 2  # further axes of a split, in random directions
 HALVED = 2 / math.pi  # of the variance along the axis along which a Gaussian is halved
 NARROW, WIDE = 0.4, 1.8  # covariances of two concentric parts, relative to the whole
 SMALL = 0.3  # covariance of a light part, relative to that of the component
@@ -60,6 +62,9 @@ class GaussianFamily:
 
     kind: CovarianceType
     ridge: float = 1e-6  # added to the variances, as in scikit-learn
+    # (d,), least variances of columns; None for none. Rows that are equal in a rounded column
+    # would give a component without variance there.
+    least: Floats | None = None
 
     def e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
         """Return the sums of one pass over all rows."""
@@ -92,7 +97,22 @@ class GaussianFamily:
         return means, sums.products - sums.counts[:, None] * self.kind.products(means)
 
     def _covariances(self, products: Floats, d: int) -> Floats:
-        return self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge)
+        found = self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge)
+        return self._raised(found)
+
+    def _raised(self, covariances: Floats) -> Floats:
+        """Return the most likely covariances that are at least diag(least)."""
+        if self.least is None:
+            return covariances
+        if covariances.ndim == 2:
+            return np.maximum(covariances, self.least)
+        roots = np.sqrt(np.outer(self.least, self.least))
+        values, vectors = np.linalg.eigh(covariances / roots)
+        low = values[:, 0] < 1
+        raised = vectors[low] * np.maximum(values[low], 1.0)[:, None, :]
+        found = covariances.copy()
+        found[low] = raised @ vectors[low].transpose(0, 2, 1) * roots
+        return found
 
     def _separate(
         self, counts: Floats, inside: Floats, pooled: Floats, before: Gaussians
@@ -131,7 +151,7 @@ class GaussianFamily:
             lower[:, i, j] = shape
             lower[:, at, at] = np.maximum(_exp(lower[:, at, at]), least)
             covariances = lower @ lower.transpose(0, 2, 1)
-        return Gaussians(weights / weights.sum(), means, covariances)
+        return Gaussians(weights / weights.sum(), means, self._raised(covariances))
 
     def scale(self, state: Gaussians) -> Floats:
         """Return roots of the complete-data information per row."""
@@ -233,8 +253,8 @@ class GaussianFamily:
         mean, own, d = state.means[i], state.covariances[i], state.d
         center = counts @ x / counts.sum()
         spread = (x - center).T @ ((x - center) * counts[:, None]) / counts.sum()
-        starts = _PairStarts(self.kind.tied, own)
-        for step in (steps := _axes(spread, rng)):
+        starts = PairStarts(self.kind.tied, own)
+        for step in (steps := longest_axes(spread, rng)):
             half = self.kind.constrained((spread - HALVED * np.outer(step, step))[None])[0]
             half = half + self.kind.ridge(d, max(self.ridge, 0.01 * float(np.trace(spread)) / d))
             starts.add(0.5, (mean + HALVES * step, mean - HALVES * step), (half, half))
@@ -245,7 +265,7 @@ class GaussianFamily:
         if not self.kind.tied:
             starts.add(0.5, (mean, mean), (NARROW * own, WIDE * own))
         light = min(max(LIGHT, FEWEST / counts.sum()), 0.5)
-        for place in _ill_explained(x, counts, state, i):
+        for place in ill_explained(x, counts, state, i):
             starts.add(light, (mean, x[place]), (own, SMALL * own))
         return starts.state()
 
@@ -258,11 +278,11 @@ class GaussianFamily:
         both in the metric of the pooled covariance.
         """
         pooled = state.pooled
-        root = _inverse_root(pooled)
+        root = inverse_root(pooled)
         low = np.argsort(to_numpy(log_density), kind="stable")[: max(1, int(SPARSE * rows.n))]
         points = np.asarray(rows.points[low], dtype=np.float64)
-        places = _neighbour_means(points, points @ root if root.ndim == 2 else points * root, rng)
-        means = np.vstack([_midpoints(state, root), places])
+        places = neighbour_means(points, points @ root if root.ndim == 2 else points * root, rng)
+        means = np.vstack([midpoints(state, root), places])
         within = pooled if self.kind.tied else 0.5 * pooled
         weights = np.full(len(means), 0.5 / state.k)
         return Gaussians(weights, means, np.repeat(within[None], len(means), axis=0))
@@ -304,82 +324,3 @@ def _block_sums(slopes: Array, block: Block) -> Sums:
         "log_likelihood": xp.sum(densities, dtype=xp.float64),
         "total": total,
     }
-
-
-class _PairStarts:
-    """Pairs of parts, one after the other."""
-
-    def __init__(self, tied: bool, own: Floats) -> None:
-        self.tied, self.own = tied, own
-        self.weights: list[float] = []
-        self.means: list[Floats] = []
-        self.covariances: list[Floats] = []
-
-    def add(
-        self, light: float, means: tuple[Floats, Floats], covariances: tuple[Floats, Floats]
-    ) -> None:
-        """Add a pair; parts that share their covariance keep that of the component."""
-        self.weights += [1 - light, light]
-        self.means += means
-        self.covariances += (self.own, self.own) if self.tied else covariances
-
-    def state(self) -> Gaussians:
-        """Return all pairs as one state."""
-        return Gaussians(np.array(self.weights), np.array(self.means), np.array(self.covariances))
-
-
-def _axes(spread: Floats, rng: np.random.Generator) -> list[Floats]:
-    """Return the longest axes of a covariance and random ones, as long as a deviation."""
-    d = len(spread)
-    values, vectors = np.linalg.eigh(spread)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))
-    axes = [roots[:, -1 - j] for j in range(min(N_AXES, d))]
-    if d > 1:
-        directions = rng.normal(size=(N_RANDOM, d))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        axes += list(directions @ roots.T)
-    return axes
-
-
-def _inverse_root(covariance: Floats) -> Floats:
-    """Return R with |x R| the Mahalanobis length: (d, d), or (d,) that multiplies columns."""
-    if covariance.ndim == 1:
-        return np.asarray(1 / np.sqrt(covariance))
-    return np.asarray(inverse_roots(covariance[None])[0].T)
-
-
-def _ill_explained(x: Floats, counts: Floats, state: Gaussians, i: int) -> list[int]:
-    """Return rows far from the mean of the component that holds them, and from one another."""
-    root = _inverse_root(state.covariances[i])
-    moved = x - state.means[i]
-    z = moved @ root if root.ndim == 2 else moved * root
-    held = counts > 0.3 * np.median(counts)  # not those that other components hold, too
-    apart = np.where(held, np.sum(z**2, axis=1), -np.inf)
-    found: list[int] = []
-    for _ in range(N_WORST):
-        found.append(int(np.argmax(apart)))
-        # two rows of one component are √(2 d) deviations apart
-        apart = np.minimum(apart, np.sum((z - z[found[-1]]) ** 2, axis=1) - 2 * state.d)
-    return found
-
-
-def _midpoints(state: Gaussians, root: Floats) -> Floats:
-    """Return the centre, and midpoints of each component and the nearest others."""
-    m, n = state.means, min(N_NEAREST, state.k - 1)
-    z = m @ root if root.ndim == 2 else m * root
-    squares = np.sum(z**2, axis=1)
-    apart = squares[:, None] + squares - 2 * z @ z.T
-    np.fill_diagonal(apart, np.inf)
-    nearest = np.argsort(apart, axis=1, kind="stable")[:, :n]
-    pairs = np.column_stack([np.repeat(np.arange(state.k), n), nearest.ravel()])
-    i, j = np.unique(np.sort(pairs, axis=1), axis=0).T
-    return np.vstack([(state.weights @ m)[None, :], (m[i] + m[j]) / 2])
-
-
-def _neighbour_means(points: Floats, z: Floats, rng: np.random.Generator) -> Floats:
-    """Return means of the neighbours of some points; z are the points in the metric used."""
-    seeds = rng.choice(len(z), min(N_SPARSE, len(z)), replace=False)
-    apart = np.sum(z**2, axis=1) - 2 * z[seeds] @ z.T
-    n = min(NEIGHBOURS, len(z))
-    nearest = np.argpartition(apart, n - 1, axis=1)[:, :n]
-    return np.asarray(points[nearest].mean(axis=1))

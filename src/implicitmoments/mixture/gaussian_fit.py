@@ -18,13 +18,13 @@ from implicitmoments.mixture.gaussian_initialisation import (
     nearest_state,
     starts_of,
 )
+from implicitmoments.mixture.gaussian_view import View, check_distinct, make_view
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
 )
 from implicitmoments.mixture.initialisation import QUICK
-from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,
@@ -88,32 +88,6 @@ class Options:
         """Starts that compete where moves were worth a try: the first is then in doubt."""
         own = self.given is None and self.k is not None and len(self.types) == 1
         return ("moments", "k-means++") if own and self.starts == "auto" else ()
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Rows as a type of covariance sees them: (x − center) / scale."""
-
-    center: Floats  # (d,)
-    scale: Floats  # (d,), equal entries for spherical covariances
-    family: GaussianFamily
-
-    def rows(self, rows: Rows) -> Rows:
-        """Return rows, in the coordinates of the user, in those of the view."""
-        return rows.mapped(self.center, 1 / self.scale)
-
-    @property
-    def log_unit(self) -> float:
-        """What log densities in the user's units are less by."""
-        return float(np.log(self.scale).sum())
-
-    def inside(self, state: Gaussians) -> Gaussians:
-        """Return a mixture in the user's units in those of the view."""
-        return state.moved(-self.center / self.scale, 1 / self.scale)
-
-    def outside(self, state: Gaussians) -> Gaussians:
-        """Return a mixture of the view in the user's units."""
-        return state.moved(self.center, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,18 +182,6 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     tried = [searched.tried for searched in best.searched]
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
     return GaussianFit(fitted, view.family.kind, stats, _fewer(best, rows.total), exhausted)
-
-
-def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
-    """Standardise columns; all alike for spherical covariances, which depend on their units."""
-    x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
-    center = counts @ x / counts.sum()
-    variances = counts @ (x - center) ** 2 / counts.sum()
-    if kind.shape == "spherical":
-        variances = np.full(len(center), variances.mean())
-    # a constant column keeps its unit: the ridge is all that it has
-    scale = np.sqrt(np.where(variances > 0, variances, 1.0))
-    return View(center, scale, GaussianFamily(kind, ridge))
 
 
 def race_starts(
@@ -345,26 +307,6 @@ def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
             start, covariances=there.moved(0 * view.center, 1 / view.scale).covariances
         )
     return start
-
-
-def check_distinct(sample: Rows, k: int | None, *, whole: bool) -> None:
-    """Raise where all rows are equal, or fewer are distinct than there are components."""
-    if not whole:
-        return
-    if sample.n == 1 and sample.total > 1:
-        raise InputError(
-            "rows_all_equal",
-            "all {n:count row} are equal, so there is no covariance to estimate; check X",
-            n=round(sample.total),
-        )
-    if k is not None and sample.n < k:
-        raise InputError(
-            "too_few_distinct_rows",
-            "`n_components={k}` is more than the {n:count distinct row}; use at most "
-            "`n_components={n}`",
-            k=k,
-            n=sample.n,
-        )
 
 
 def _misclassification_rate(family: GaussianFamily, sample: Rows, state: Gaussians) -> float:

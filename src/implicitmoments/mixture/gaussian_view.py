@@ -1,0 +1,94 @@
+"""Rows as a type of covariance sees them: standardised, with the resolution of their columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
+from implicitmoments.notes import InputError
+from implicitmoments.rows import Rows
+
+# A column is rounded if it has fewer distinct values than this share of the rows; values that
+# differ by less, in deviations of the column, are equal but for rounding.
+TIED, ROUNDING = 0.5, 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Rows as a type of covariance sees them: (x − center) / scale."""
+
+    center: Floats  # (d,)
+    scale: Floats  # (d,), equal entries for spherical covariances
+    family: GaussianFamily
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return rows, in the coordinates of the user, in those of the view."""
+        return rows.mapped(self.center, 1 / self.scale)
+
+    @property
+    def log_unit(self) -> float:
+        """What log densities in the user's units are less by."""
+        return float(np.log(self.scale).sum())
+
+    def inside(self, state: Gaussians) -> Gaussians:
+        """Return a mixture in the user's units in those of the view."""
+        return state.moved(-self.center / self.scale, 1 / self.scale)
+
+    def outside(self, state: Gaussians) -> Gaussians:
+        """Return a mixture of the view in the user's units."""
+        return state.moved(self.center, self.scale)
+
+
+def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
+    """Standardise columns; all alike for spherical covariances, which depend on their units."""
+    x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
+    center = counts @ x / counts.sum()
+    variances = counts @ (x - center) ** 2 / counts.sum()
+    if kind.shape == "spherical":
+        variances = np.full(len(center), variances.mean())
+    # a constant column keeps its unit: the ridge is all that it has
+    scale = np.sqrt(np.where(variances > 0, variances, 1.0))
+    least = (_steps(x, counts, scale) / scale) ** 2 / 12
+    if kind.shape == "spherical":
+        least = np.full(len(center), least.mean())
+    family = GaussianFamily(kind, ridge, np.maximum(least, ridge) if least.any() else None)
+    return View(center, scale, family)
+
+
+def _steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
+    """Return the step to which each column is rounded, (d,); 0 for columns with few equal values.
+
+    A variable that is rounded to steps of h has at least the variance h²/12 (Sheppard).
+    """
+    found = np.zeros(x.shape[1])
+    for j, column in enumerate(x.T):
+        values = np.unique(column)
+        if 1 < len(values) < TIED * counts.sum():
+            gaps = np.diff(values)
+            gaps = gaps[gaps > ROUNDING * scale[j]]
+            found[j] = np.quantile(gaps, 0.1) if len(gaps) else 0.0
+    return found
+
+
+def check_distinct(sample: Rows, k: int | None, *, whole: bool) -> None:
+    """Raise where all rows are equal, or fewer are distinct than there are components."""
+    if not whole:
+        return
+    if sample.n == 1 and sample.total > 1:
+        raise InputError(
+            "rows_all_equal",
+            "all {n:count row} are equal, so there is no covariance to estimate; check X",
+            n=round(sample.total),
+        )
+    if k is not None and sample.n < k:
+        raise InputError(
+            "too_few_distinct_rows",
+            "`n_components={k}` is more than the {n:count distinct row}; use at most "
+            "`n_components={n}`",
+            k=k,
+            n=sample.n,
+        )
