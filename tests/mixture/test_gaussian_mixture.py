@@ -290,3 +290,16 @@ def test_rounded_columns_do_not_attract_components():
     model = im.GaussianMixture(3, random_state=0).fit(iris.data)
     assert adjusted_rand_score(iris.target, model.predict(iris.data)) > 0.88
     assert model.covariances_.diagonal(axis1=1, axis2=2).min() > 0.1**2 / 12
+
+
+@pytest.mark.parametrize("name", [*COVARIANCE_TYPES, "auto"])
+def test_arrays_of_other_libraries(name, xp):
+    X, _, _ = draw("full", 3, 3, 900, 6.0, 0)
+    ours = im.GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
+    there = xp.asarray(X)
+    model = im.GaussianMixture(3, covariance_type=name, random_state=0).fit(there)
+    kind = type(there)
+    found = (model.means_, model.predict_proba(there), model.score_samples(there))
+    assert all(isinstance(each, kind) for each in (*found, model.sample(3)[0]))
+    np.testing.assert_allclose(np.asarray(model.means_), ours.means_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(np.asarray(found[2]), ours.score_samples(X), rtol=1e-6, atol=1e-6)
