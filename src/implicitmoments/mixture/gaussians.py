@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import (
+    TINY,
     Array,
     Floats,
     linear_rows,
@@ -23,7 +24,6 @@ from implicitmoments.search import Expectations, State
 
 # From the fewest to the most parameters.
 COVARIANCE_TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
-TINY = np.finfo(float).tiny  # has a finite logarithm, and may be divided by
 
 
 @dataclass(frozen=True, eq=False)
