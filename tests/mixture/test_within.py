@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import FEWEST_ROWS, Mixture, measure_within
+from implicitmoments.mixture import ROWS_FOR_WIDTH, Mixture, measure_within
 from implicitmoments.rows import Rows
 
 
@@ -54,7 +54,7 @@ def test_columns_of_other_units_are_told_from_groups(rng):
 
 
 def test_components_of_few_rows_are_not_judged(rng):
-    X = np.vstack([rng.normal(size=(100, 2)), 50 + rng.normal(size=(FEWEST_ROWS - 1, 2))])
+    X = np.vstack([rng.normal(size=(100, 2)), 50 + rng.normal(size=(ROWS_FOR_WIDTH - 1, 2))])
     found = measure_within(Rows.of(X), mixture_of([[0.0, 0.0], [50.0, 50.0]]))
     assert np.isnan(found.widths).tolist() == [False, True]
     nobody = measure_within(Rows.of(X[:3]), mixture_of([[0.0, 0.0]]))

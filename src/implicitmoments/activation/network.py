@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 
 from implicitmoments.arrays import (
+    TINY,
     Array,
     Floats,
     as_double,
@@ -29,7 +30,6 @@ MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no squar
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
 TRIES = 12  # of one step, each four times as damped: over seven orders of magnitude
 SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding only
-TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
 LEAST = TINY**0.5  # its square is still a normal number
 
 

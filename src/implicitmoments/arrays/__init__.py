@@ -1,26 +1,25 @@
-"""Arrays of any array-API library: namespaces, linear algebra, kernels and hashing."""
+"""Arrays of any array-API library: namespaces, and kernels for linear algebra and hashing."""
 
 from implicitmoments.arrays.kernels import (
     cross_sums,
+    descending_eigh,
+    gram,
     key_shares,
     lift_rows,
     linear_rows,
-    quadratic_rows,
-    row_keys,
-    softmax_rows,
-)
-from implicitmoments.arrays.linalg import (
-    descending_eigh,
-    gram,
     map_into,
     multiply_into,
     orthonormality_defect,
     outer_rows,
     pair_rows,
+    quadratic_rows,
+    row_keys,
+    softmax_rows,
     turned,
 )
 from implicitmoments.arrays.namespace import (
     LARGEST,
+    TINY,
     Array,
     Floats,
     Namespace,

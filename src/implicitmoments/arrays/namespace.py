@@ -256,6 +256,7 @@ def _is_numeric(xp: Namespace, value: Array) -> bool:
 
 
 LARGEST = 1e150  # the square of a larger number overflows a double
+TINY = float(np.finfo(np.float64).tiny)  # has a finite logarithm, and may be divided by
 
 
 def check_squares(name: str, squares: Array | float) -> None:

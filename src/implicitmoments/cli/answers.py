@@ -29,7 +29,7 @@ from implicitmoments.cli.output import (
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
 
-READ_ROWS = 16_384  # per block: results are written while the file is read (starting value)
+READ_ROWS = 16_384  # per block, as many as are fast: results are written while the file is read
 DRAWN_ROWS = 65_536  # per block: memory does not grow with the number of rows
 
 Answer = Callable[[Block], Piece]

@@ -43,8 +43,8 @@ from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
 
-FEW_ROWS = 20  # per component, below which a note is printed (starting value)
-LOOKED_AT = 1_024  # rows in which columns are examined (starting value)
+FEW_ROWS = 20  # per component, below which a note is printed: means then have errors of 0.2
+LOOKED_AT = 1_024  # rows in which columns are examined; rarer text is found on reading
 COUNTED = 20  # rows that a column must count: fewer may be a coincidence
 MOST_NAMED = 12  # columns in a suggestion
 

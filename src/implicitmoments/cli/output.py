@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TABLE_KINDS = (".csv", ".tsv", ".json", ".npy", ".parquet", ".arrow")
 PAGE_KINDS = (".html", ".htm")
 Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]  # columns of some rows
-MOST_COMPONENTS, MOST_FEATURES = 12, 6  # in a printed table (starting values)
+MOST_COMPONENTS, MOST_FEATURES = 12, 6  # in a printed table: terminals have 80 columns, 24 lines
 # notes after which scaling of the columns is suggested
 UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import gammainc
 
-from implicitmoments.arrays import namespace_of
+from implicitmoments.arrays import TINY, namespace_of
 from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, Sums, weights_of
@@ -21,7 +21,6 @@ Last: TypeAlias = dict[int, tuple[ClippedDensity, ...]]
 
 FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
 LARGEST_EXPONENT = 700.0  # exp of more than 709 overflows a double
-TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
 
 
 def mixture_tail(squared_radius: float, degree: int) -> float:

@@ -28,13 +28,13 @@ from implicitmoments.rows import (
     mean_and_covariance,
     weights_of,
 )
+from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their spread
 ROUNDING = 1e-13  # and to their size
 RARE = 1e-4  # significance level of the tests for different intercepts
 REACH, NODES = 10.0, 2_001  # of the grid on which the density of z is tabulated
 STEP = 2 * REACH / (NODES - 1)  # 0.01 standard deviations
-POINTS_PER_BLOCK = 1_024  # times NODES: 16 MB of float64
 LABELS = (DrawPurpose.ROWS, 3)  # random stream
 
 
@@ -262,7 +262,7 @@ class RegressionDensity:
         grid = np.linspace(-REACH, REACH, NODES)
         values = move_like(hermite_values(grid, self.expansion.degree), x)
         normal = move_like(np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), x)
-        for rows in blocks(range(int(x.shape[0])), POINTS_PER_BLOCK):
+        for rows in blocks(range(int(x.shape[0])), DEFAULT_BUDGET.rows_per_block(NODES, x)):
             part = slice(rows.start, rows.stop)
             ratio = xp.clip(self.expansion.in_label(points[part, :]) @ values, floor, clip)
             yield part, grid, ratio * normal

@@ -1,6 +1,6 @@
 """Mixtures of Gaussians: initialisation from moments, search, EM on all rows."""
 
-from implicitmoments.mixture.diagnostics import FEWEST_ROWS, measure_within
+from implicitmoments.mixture.diagnostics import ROWS_FOR_WIDTH, measure_within
 from implicitmoments.mixture.estimator import SphericalMixture
 from implicitmoments.mixture.family import Mixture, SphericalFamily, log_densities, log_joint
 from implicitmoments.mixture.fit import far_groups, one_less_suffices, without_outliers

@@ -15,7 +15,7 @@ from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
-FEWEST_ROWS = 20  # of a component whose width is measured: fewer give no eigenvalue
+ROWS_FOR_WIDTH = 20  # of a component whose width is measured: fewer give no eigenvalue
 UNLIKE = 2.0  # ratio of the spreads of two columns from which one variance misleads
 WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
 IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
@@ -40,7 +40,7 @@ class Within:
 def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Within:
     """Measure a sample of the rows about the means, in the unit of the rows."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
-    n = min(SEARCH.rows, max(FEWEST_ROWS * mixture.k, affordable))
+    n = min(SEARCH.rows, max(ROWS_FOR_WIDTH * mixture.k, affordable))
     return measure_within(rows.sample(n, rng, width=mixture.k, single=True), mixture)
 
 
@@ -53,7 +53,7 @@ def measure_within(sample: Rows, mixture: Mixture) -> Within:
     pooled, least = np.zeros(sample.n_features), np.full(sample.n_features, np.inf)
     for i in range(mixture.k):
         own = np.flatnonzero((labels == i) & (counts > 0))
-        if len(own) >= FEWEST_ROWS:
+        if len(own) >= ROWS_FOR_WIDTH:
             mass = counts[own]
             apart = points[own] - mass @ points[own] / mass.sum()
             parts[i], squares = (apart, mass), mass @ apart**2

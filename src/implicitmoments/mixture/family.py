@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from implicitmoments.arrays import (
+    TINY,
     Array,
     Floats,
     cross_sums,
@@ -23,7 +24,6 @@ from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import Expectations, State
 from implicitmoments.search.em import Places
 
-TINY = np.finfo(float).tiny  # has a finite logarithm, and may be divided by
 FAR_CENTER = 1e3  # units: subtracting the centre afterwards loses 6 of 16 digits
 MOST_DEVIATIONS = 1e6  # mean squared length over the variance: likelihoods are its differences
 EMPTY = 1e-8  # of a row: a component with less keeps its mean

@@ -18,7 +18,7 @@ from implicitmoments.arrays import (
     softmax_rows,
 )
 from implicitmoments.rows import Block
-from implicitmoments.rows.mapped_rows import lift_pairs, lift_points, lift_squares
+from implicitmoments.rows.fold import lift_pairs, lift_points, lift_squares
 from implicitmoments.search import Expectations, State
 
 # From the fewest to the most parameters.

@@ -10,7 +10,15 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, outer_rows, to_numpy
+from implicitmoments.arrays import (
+    TINY,
+    Array,
+    Floats,
+    move_like,
+    namespace_of,
+    outer_rows,
+    to_numpy,
+)
 from implicitmoments.moments.chain import Frame
 from implicitmoments.moments.closed_form import mean_moments, noise_floor
 from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
@@ -34,7 +42,6 @@ SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
 SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
 CERTAIN = 3.0  # standard errors beyond which a sign is known: one-sided error 0.1 %
-TINY = float(np.finfo(np.float64).tiny)  # avoids division by zero
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,13 +24,12 @@ from implicitmoments.moments.problem import CircuitMeans
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
 from implicitmoments.rows import DrawPurpose, RowDraws, blocks
+from implicitmoments.rows.fold import DEFAULT_BUDGET
 from implicitmoments.validation import check_whole
 
 Sampler: TypeAlias = Callable[[RowDraws], Array]
 Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
 InnerProduct: TypeAlias = Callable[[Circuit, Mapping[str, Array]], Array]
-
-QUERY_NUMBERS = 2**20  # held at a time by the wires of a circuit: 8 MB
 
 
 def estimate(
@@ -248,7 +247,8 @@ class Query:
 
         A wire carries ``width`` numbers per row.
         """
-        size = max(1, QUERY_NUMBERS // (width * max(1, self.circuit.order)))
+        like = next(iter(self.given.arrays.values()), np.ones(1))
+        size = DEFAULT_BUDGET.rows_per_block(width * max(1, self.circuit.order), like)
         parts = []
         for rows in blocks(range(self.given.n), size):
             block = {name: a[rows.start : rows.stop, ...] for name, a in self.given.arrays.items()}

@@ -19,9 +19,8 @@ from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.projections import read_inputs
 from implicitmoments.rows import RandomState, as_seed, blocks
+from implicitmoments.rows.fold import DEFAULT_BUDGET
 from implicitmoments.validation import check_enough_rows, check_whole
-
-HERMITE_NUMBERS = 2**22  # held at a time by Hermite queries: 32 MB
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -343,7 +342,7 @@ class ClosedFormMoments(ImplicitMoments):
             "points"
         ]
         moments = [fold.moments for fold in self.folds]
-        size = max(64, HERMITE_NUMBERS // (self.width * moments[0].chain.p))
+        size = DEFAULT_BUDGET.rows_per_block(self.width * moments[0].chain.p, x)
         parts = []
         for rows in blocks(range(int(x.shape[0])), size):
             block = x[rows.start : rows.stop, :]

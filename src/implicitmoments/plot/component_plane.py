@@ -23,7 +23,7 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 2_000  # drawn: more would cover each other
+MOST_DRAWN = 2_000  # drawn: more would cover each other
 NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
 RANK_TOL = 1e-9  # of the largest singular value
 ALONG_AN_AXIS = 0.99  # cosine from which a direction is called by the name of its column
@@ -31,7 +31,7 @@ ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reac
 
 
 def components(
-    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = MOST_ROWS
+    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = MOST_DRAWN
 ) -> Axes:
     """Draw rows and components in two dimensions.
 

@@ -14,13 +14,13 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_ROWS = 5_000  # compared: two samples of a law then differ by 0.03 by chance
+MOST_COMPARED = 5_000  # compared: two samples of a law then differ by 0.03 by chance
 CELLS = 36  # across a picture of predictions
 INNER = (0.002, 0.998)  # quantiles between which histograms are drawn: outliers would flatten them
 
 
 def fit(
-    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = MOST_ROWS
+    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = MOST_COMPARED
 ) -> Axes:
     """Draw the model against the rows.
 

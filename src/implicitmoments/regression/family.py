@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.arrays import TINY, Array, Floats, move_like, namespace_of
 from implicitmoments.regression.lines import (
     LOG_TWO_PI,
     Lines,
@@ -33,7 +33,6 @@ PARTS = (
     ((-0.2, 1.5), (0.85, 0.15)),
     ((0.2, -1.5), (0.85, 0.15)),
 )
-TINY = np.finfo(float).tiny  # avoids division by zero
 
 
 @dataclass(frozen=True, eq=False)

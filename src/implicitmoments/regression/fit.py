@@ -41,7 +41,7 @@ from implicitmoments.search import (
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
-FEWEST_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
+SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
 N_MOVES = 8  # tried on a sample; the first is usually the right one
@@ -205,7 +205,7 @@ def _one_line(rows: Rows) -> Lines:
 
 def _rows_for(k: float, q: int) -> int:
     """Return the size of a sample for k lines with q coefficients."""
-    return max(FEWEST_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
+    return max(SAMPLE_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
 
 
 def _local(rows: Rows) -> Budget:

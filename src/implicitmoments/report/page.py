@@ -31,13 +31,13 @@ from implicitmoments.notes import SENTENCES, Note, Notes
 from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.canvas import frozen_copy, sample_rows
+from implicitmoments.plot.data_comparison import MOST_COMPARED
 from implicitmoments.plot.fit_statistics import step_history
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
 from implicitmoments.saving.files import write_whole
 
-MOST_ROWS = 5_000  # of pictures and checks, as many as `plot.fit` compares
-FEWEST_ROWS = 50  # of a comparison of distributions: chance reaches 0.27 between fewer
+FEWEST_COMPARED = 50  # of a comparison of distributions: chance reaches 0.27 between fewer
 TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
 FOLDED = 25  # rows from which a table is folded
 SCATTERED = 1_200  # rows in a picture where each is an element
@@ -65,7 +65,7 @@ class Verdict:
     in_favour: Notes  # measurements that support it
 
 
-def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_ROWS) -> Verdict:
+def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_COMPARED) -> Verdict:
     """Judge a fitted model by its notes, its measurements, and a random sample of rows."""
     rows = sample_rows(model, X, y, max_rows)
     facts = model._evidence() + _compare_samples(model, rows)
@@ -94,7 +94,7 @@ def _compare_samples(model: FittedEstimator, rows: RowSample) -> list[Fact]:
     There is nothing to compare for models without samples, for few rows, for rows without noise,
     and for rows with weights, which the comparison would ignore.
     """
-    if "samples" not in model.answers or len(rows.x) < FEWEST_ROWS:
+    if "samples" not in model.answers or len(rows.x) < FEWEST_COMPARED:
         return []
     if model._weighted() or model._noise_free(rows):
         return []
@@ -120,7 +120,7 @@ def write_report(
     title: str | None = None,
     subtitle: str | None = None,
     date: calendar | str | None = None,
-    max_rows: int = MOST_ROWS,
+    max_rows: int = MOST_COMPARED,
 ) -> Path:
     """Write one HTML page about a fitted model.
 

@@ -17,17 +17,13 @@ from implicitmoments.rows.fold import (
     add_sums,
     blocks,
     fold_blocks,
-    threads_for_folds,
-)
-from implicitmoments.rows.journal import Journal
-from implicitmoments.rows.mapped_rows import (
-    Census,
-    LabelMap,
-    Rule,
     join_labels,
     shares_of,
+    threads_for_folds,
     weights_of,
 )
+from implicitmoments.rows.journal import Journal
+from implicitmoments.rows.mapped_rows import Census, LabelMap, Rule
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance
 from implicitmoments.rows.sources import (

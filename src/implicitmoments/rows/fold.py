@@ -1,4 +1,4 @@
-"""Sums over rows, block by block: the basis of every pass over the rows."""
+"""Blocks of rows, and sums over them block by block: the basis of every pass over the rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,21 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import array_api_compat
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from implicitmoments.arrays import Array, device_memory, on_host
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    device_memory,
+    key_shares,
+    lift_rows,
+    move_like,
+    namespace_of,
+    on_host,
+    quadratic_rows,
+    row_keys,
+)
 from implicitmoments.notes import InputError
 
 Block: TypeAlias = Mapping[str, Array]
@@ -226,3 +238,66 @@ class MemoryBudget:
 
 
 DEFAULT_BUDGET = MemoryBudget()
+
+
+def lift_points(block: Block) -> Block:
+    """Return a block with points (z, |z|², 1): Gaussian log densities are linear in them."""
+    return {**block, "x": lift_rows(block["x"])}
+
+
+def lift_squares(block: Block) -> Block:
+    """Return a block with points (z, squares of its entries, 1)."""
+    return {**block, "x": quadratic_rows(block["x"], pairs=False)}
+
+
+def lift_pairs(block: Block) -> Block:
+    """Return a block with points (z, products of pairs of its entries, 1)."""
+    return {**block, "x": quadratic_rows(block["x"], pairs=True)}
+
+
+def weights_of(block: Block) -> Array:
+    """Return the weight of each row of a block: the number of times that it counts."""
+    counts, x = block.get("counts"), block["x"]
+    return namespace_of(x).ones_like(x[:, 0]) if counts is None else counts
+
+
+def shares_of(block: Block, n_shares: int) -> Array:
+    """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
+    keys = block["key"] if "key" in block else row_keys(block["x"])
+    return key_shares(keys, n_shares)
+
+
+def join_labels(block: Block) -> Array:
+    """Return rows (n, d + 1) of points and labels."""
+    x = block["x"]
+    return namespace_of(x).concat([x, block["y"][:, None]], axis=1)
+
+
+def take_rows(block: Block, kept: Array | None) -> Block:
+    """Return the rows of a block that are kept; all for None."""
+    if kept is None:
+        return block
+    xp = namespace_of(kept)
+    (places,) = xp.nonzero(kept)
+    if places.shape[0] == kept.shape[0]:
+        return block
+    return {name: xp.take(column, places, axis=0) for name, column in block.items()}
+
+
+def leave_out_rows(block: Block, kept: Array | None, center: Floats | None) -> Block:
+    """Give rows that are not kept a weight of 0, and move them where nothing overflows."""
+    if kept is None:
+        return block
+    x, counts = block["x"], weights_of(block)
+    xp = namespace_of(x)
+    moved = np.zeros(int(x.shape[1])) if center is None else center
+    found = {
+        **block,
+        "counts": counts * xp.astype(kept, counts.dtype),
+        "x": xp.where(kept[:, None], x, move_like(moved, x)[None, :]),
+    }
+    if "y" in block:
+        found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
+    if "key" not in block:  # of the original content: the points were replaced above
+        found["key"] = row_keys(x)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self, TypeAlias
@@ -12,15 +12,25 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
-    key_shares,
     lift_rows,
     move_like,
     namespace_of,
-    quadratic_rows,
     row_keys,
 )
-from implicitmoments.rows.fold import DEFAULT_BUDGET, Block, MemoryBudget, Progress
-from implicitmoments.rows.sources import Source
+from implicitmoments.rows.draws import Integers
+from implicitmoments.rows.fold import (
+    DEFAULT_BUDGET,
+    Block,
+    MemoryBudget,
+    Progress,
+    blocks,
+    leave_out_rows,
+    lift_points,
+    shares_of,
+    take_rows,
+    weights_of,
+)
+from implicitmoments.rows.sources import Source, join_blocks
 
 # None is the identity; a number or (d,) multiplies the columns, (d, p) maps the rows
 Linear: TypeAlias = Floats | float | None
@@ -309,7 +319,7 @@ class MappedRows:
         """Return all rows, mapped; those that are not kept have weight 0 and lie at the centre."""
         block = self._weigh(block, rows)
         for rule in self.keep:
-            block = _left_out(block, rule(block), self.center)
+            block = leave_out_rows(block, rule(block), self.center)
         return self.map_block(block, keyed=keyed)
 
     def _weigh(self, block: Block, rows: range | Array) -> Block:
@@ -322,6 +332,54 @@ class MappedRows:
             weights = move_like(weights[where], counts)
         return {**block, "counts": counts * weights}
 
+    def _block_size(self, width: int) -> int:
+        widest = max(width, self.source.n_features, self.n_features)
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
+
+    def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
+        """Yield blocks of the rows that are kept, in order.
+
+        Parameters
+        ----------
+        width : int, default 1
+            Numbers computed per row.
+        whole : bool, default False
+            Yield all rows; those not kept have weight 0.
+
+        Yields
+        ------
+        mapping of str to array
+            The columns of a block, as mapped.
+        """
+        read = self._whole if whole else self._kept
+        for piece in blocks(range(self.n), self._block_size(width)):
+            yield read(self.source.block(piece), piece)
+
+    def pick(
+        self, numbers: Integers, *, what: str = "some of the rows", whole: bool = False
+    ) -> Block:
+        """Return some rows, those that are kept, as mapped.
+
+        Parameters
+        ----------
+        numbers, what : as for :meth:`Source.pick`
+        whole : bool, default False
+            Return all of them; those not kept have weight 0.
+
+        Returns
+        -------
+        mapping of str to array
+            The columns.
+        """
+        read, parts = self._whole if whole else self._kept, []
+        # the key cannot be computed from mapped points
+        keyed = self.transform is None and (self.center is not None or self.linear is not None)
+        step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
+        for start in range(0, max(len(numbers), 1), step):
+            some = numbers[start : start + step]
+            parts.append(read(self.source.pick(some, what=what), some, keyed=keyed))
+        return parts[0] if len(parts) == 1 else join_blocks(parts)
+
 
 def _product(one: Linear, other: Linear) -> Linear:
     if one is None or other is None:
@@ -332,66 +390,3 @@ def _product(one: Linear, other: Linear) -> Linear:
         return np.asarray(one)[:, None] * other
     product = one * other
     return product if np.ndim(product) else float(product)
-
-
-def lift_points(block: Block) -> Block:
-    """Return a block with points (z, |z|², 1): Gaussian log densities are linear in them."""
-    return {**block, "x": lift_rows(block["x"])}
-
-
-def lift_squares(block: Block) -> Block:
-    """Return a block with points (z, squares of its entries, 1)."""
-    return {**block, "x": quadratic_rows(block["x"], pairs=False)}
-
-
-def lift_pairs(block: Block) -> Block:
-    """Return a block with points (z, products of pairs of its entries, 1)."""
-    return {**block, "x": quadratic_rows(block["x"], pairs=True)}
-
-
-def weights_of(block: Block) -> Array:
-    """Return the weight of each row of a block: the number of times that it counts."""
-    counts, x = block.get("counts"), block["x"]
-    return namespace_of(x).ones_like(x[:, 0]) if counts is None else counts
-
-
-def shares_of(block: Block, n_shares: int) -> Array:
-    """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
-    keys = block["key"] if "key" in block else row_keys(block["x"])
-    return key_shares(keys, n_shares)
-
-
-def join_labels(block: Block) -> Array:
-    """Return rows (n, d + 1) of points and labels."""
-    x = block["x"]
-    return namespace_of(x).concat([x, block["y"][:, None]], axis=1)
-
-
-def take_rows(block: Block, kept: Array | None) -> Block:
-    """Return the rows of a block that are kept; all for None."""
-    if kept is None:
-        return block
-    xp = namespace_of(kept)
-    (places,) = xp.nonzero(kept)
-    if places.shape[0] == kept.shape[0]:
-        return block
-    return {name: xp.take(column, places, axis=0) for name, column in block.items()}
-
-
-def _left_out(block: Block, kept: Array | None, center: Floats | None) -> Block:
-    """Give rows that are not kept a weight of 0, and move them where nothing overflows."""
-    if kept is None:
-        return block
-    x, counts = block["x"], weights_of(block)
-    xp = namespace_of(x)
-    moved = np.zeros(int(x.shape[1])) if center is None else center
-    found = {
-        **block,
-        "counts": counts * xp.astype(kept, counts.dtype),
-        "x": xp.where(kept[:, None], x, move_like(moved, x)[None, :]),
-    }
-    if "y" in block:
-        found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
-    if "key" not in block:  # of the original content: the points were replaced above
-        found["key"] = row_keys(x)
-    return found

@@ -13,14 +13,18 @@ from scipy.sparse.csgraph import connected_components
 from implicitmoments.arrays import LARGEST as LARGEST_NUMBER
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
 from implicitmoments.rows.draws import draw_numbers
-from implicitmoments.rows.fold import DEFAULT_BUDGET, LARGEST, Block, Sums, blocks
-from implicitmoments.rows.mapped_rows import (
-    Census,
+from implicitmoments.rows.fold import (
+    DEFAULT_BUDGET,
+    LARGEST,
+    Block,
+    Sums,
+    blocks,
     join_labels,
     lift_points,
     take_rows,
     weights_of,
 )
+from implicitmoments.rows.mapped_rows import Census
 from implicitmoments.rows.view import Rows
 
 # The limit is measured in spreads of the distances beyond their median, in units of those of a

@@ -19,8 +19,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError
-from implicitmoments.rows.fold import Block, Sums
-from implicitmoments.rows.mapped_rows import join_labels, weights_of
+from implicitmoments.rows.fold import Block, Sums, join_labels, weights_of
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -22,8 +22,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
-from implicitmoments.rows.fold import After, Block, Measure, Sums, blocks
-from implicitmoments.rows.mapped_rows import Census, MappedRows, lift_points, weights_of
+from implicitmoments.rows.fold import After, Block, Measure, Sums, lift_points, weights_of
+from implicitmoments.rows.mapped_rows import Census, MappedRows
 from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source, take_along
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
@@ -218,10 +218,6 @@ class Rows(MappedRows):
             progress(what, total, total)
         return sums
 
-    def _block_size(self, width: int) -> int:
-        widest = max(width, self.source.n_features, self.n_features)
-        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
-
     @property
     def without_source(self) -> Rows:
         """The view without its rows, as it is sent to the process that has them."""
@@ -240,53 +236,6 @@ class Rows(MappedRows):
             The columns.
         """
         return self._whole(self.source.read(rows, rng), rows)
-
-    def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
-        """Yield blocks of the rows that are kept, in order.
-
-        Parameters
-        ----------
-        width : int, default 1
-            Numbers computed per row.
-        whole : bool, default False
-            Yield all rows; those not kept have weight 0.
-
-        Yields
-        ------
-        mapping of str to array
-            The columns of a block, as mapped.
-        """
-        read = self._whole if whole else self._kept
-        for piece in blocks(range(self.n), self._block_size(width)):
-            yield read(self.source.block(piece), piece)
-
-    def pick(
-        self, numbers: Integers, *, what: str = "some of the rows", whole: bool = False
-    ) -> Block:
-        """Return some rows, those that are kept, as mapped.
-
-        Parameters
-        ----------
-        numbers, what : as for :meth:`Source.pick`
-        whole : bool, default False
-            Return all of them; those not kept have weight 0.
-
-        Returns
-        -------
-        mapping of str to array
-            The columns.
-        """
-        read, parts = self._whole if whole else self._kept, []
-        # the key cannot be computed from mapped points
-        keyed = self.transform is None and (self.center is not None or self.linear is not None)
-        step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
-        for start in range(0, max(len(numbers), 1), step):
-            some = numbers[start : start + step]
-            parts.append(read(self.source.pick(some, what=what), some, keyed=keyed))
-        if len(parts) == 1:
-            return parts[0]
-        xp = namespace_of(parts[0]["x"])
-        return {name: xp.concat([part[name] for part in parts]) for name in parts[0]}
 
     def sample(
         self, n: int, rng: np.random.Generator | int = 0, *, width: int = 1, single: bool = False

@@ -3,7 +3,7 @@
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """
 
-from implicitmoments.search.choose_k import Chosen, bic, choose_k, grow_and_prune
+from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
 from implicitmoments.search.em import (
     LOCAL,
     SEARCH,
@@ -14,6 +14,7 @@ from implicitmoments.search.em import (
     Family,
     Fitted,
     State,
+    bic,
     run_em,
 )
 from implicitmoments.search.moves import (

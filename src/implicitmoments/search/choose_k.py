@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S
+from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S, bic
 from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
 
 C = TypeVar("C")  # a candidate, and what fitting makes of it
@@ -26,17 +26,6 @@ class Chosen(Generic[S]):
     searched: Searched[S]
     # the criterion of each number of components that was tried
     scores: dict[int, float] = field(default_factory=dict)
-
-
-def bic(log_likelihood: float, n_parameters: int, total: float) -> float:
-    """Return the Bayesian information criterion; lower is better.
-
-    Examples
-    --------
-    >>> round(bic(-100.0, 3, 50.0), 1)
-    211.7
-    """
-    return -2 * log_likelihood + n_parameters * math.log(total)
 
 
 def choose_k(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -281,3 +282,14 @@ def _extrapolate(family: EMFamily[R, S, E], trail: list[S]) -> S | None:
         return None
     a = min(np.sqrt(above / below), LONGEST)
     return family.unpack(first + 2 * a * r + a * a * u, trail[-1])
+
+
+def bic(log_likelihood: float, n_parameters: int, total: float) -> float:
+    """Return the Bayesian information criterion; lower is better.
+
+    Examples
+    --------
+    >>> round(bic(-100.0, 3, 50.0), 1)
+    211.7
+    """
+    return -2 * log_likelihood + n_parameters * math.log(total)
