@@ -30,7 +30,7 @@ pieces = []
 for center, deviations, degrees in GROUPS:
     angle = np.deg2rad(degrees)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    pieces.append(np.array(center) + rng.normal(size=(400, 2)) * deviations @ turn.T)
+    pieces.append(np.array(center) + rng.normal(size=(250, 2)) * deviations @ turn.T)
 X = np.vstack(pieces)
 
 ellipses = im.GaussianMixture("auto", covariance_type="auto", random_state=0).fit(X)
