@@ -226,6 +226,7 @@ def test_the_reference_has_every_public_name(room):
 
 ESTIMATORS = {
     "spherical_mixture": implicitmoments.SphericalMixture,
+    "gaussian_mixture": implicitmoments.GaussianMixture,
     "mixture_density": implicitmoments.SphericalMixtureDensity,
     "clustering": implicitmoments.SphericalMixtureClusterer,
     "activations": implicitmoments.ActivationSumRegressor,

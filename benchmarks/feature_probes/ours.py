@@ -22,14 +22,29 @@ from implicitmoments.problems import SphericalMixtureProblem
 NAMES = public_names(
     *(im, im.problems, im.moments, im.plot, im.report, im.datasets, im.rows, im.projections)
 )
-ESTIMATORS = [n for n in NAMES if n.startswith(("Spherical", "Regression", "Activation"))]
-MIXTURES = [n for n in ESTIMATORS if n.startswith(("SphericalMixture", "RegressionMixture"))]
-REFUSED = "covariance_type"  # the parameter that the error names
+KINDS = ("Spherical", "Gaussian", "Regression", "Activation")
+ESTIMATORS = [n for n in NAMES if n.startswith(KINDS)]
+MIXTURES = [n for n in ESTIMATORS if not n.startswith("Activation")]
 
 
 def fit(rows: Any = X, k: Any = 2, **how: Any) -> Any:
     """Fit a spherical mixture."""
     return im.SphericalMixture(k, random_state=0, **how).fit(rows)
+
+
+def shape(covariance_type: str, expected: tuple[int, ...]) -> Cell:
+    """Fit Gaussians with covariances of a type, and see their shape."""
+    model = im.GaussianMixture(2, covariance_type=covariance_type, random_state=0).fit(X)
+    found = model.covariances_.shape
+    return ("yes" if found == expected else "no"), f"covariances {found}"
+
+
+def given_start() -> Cell:
+    """Fit Gaussians from given means, which keep their order."""
+    means = fit().means_[::-1]
+    model = im.GaussianMixture(2, means_init=means, random_state=0).fit(X)
+    near = bool(np.abs(model.means_ - means).max() < 1)
+    return ("`means_init`, Gaussian mixtures" if near else "no"), f"starts {model.stats_['start']}"
 
 
 def lines(**how: Any) -> Any:
@@ -142,10 +157,9 @@ def pictures() -> Cell:
 def floor() -> Cell:
     """Fit a component whose rows are all the same."""
     rows = np.concatenate([X[:300], np.full((100, 2), 9.0)])
-    least = float(np.min(fit(rows, covariance_type="spherical").variance_))
-    return (
-        "fixed, no argument" if least > 0 else "no"
-    ), f"least variance of equal rows {least:.1e}"
+    model = im.GaussianMixture(2, reg_covar=0.1, random_state=0).fit(rows)
+    least = float(np.linalg.eigvalsh(model.covariances_).min())
+    return ("`reg_covar`" if least > 0 else "no"), f"least variance of equal rows {least:.1e}"
 
 
 def models() -> Probes:
@@ -158,9 +172,9 @@ def models() -> Probes:
             "yes" if np.ndim(fit().variance_) == 0 else "no",
             f"variance {fit().variance_:.3f}",
         ),
-        "diagonal covariances": lambda: tries(lambda: fit(covariance_type="diag"), REFUSED),
-        "full covariances": lambda: tries(lambda: fit(covariance_type="full"), REFUSED),
-        "tied full covariance": lambda: tries(lambda: fit(covariance_type="tied"), REFUSED),
+        "diagonal covariances": lambda: shape("diag", (2, 2)),
+        "full covariances": lambda: shape("full", (2, 2, 2)),
+        "tied full covariance": lambda: shape("tied", (2, 2)),
         "factor analysers": lambda: absent(ESTIMATORS, "factor"),
         "other families (Poisson, gamma, …)": lambda: absent(MIXTURES, "famil|poisson|gamma"),
         "nonparametric components": lambda: absent(ESTIMATORS, "kernel|bandwidth|nonparam"),
@@ -184,7 +198,8 @@ def models() -> Probes:
 def fitting() -> Probes:
     """Return the probes of fitting."""
     tried = fit().stats_["start_log_likelihood"]
-    outliers = int(fit(WILD).stats_["outliers"])
+    gaussian = im.GaussianMixture(2, random_state=0)
+    outliers = [int(each.stats_["outliers"]) for each in (fit(WILD), clone(gaussian).fit(WILD))]
     starts = im.ActivationSumRegressor().n_starts
     return {
         "initialisation": lambda: (
@@ -192,10 +207,10 @@ def fitting() -> Probes:
             f"starts compared {tried}",
         ),
         "multiple starts": lambda: (
-            "activations, `n_starts`",
-            f"activations {starts}; mixtures: {absent(MIXTURES, 'n_init|n_starts')[1]}",
+            "Gaussian mixtures, `n_init`; activations, `n_starts`",
+            f"activations {starts}; Gaussian mixtures {gaussian.n_init}",
         ),
-        "user-defined start": lambda: absent(ESTIMATORS, "init|warm|start_|guess"),
+        "user-defined start": given_start,
         "EM": lambda: tries(
             lambda: (
                 f"{len(fit().stats_['mean_log_likelihood_history'])} steps,"
@@ -216,7 +231,7 @@ def fitting() -> Probes:
             lambda: lines().coef_errors_, yes="coefficients of regressions"
         ),
         "outliers": lambda: (
-            "left out and counted, spherical mixtures" if outliers == 1 else "no",
+            "left out and counted, mixtures of Gaussians" if outliers == [1, 1] else "no",
             f"outliers with one row at 1e6: {outliers}",
         ),
         "prior on parameters": lambda: absent(ESTIMATORS, "prior|bayes|concentration"),
@@ -224,6 +239,10 @@ def fitting() -> Probes:
         "fixed parameters": lambda: tries(lambda: fit(variance=1.0).variance_, yes="`variance=`"),
         "semi-supervised": lambda: absent(MIXTURES, "labels|semi|known"),
         **mixture_methods(fit),
+        "criteria": lambda: tries(
+            lambda: (fit().aic(X), fit().bic(X), clone(gaussian).fit(X).icl(X)),
+            yes="AIC, BIC; Gaussian mixtures also ICL",
+        ),
     }
 
 

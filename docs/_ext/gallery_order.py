@@ -6,6 +6,7 @@ from pathlib import Path
 
 ORDER = [
     "more_components_than_features",
+    "ellipses",
     "choosing_k",
     "digits_mixture",
     "clustering_beside_kmeans",

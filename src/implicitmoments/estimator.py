@@ -25,6 +25,7 @@ LEVEL = "mean log-likelihood per row"
 # fitted attributes and statistics that have one name in all estimators
 FOUND = {
     "n_components_": "components",
+    "covariance_type_": "covariance type",
     "degree_": "degree",
     "order_": "order of the test",
     "variance_": "variance",

@@ -173,15 +173,16 @@ SENTENCES: dict[str, str] = {
     "variance and weights; use more rows or fewer components",
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
     "({least}) to {most_spread:.3g} ({most}), but the model has one variance for all columns: "
-    "groups may be split or merged; divide each column by its spread before the fit",
+    "groups may be split or merged; divide each column by its spread before the fit, or use "
+    "`GaussianMixture`",
     "component_not_spherical": "component {component} is not spherical (variance ratio "
-    "{ratio:.2g} along one direction): it may contain more than one group; increase "
-    "`n_components`",
+    "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
+    "increase `n_components`, or use `GaussianMixture`",
     "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
-    "or, where groups are not spherical, set `n_components`",
+    "or, where groups do not have the shape that the model assumes, set `n_components`",
     "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): "
-    "groups that are not spherical are covered by several components each; look at the picture, "
-    "or set `n_components`",
+    "groups that are not spherical are covered by several components each; use "
+    "`GaussianMixture`, or set `n_components`",
     "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
     "be fewer; use `n_components={fewer}` or `n_components='auto'`",
     "local_optimum": "the moments did not resolve the components, and the fit started from "

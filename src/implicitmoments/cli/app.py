@@ -67,6 +67,10 @@ Quiet: TypeAlias = Annotated[
 Debug: TypeAlias = Annotated[bool, Option("--debug", help="Print a traceback if an error occurs.")]
 
 KINDS = f"{', '.join(ESTIMATORS)}; or the name of its class."
+COVARIANCE = (
+    "Covariances of a mixture: full, tied, diag, spherical, tied_diag, tied_spherical, or auto to "
+    "choose among them. Fits GaussianMixture; without it, mixture fits SphericalMixture."
+)
 SCALE = (
     "Divide each feature by its standard deviation in the file; the model stores it, and its "
     "answers are in the units of the file."
@@ -105,6 +109,7 @@ Examples:
   implicitmoments fit mixture rows.csv -k 3 -o model.im
   implicitmoments fit mixture rows.parquet --columns height,width --weight count
   implicitmoments fit mixture rows.csv -k 3 --scale -o scaled.im
+  implicitmoments fit mixture rows.csv -k auto --covariance auto -o ellipses.im
   implicitmoments fit regressions tones.csv --target tuned -k 2 -o lines.im
   implicitmoments fit activations data.csv --target y --activation relu -k auto
   implicitmoments fit density rows.npy -k 4 --degree 6 --set epsilon=0.1
@@ -126,6 +131,9 @@ def fit(  # noqa: PLR0913 (options, each described)
     columns: FeatureNames = None,
     target: Target = None,
     weight: Weight = None,
+    covariance: Annotated[
+        str | None, Option("--covariance", metavar="TYPE", help=COVARIANCE)
+    ] = None,
     scale: Annotated[bool, Option("--scale", help=SCALE)] = False,
     drop_missing: DropMissing = False,
     activation: Annotated[
@@ -155,7 +163,12 @@ def fit(  # noqa: PLR0913 (options, each described)
     from implicitmoments.cli.fit_file import build_model, fit_file  # noqa: PLC0415
     from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
 
-    texts = {"n_components": components, "activation": activation, "degree": degree}
+    texts = {
+        "n_components": components,
+        "covariance_type": covariance,
+        "activation": activation,
+        "degree": degree,
+    }
     model = build_model(kind, texts, settings or [], seed)
     chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
     how = {"scale": scale, "as_json": as_json, "quiet": quiet}

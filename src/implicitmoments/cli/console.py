@@ -36,6 +36,7 @@ BAD = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError, I
 # arguments of the library that have options of their own; --set gives other parameters
 OPTIONS = {
     "n_components": "-k",
+    "covariance_type": "--covariance",
     "activation": "--activation",
     "degree": "--degree",
     "random_state": "--seed",

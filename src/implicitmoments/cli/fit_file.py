@@ -158,12 +158,19 @@ def build_model(
     """Build an estimator of a kind, or a class name, from text.
 
     ``options`` are parameters that have options of their own, None if not given, and
-    ``settings`` are ``name=value`` for any other.
+    ``settings`` are ``name=value`` for any other. A mixture whose covariance is given is a
+    ``GaussianMixture``.
     """
-    estimator = _find_class(kind)
     texts = _given_once(options, settings)
+    shaped = kind == "mixture" and "covariance_type" in texts
+    estimator = _find_class("gaussian-mixture" if shaped else kind)
     hints = typing.get_type_hints(estimator.__init__)
-    names = [name for name in estimator().get_params(deep=False) if name != "random_state"]
+    arrays = {name for name, hint in hints.items() if hint is Any}  # not to be typed
+    names = [
+        name
+        for name in estimator().get_params(deep=False)
+        if name not in {"random_state", *arrays}
+    ]
     can_choose = str in _types(hints["n_components"])
     if texts.setdefault("n_components", "auto") == "auto" and not can_choose:
         raise bad_input("number_required", kind=estimator.kind)

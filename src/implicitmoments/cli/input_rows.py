@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, to_numpy
+from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.cli.console import OPTIONS, bad_input, name_full_device, print_note
 from implicitmoments.estimator import fit_columns
 from implicitmoments.notes import CodedError, InputError
@@ -297,14 +297,25 @@ class ModelColumns:
             return 0.0
         return math.fsum(np.log(self.scale))
 
-    def in_file_units(self, model: Any) -> dict[str, Array]:
-        """Return the fitted attributes that have units, in those of the file that was fitted."""
+    def in_file_units(self, model: Any) -> dict[str, Any]:
+        """Return the fitted attributes that have units, in those of the file that was fitted.
+
+        Spherical covariances of scaled columns are diagonal in the units of the file.
+        """
         scale = 1.0 if self.scale is None else self.scale
-        return {
+        found: dict[str, Any] = {
             name: to_numpy(getattr(model, name)) * (scale if name in model.points else 1 / scale)
             for name in (*model.points, *model.slopes)
             if hasattr(model, name)
         }
+        if self.scale is None or not hasattr(model, "covariances_"):
+            return found
+        kind, covariances = model.covariance_type_, np.asarray(to_numpy(model.covariances_))
+        if "spherical" in kind:
+            kind, covariances = kind.replace("spherical", "diag"), covariances[..., None]
+        matrices = kind in ("full", "tied")
+        factors = np.outer(self.scale, self.scale) if matrices else self.scale**2
+        return {**found, "covariances_": covariances * factors, "covariance_type_": kind}
 
     def deviations(self, model: Any) -> Floats | None:
         """Return the standard deviation of each column within components, in file units.

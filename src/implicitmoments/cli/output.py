@@ -26,6 +26,7 @@ from implicitmoments.cli.console import (
     show_progress,
 )
 from implicitmoments.cli.input_rows import ModelColumns, load_model
+from implicitmoments.estimator import Table as Parameters
 from implicitmoments.estimator import findings_of
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows.files import require
@@ -133,7 +134,7 @@ def model_tables(
         scaled = name == "variance" and columns.scale is not None
         findings.add_row("variance (scaled)" if scaled else name, value)
     notes = [f"note: {note.sentence(as_typed)}" for note in _notes(model, columns)]
-    return [*_component_table(model, columns), findings, *between, *notes]
+    return [*_component_tables(model, columns), findings, *between, *notes]
 
 
 def short_list(words: Sequence[str]) -> str:
@@ -149,14 +150,21 @@ def short_list(words: Sequence[str]) -> str:
     return ", ".join([*words[: MOST_FEATURES - 2], "…", words[-1]]) + f" ({len(words):,})"
 
 
-def _component_table(model: Any, columns: ModelColumns) -> list[Table]:
-    """Return a table of the first components, in the units of the file."""
+def _component_tables(model: Any, columns: ModelColumns) -> list[Table]:
+    """Return tables of the first components, in the units of the file.
+
+    Means or coefficients, and standard deviations where components have covariances.
+    """
     if not model.vectors or not hasattr(model, model.vectors):
         return []
     twin = copy.copy(model)
     vars(twin).update(columns.in_file_units(model))
-    found = twin._parameter_tables()[0]
-    d = columns.n_features
+    number = 2 if hasattr(model, "covariances_") else 1
+    return [_shown_table(each, columns.n_features) for each in twin._parameter_tables()[:number]]
+
+
+def _shown_table(found: Parameters, d: int) -> Table:
+    """Return a table whose last ``d`` columns are features, cut to what a terminal shows."""
     cut = d > MOST_FEATURES
     shown = len(found.columns) - d + (MOST_FEATURES - 1 if cut else d)
     table = Table(box=SIMPLE_HEAD, title=found.name)
@@ -168,7 +176,7 @@ def _component_table(model: Any, columns: ModelColumns) -> list[Table]:
         )
     if len(found.rows) > MOST_COMPONENTS:
         table.caption = f"{len(found.rows) - MOST_COMPONENTS} more; --json has all of them"
-    return [table]
+    return table
 
 
 def _scaled_rows(model: Any, columns: ModelColumns) -> list[tuple[str, str]]:
