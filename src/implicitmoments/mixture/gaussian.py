@@ -32,6 +32,8 @@ from implicitmoments.validation import (
 )
 
 STARTS = ("auto", "moments", "merge", "k-means++")
+# scikit-learn's further names: starts that depend on random numbers, of which k-means++ is best
+SCATTERED = ("kmeans", "random", "random_from_data")
 LEAST_RIDGE = 1e-10  # with less, rounding makes covariances singular
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 PROBED = 20_000  # rows in which columns are compared
@@ -71,6 +73,7 @@ class GaussianMixture(GaussianMixtureSummary):
         Number of starts of each kind that depends on random numbers.
     init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
         Which starts compete: all that apply, or one kind; ``"moments"`` beside k-means++.
+        scikit-learn's ``"kmeans"``, ``"random"`` and ``"random_from_data"`` mean ``"k-means++"``.
     weights_init : array of shape (k,), optional
         Weights to start from. With any of the three, no other starts compete.
     means_init : array of shape (k, n_features), optional
@@ -85,7 +88,8 @@ class GaussianMixture(GaussianMixtureSummary):
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
     warm_start : bool, default False
-        Start from the last fit, if it has as many components and features.
+        Start from the last fit, if it has as many components and features, rather than from
+        what is given; converged if the likelihood rises by less than ``tol`` between the two.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
@@ -174,7 +178,8 @@ class GaussianMixture(GaussianMixtureSummary):
     def _fit(self, rows: Rows, seed: int) -> None:
         k = None if self.n_components == "auto" else int(self.n_components)
         check_enough_rows(rows.n, k or 1, k or 1)
-        given = self._given(k, rows.n_features)
+        last = self._last(k, rows.n_features)
+        given = last or self._given(k, rows.n_features)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
             rows = rows.merged()
         n_out, most = 0, k or self.max_components
@@ -191,24 +196,32 @@ class GaussianMixture(GaussianMixtureSummary):
             ridge=max(self.reg_covar, LEAST_RIDGE),
             n_moves=self.n_moves,
             n_init=self.n_init,
-            starts=self.init_params,
+            starts="k-means++" if self.init_params in SCATTERED else self.init_params,
             final=replace(WHOLE, steps=self.max_iter, tol=self.tol),
             given=given,
         )
         found = fit_gaussians(rows, options, np.random.default_rng(seed))
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out}
+        level = None if last is None else self.lower_bound_
         self._store(found, rows.first["x"], keep_order=given is not None)
+        if level is not None:
+            self.converged_ |= abs(self.lower_bound_ - level) < self.tol
         self.notes_ = self._notes_on(found, rows)
+
+    def _last(self, k: int | None, d: int) -> Given | None:
+        """Return the last fit, if the user asks for it and it fits."""
+        if not self.warm_start or getattr(self, "means_", None) is None:
+            return None
+        same = self.covariance_type in (self.covariance_type_, "auto")
+        if not same or self.means_.shape != (k, d):
+            return None
+        last = self._mixture()
+        return Given(last.weights, last.means, last.covariances)
 
     def _given(self, k: int | None, d: int) -> Given | None:
         """Return the start that the user asks for, if any."""
         names = ("weights_init", "means_init", "precisions_init")
         asked = [name for name in names if getattr(self, name) is not None]
-        if not asked and self.warm_start and k == getattr(self, "n_components_", None):
-            kept = self.covariance_type in (self.covariance_type_, "auto")
-            if kept and self.means_.shape[1] == d:
-                last = self._mixture()
-                return Given(last.weights, last.means, last.covariances)
         if not asked:
             return None
         if k is None or self.covariance_type == "auto":
@@ -338,7 +351,7 @@ class GaussianMixture(GaussianMixtureSummary):
         check_number("reg_covar", self.reg_covar, 0.0)
         check_flag("warm_start", self.warm_start)
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES[::-1], "auto"))
-        check_option("init_params", self.init_params, STARTS)
+        check_option("init_params", self.init_params, (*STARTS, *SCATTERED))
         if self.init_params == "moments" and self.covariance_type in ("diag", "full"):
             raise InputError(
                 "no_moments_of_type",

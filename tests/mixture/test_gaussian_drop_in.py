@@ -1,0 +1,44 @@
+"""What code that was written for scikit-learn's GaussianMixture asks of ours."""
+
+import numpy as np
+import pytest
+
+import implicitmoments as im
+from implicitmoments.testing import refuses
+
+
+@pytest.fixture
+def rows(rng):
+    return np.vstack([rng.normal(size=(60, 2)), rng.normal([6.0, 0.0], size=(60, 2))])
+
+
+@pytest.mark.parametrize("name", ["kmeans", "random", "random_from_data"])
+def test_names_of_starts_are_accepted(rows, name):
+    model = im.GaussianMixture(2, init_params=name, random_state=0).fit(rows)
+    assert model.init_params == name
+    assert set(model.stats_["start_log_likelihood"]) == {"k-means++"}
+    with refuses("unknown_option"):
+        im.GaussianMixture(2, init_params="means").fit(rows)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("max_iter", [1, 2])
+def test_repeated_warm_starts_converge(rows, max_iter):
+    model = im.GaussianMixture(2, warm_start=True, max_iter=max_iter, random_state=0)
+    assert not model.fit(rows).converged_
+    levels = [model.lower_bound_]
+    while not model.converged_ and len(levels) < 20:
+        levels.append(model.fit(rows).lower_bound_)
+    assert model.converged_
+    assert model.n_iter_ <= max_iter
+    assert np.all(np.diff(levels) >= 0)
+    assert "not_converged" not in model.notes_.codes
+
+
+def test_a_warm_start_goes_before_means_that_are_given(rows):
+    far = [[5.0, 0.0], [0.0, 0.0]]
+    model = im.GaussianMixture(2, means_init=far, warm_start=True, random_state=0).fit(rows)
+    model.means_ = model.means_[::-1].copy()
+    assert model.fit(rows).means_[0, 0] < model.means_[1, 0]
+    model.warm_start = False
+    assert model.fit(rows).means_[0, 0] > model.means_[1, 0]
