@@ -42,3 +42,26 @@ def test_a_warm_start_goes_before_means_that_are_given(rows):
     assert model.fit(rows).means_[0, 0] < model.means_[1, 0]
     model.warm_start = False
     assert model.fit(rows).means_[0, 0] > model.means_[1, 0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_iterations_leave_what_the_search_found(rows):
+    model = im.GaussianMixture(2, max_iter=0, random_state=0).fit(rows)
+    assert (model.n_iter_, model.converged_) == (0, False)
+    assert model.lower_bound_ == pytest.approx(model.score(rows))
+    with refuses("out_of_range"):
+        im.GaussianMixture(2, max_iter=-1).fit(rows)
+
+
+def test_bounds_rise_to_the_last(rows):
+    model = im.GaussianMixture(2, random_state=0).fit(rows)
+    assert np.all(np.diff(model.lower_bounds_) >= 0)
+    assert model.lower_bounds_[-1] == model.lower_bound_
+
+
+@pytest.mark.parametrize(("verbose", "steps"), [(0, 0), (1, 0), (2, 1)])
+def test_verbose_prints_what_a_fit_did(rows, verbose, steps, capsys):
+    im.GaussianMixture(2, verbose=verbose, verbose_interval=100, random_state=0).fit(rows)
+    printed = capsys.readouterr().out
+    assert ("start merge" in printed, "EM converged" in printed) == (verbose > 0,) * 2
+    assert printed.count("EM step") == steps

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -68,7 +70,7 @@ class GaussianMixture(GaussianMixtureSummary):
         few rows for its covariance borrows from the pooled covariance, and in a column that is
         rounded to steps of h no variance is below h²/12, so that components do not collapse.
     max_iter : int, default 500
-        The largest number of EM iterations over all rows.
+        The largest number of EM iterations over all rows; 0 for what the search has found.
     n_init : int, default 1
         Number of starts of each kind that depends on random numbers.
     init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
@@ -92,6 +94,10 @@ class GaussianMixture(GaussianMixtureSummary):
         what is given; converged if the likelihood rises by less than ``tol`` between the two.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
+    verbose : int, default 0
+        1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
+    verbose_interval : int, default 10
+        With ``verbose=2``, every how many iterations.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
 
@@ -115,6 +121,8 @@ class GaussianMixture(GaussianMixtureSummary):
         Iterations over all rows.
     lower_bound_ : float
         Mean log-likelihood per row.
+    lower_bounds_ : list of float
+        The same after each step of EM.
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
@@ -159,6 +167,8 @@ class GaussianMixture(GaussianMixtureSummary):
     drop_outliers: bool = True
     warm_start: bool = False
     random_state: RandomState = None
+    verbose: int = 0
+    verbose_interval: int = 10
     rows_per_block: int | None = None
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -197,7 +207,7 @@ class GaussianMixture(GaussianMixtureSummary):
             n_moves=self.n_moves,
             n_init=self.n_init,
             starts="k-means++" if self.init_params in SCATTERED else self.init_params,
-            final=replace(WHOLE, steps=self.max_iter, tol=self.tol),
+            final=replace(WHOLE, steps=max(self.max_iter, 1), tol=self.tol),
             given=given,
         )
         found = fit_gaussians(rows, options, np.random.default_rng(seed))
@@ -207,6 +217,20 @@ class GaussianMixture(GaussianMixtureSummary):
         if level is not None:
             self.converged_ |= abs(self.lower_bound_ - level) < self.tol
         self.notes_ = self._notes_on(found, rows)
+        if self.verbose:
+            sys.stdout.write("\n".join(self._steps()) + "\n")
+
+    def _steps(self) -> Iterator[str]:
+        """Yield what a fit did, line by line."""
+        for name, level in self.stats_["start_log_likelihood"].items():
+            yield f"start {name}: mean log-likelihood {level:.6f} per row of a sample"
+        yield f"moves: {self.stats_['n_moves']} of {self.stats_['n_moves_tried']} kept"
+        if self.verbose > 1:
+            for i, level in enumerate(self.lower_bounds_):
+                if i % self.verbose_interval == 0:
+                    yield f"EM step {i}: mean log-likelihood {level:.6f} per row"
+        word = "converged" if self.converged_ else "did not converge"
+        yield f"EM {word} in {self.n_iter_} passes: mean log-likelihood {self.lower_bound_:.6f}"
 
     def _last(self, k: int | None, d: int) -> Given | None:
         """Return the last fit, if the user asks for it and it fits."""
@@ -284,7 +308,7 @@ class GaussianMixture(GaussianMixtureSummary):
         self.weights_ = state.weights if own else move_like(state.weights, like)
         self.means_ = state.means if own else move_like(state.means, like)
         self.covariances_ = self._shaped(state.covariances)
-        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.converged_, self.n_iter_ = fitted.converged, min(fitted.n_iter, self.max_iter)
         self.lower_bound_ = float(fitted.level)
         self.stats_["mean_log_likelihood_history"] = fitted.history
 
@@ -341,7 +365,9 @@ class GaussianMixture(GaussianMixtureSummary):
         super()._check_parameters()
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         for name, least in (
-            ("max_iter", 1),
+            ("max_iter", 0),
+            ("verbose", 0),
+            ("verbose_interval", 1),
             ("max_components", 1),
             ("n_moves", 0),
             ("n_init", 1),
