@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.mixture import GaussianMixture as OneStart
 
 import implicitmoments as im
 from implicitmoments.testing import refuses
@@ -65,3 +67,20 @@ def test_verbose_prints_what_a_fit_did(rows, verbose, steps, capsys):
     printed = capsys.readouterr().out
     assert ("start merge" in printed, "EM converged" in printed) == (verbose > 0,) * 2
     assert printed.count("EM step") == steps
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["predict", "predict_proba", "score_samples", "score", "bic", "aic", "icl", "sample"],
+)
+def test_no_answer_before_a_fit(rows, method):
+    with pytest.raises(NotFittedError):
+        getattr(im.GaussianMixture(2), method)(*([] if method == "sample" else [rows]))
+
+
+def test_every_parameter_and_attribute_of_scikit_learn_is_there(rows):
+    theirs, ours = (kind(2, random_state=0).fit(rows) for kind in (OneStart, im.GaussianMixture))
+    assert set(theirs.get_params()) <= set(ours.get_params())
+    public = [name for name in dir(theirs) if not name.startswith("_")]
+    assert [name for name in public if not hasattr(ours, name)] == []
+    assert type(ours.lower_bounds_) is type(theirs.lower_bounds_)

@@ -210,6 +210,7 @@ class GaussianMixtureSummary(
         -------
         float
         """
+        check_is_fitted(self)
         doubt = self._function(_log_largest_share).total(self, X, None)
         return self.bic(X, y) - 2 * float(doubt["total"])
 
