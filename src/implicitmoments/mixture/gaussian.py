@@ -92,12 +92,12 @@ class GaussianMixture(GaussianMixtureSummary):
     warm_start : bool, default False
         Start from the last fit, if it has as many components and features, rather than from
         what is given; converged if the likelihood rises by less than ``tol`` between the two.
-    random_state : int, generator or None, default None
-        Seed of all random numbers; also of :meth:`sample`.
     verbose : int, default 0
         1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
     verbose_interval : int, default 10
         With ``verbose=2``, every how many iterations.
+    random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
 
@@ -166,9 +166,9 @@ class GaussianMixture(GaussianMixtureSummary):
     max_components: int = 50
     drop_outliers: bool = True
     warm_start: bool = False
-    random_state: RandomState = None
     verbose: int = 0
     verbose_interval: int = 10
+    random_state: RandomState = None
     rows_per_block: int | None = None
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
