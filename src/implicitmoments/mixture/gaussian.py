@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -32,6 +34,8 @@ from implicitmoments.validation import (
 )
 
 STARTS = ("auto", "moments", "merge", "k-means++")
+# scikit-learn's further names: starts that depend on random numbers, of which k-means++ is best
+SCATTERED = ("kmeans", "random", "random_from_data")
 LEAST_RIDGE = 1e-10  # with less, rounding makes covariances singular
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 PROBED = 20_000  # rows in which columns are compared
@@ -66,11 +70,12 @@ class GaussianMixture(GaussianMixtureSummary):
         few rows for its covariance borrows from the pooled covariance, and in a column that is
         rounded to steps of h no variance is below h²/12, so that components do not collapse.
     max_iter : int, default 500
-        The largest number of EM iterations over all rows.
+        The largest number of EM iterations over all rows; 0 for what the search has found.
     n_init : int, default 1
         Number of starts of each kind that depends on random numbers.
     init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
         Which starts compete: all that apply, or one kind; ``"moments"`` beside k-means++.
+        scikit-learn's ``"kmeans"``, ``"random"`` and ``"random_from_data"`` mean ``"k-means++"``.
     weights_init : array of shape (k,), optional
         Weights to start from. With any of the three, no other starts compete.
     means_init : array of shape (k, n_features), optional
@@ -85,7 +90,12 @@ class GaussianMixture(GaussianMixtureSummary):
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
     warm_start : bool, default False
-        Start from the last fit, if it has as many components and features.
+        Start from the last fit, if it has as many components and features, rather than from
+        what is given; converged if the likelihood rises by less than ``tol`` between the two.
+    verbose : int, default 0
+        1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
+    verbose_interval : int, default 10
+        With ``verbose=2``, every how many iterations.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
@@ -111,6 +121,8 @@ class GaussianMixture(GaussianMixtureSummary):
         Iterations over all rows.
     lower_bound_ : float
         Mean log-likelihood per row.
+    lower_bounds_ : list of float
+        The same after each step of EM.
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
@@ -154,6 +166,8 @@ class GaussianMixture(GaussianMixtureSummary):
     max_components: int = 50
     drop_outliers: bool = True
     warm_start: bool = False
+    verbose: int = 0
+    verbose_interval: int = 10
     random_state: RandomState = None
     rows_per_block: int | None = None
 
@@ -174,7 +188,8 @@ class GaussianMixture(GaussianMixtureSummary):
     def _fit(self, rows: Rows, seed: int) -> None:
         k = None if self.n_components == "auto" else int(self.n_components)
         check_enough_rows(rows.n, k or 1, k or 1)
-        given = self._given(k, rows.n_features)
+        last = self._last(k, rows.n_features)
+        given = last or self._given(k, rows.n_features)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
             rows = rows.merged()
         n_out, most = 0, k or self.max_components
@@ -191,24 +206,46 @@ class GaussianMixture(GaussianMixtureSummary):
             ridge=max(self.reg_covar, LEAST_RIDGE),
             n_moves=self.n_moves,
             n_init=self.n_init,
-            starts=self.init_params,
-            final=replace(WHOLE, steps=self.max_iter, tol=self.tol),
+            starts="k-means++" if self.init_params in SCATTERED else self.init_params,
+            final=replace(WHOLE, steps=max(self.max_iter, 1), tol=self.tol),
             given=given,
         )
         found = fit_gaussians(rows, options, np.random.default_rng(seed))
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out}
+        level = None if last is None else self.lower_bound_
         self._store(found, rows.first["x"], keep_order=given is not None)
+        if level is not None:
+            self.converged_ |= abs(self.lower_bound_ - level) < self.tol
         self.notes_ = self._notes_on(found, rows)
+        if self.verbose:
+            sys.stdout.write("\n".join(self._steps()) + "\n")
+
+    def _steps(self) -> Iterator[str]:
+        """Yield what a fit did, line by line."""
+        for name, level in self.stats_["start_log_likelihood"].items():
+            yield f"start {name}: mean log-likelihood {level:.6f} per row of a sample"
+        yield f"moves: {self.stats_['n_moves']} of {self.stats_['n_moves_tried']} kept"
+        if self.verbose > 1:
+            for i, level in enumerate(self.lower_bounds_):
+                if i % self.verbose_interval == 0:
+                    yield f"EM step {i}: mean log-likelihood {level:.6f} per row"
+        word = "converged" if self.converged_ else "did not converge"
+        yield f"EM {word} in {self.n_iter_} passes: mean log-likelihood {self.lower_bound_:.6f}"
+
+    def _last(self, k: int | None, d: int) -> Given | None:
+        """Return the last fit, if the user asks for it and it fits."""
+        if not self.warm_start or getattr(self, "means_", None) is None:
+            return None
+        same = self.covariance_type in (self.covariance_type_, "auto")
+        if not same or self.means_.shape != (k, d):
+            return None
+        last = self._mixture()
+        return Given(last.weights, last.means, last.covariances)
 
     def _given(self, k: int | None, d: int) -> Given | None:
         """Return the start that the user asks for, if any."""
         names = ("weights_init", "means_init", "precisions_init")
         asked = [name for name in names if getattr(self, name) is not None]
-        if not asked and self.warm_start and k == getattr(self, "n_components_", None):
-            kept = self.covariance_type in (self.covariance_type_, "auto")
-            if kept and self.means_.shape[1] == d:
-                last = self._mixture()
-                return Given(last.weights, last.means, last.covariances)
         if not asked:
             return None
         if k is None or self.covariance_type == "auto":
@@ -271,7 +308,7 @@ class GaussianMixture(GaussianMixtureSummary):
         self.weights_ = state.weights if own else move_like(state.weights, like)
         self.means_ = state.means if own else move_like(state.means, like)
         self.covariances_ = self._shaped(state.covariances)
-        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.converged_, self.n_iter_ = fitted.converged, min(fitted.n_iter, self.max_iter)
         self.lower_bound_ = float(fitted.level)
         self.stats_["mean_log_likelihood_history"] = fitted.history
 
@@ -328,7 +365,9 @@ class GaussianMixture(GaussianMixtureSummary):
         super()._check_parameters()
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         for name, least in (
-            ("max_iter", 1),
+            ("max_iter", 0),
+            ("verbose", 0),
+            ("verbose_interval", 1),
             ("max_components", 1),
             ("n_moves", 0),
             ("n_init", 1),
@@ -338,7 +377,7 @@ class GaussianMixture(GaussianMixtureSummary):
         check_number("reg_covar", self.reg_covar, 0.0)
         check_flag("warm_start", self.warm_start)
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES[::-1], "auto"))
-        check_option("init_params", self.init_params, STARTS)
+        check_option("init_params", self.init_params, (*STARTS, *SCATTERED))
         if self.init_params == "moments" and self.covariance_type in ("diag", "full"):
             raise InputError(
                 "no_moments_of_type",

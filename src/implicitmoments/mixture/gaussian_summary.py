@@ -109,6 +109,11 @@ class GaussianMixtureSummary(
         return int(self.means_.shape[0])
 
     @property
+    def lower_bounds_(self) -> list[float]:
+        """Mean log-likelihoods per row after each step of EM on all rows."""
+        return list(self.stats_["mean_log_likelihood_history"])
+
+    @property
     def precisions_(self) -> Any:
         """Inverses of the covariances, in their shape."""
         return self._shaped(precisions_of(self._mixture().covariances)[0])
@@ -205,6 +210,7 @@ class GaussianMixtureSummary(
         -------
         float
         """
+        check_is_fitted(self)
         doubt = self._function(_log_largest_share).total(self, X, None)
         return self.bic(X, y) - 2 * float(doubt["total"])
 

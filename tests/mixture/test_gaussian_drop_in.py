@@ -1,0 +1,86 @@
+"""What code that was written for scikit-learn's GaussianMixture asks of ours."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.mixture import GaussianMixture as OneStart
+
+import implicitmoments as im
+from implicitmoments.testing import refuses
+
+
+@pytest.fixture
+def rows(rng):
+    return np.vstack([rng.normal(size=(60, 2)), rng.normal([6.0, 0.0], size=(60, 2))])
+
+
+@pytest.mark.parametrize("name", ["kmeans", "random", "random_from_data"])
+def test_names_of_starts_are_accepted(rows, name):
+    model = im.GaussianMixture(2, init_params=name, random_state=0).fit(rows)
+    assert model.init_params == name
+    assert set(model.stats_["start_log_likelihood"]) == {"k-means++"}
+    with refuses("unknown_option"):
+        im.GaussianMixture(2, init_params="means").fit(rows)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("max_iter", [1, 2])
+def test_repeated_warm_starts_converge(rows, max_iter):
+    model = im.GaussianMixture(2, warm_start=True, max_iter=max_iter, random_state=0)
+    assert not model.fit(rows).converged_
+    levels = [model.lower_bound_]
+    while not model.converged_ and len(levels) < 20:
+        levels.append(model.fit(rows).lower_bound_)
+    assert model.converged_
+    assert model.n_iter_ <= max_iter
+    assert np.all(np.diff(levels) >= 0)
+    assert "not_converged" not in model.notes_.codes
+
+
+def test_a_warm_start_goes_before_means_that_are_given(rows):
+    far = [[5.0, 0.0], [0.0, 0.0]]
+    model = im.GaussianMixture(2, means_init=far, warm_start=True, random_state=0).fit(rows)
+    model.means_ = model.means_[::-1].copy()
+    assert model.fit(rows).means_[0, 0] < model.means_[1, 0]
+    model.warm_start = False
+    assert model.fit(rows).means_[0, 0] > model.means_[1, 0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_iterations_leave_what_the_search_found(rows):
+    model = im.GaussianMixture(2, max_iter=0, random_state=0).fit(rows)
+    assert (model.n_iter_, model.converged_) == (0, False)
+    assert model.lower_bound_ == pytest.approx(model.score(rows))
+    with refuses("out_of_range"):
+        im.GaussianMixture(2, max_iter=-1).fit(rows)
+
+
+def test_bounds_rise_to_the_last(rows):
+    model = im.GaussianMixture(2, random_state=0).fit(rows)
+    assert np.all(np.diff(model.lower_bounds_) >= 0)
+    assert model.lower_bounds_[-1] == model.lower_bound_
+
+
+@pytest.mark.parametrize(("verbose", "steps"), [(0, 0), (1, 0), (2, 1)])
+def test_verbose_prints_what_a_fit_did(rows, verbose, steps, capsys):
+    im.GaussianMixture(2, verbose=verbose, verbose_interval=100, random_state=0).fit(rows)
+    printed = capsys.readouterr().out
+    assert ("start merge" in printed, "EM converged" in printed) == (verbose > 0,) * 2
+    assert printed.count("EM step") == steps
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["predict", "predict_proba", "score_samples", "score", "bic", "aic", "icl", "sample"],
+)
+def test_no_answer_before_a_fit(rows, method):
+    with pytest.raises(NotFittedError):
+        getattr(im.GaussianMixture(2), method)(*([] if method == "sample" else [rows]))
+
+
+def test_every_parameter_and_attribute_of_scikit_learn_is_there(rows):
+    theirs, ours = (kind(2, random_state=0).fit(rows) for kind in (OneStart, im.GaussianMixture))
+    assert set(theirs.get_params()) <= set(ours.get_params())
+    public = [name for name in dir(theirs) if not name.startswith("_")]
+    assert [name for name in public if not hasattr(ours, name)] == []
+    assert type(ours.lower_bounds_) is type(theirs.lower_bounds_)

@@ -1,0 +1,146 @@
+"""GaussianMixture under scikit-learn's own tests of its class of that name."""
+
+import importlib
+import inspect
+import itertools
+import unittest
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sklearn
+
+import implicitmoments as im
+
+SUITE = "sklearn.mixture.tests.test_gaussian_mixture"
+PAGE = Path(__file__).parents[2] / "docs/gaussian_mixture_scikit_learn.md"
+OLDEST = (1, 9)  # version of scikit-learn whose tests the tables are of
+FIXTURES = {"global_dtype": (np.float32, np.float64), "global_random_seed": (42,)}
+
+DOUBLE = "fitted arrays of NumPy rows are float64: in float32, covariances may be singular"
+NAMED = "the `ValueError` has other words"
+LATER = "a start that is better by itself may lead moves to a lower maximum"
+# Tests that cannot hold, by name, or by name and type of the rows.
+EXPECTED = {
+    "test_check_weights": NAMED,
+    "test_check_means": NAMED,
+    "test_check_precisions": NAMED,
+    "test_sample": NAMED,
+    "test_gaussian_mixture_fit_convergence_warning": "the `ConvergenceWarning` has other words",
+    "test_regularisation": "more components than distinct rows are an error whatever `reg_covar`",
+    "test_gaussian_mixture_fit_predict[float32]": DOUBLE,
+    "test_gaussian_mixture_fit[float32]": DOUBLE,
+    "test_score[float32]": DOUBLE,
+    "test_fitted_precision_covariance_concistency[float32]": DOUBLE,
+    "test_means_for_all_inits[float32]": DOUBLE,
+    "test_gaussian_mixture_precisions_init_diag[float32]": DOUBLE,
+    "test_multiple_init": LATER,
+    "test_init": LATER,
+    "test_warm_start": "two fits of one iteration are not one of two: each one searches before",
+    "test_max_iter_zero": "means that are given are improved on a sample before the first "
+    "iteration on all rows",
+    "test_gaussian_mixture_precisions_init": "calls private methods",
+    "test_gaussian_mixture_all_init_does_not_estimate_gaussian_parameters": "counts calls of a "
+    "private function",
+    "test_gaussian_mixture_array_api_compliance": "needs `SCIPY_ARRAY_API=1` when SciPy is "
+    "imported; our own tests compare array libraries",
+    "test_gaussian_mixture_raises_where_array_api_not_implemented": "nothing to raise: every "
+    "start takes arrays of every library",
+}
+# Of those, the tests that hold if any words of errors and warnings will do.
+WORDED = [name for name, reason in EXPECTED.items() if "words" in reason]
+
+
+def load():
+    """Return the module of tests, or none where there is none for this version."""
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) < OLDEST:
+        return None
+    with suppress(ImportError):
+        return importlib.import_module(SUITE)
+    return None
+
+
+def cases(module):
+    """Yield the cases of tests that use the class: name, type of the rows, arguments."""
+    for name, test in vars(module).items():
+        if not name.startswith("test_"):
+            continue
+        used = inspect.unwrap(test).__code__.co_names
+        if not {"GaussianMixture", "_calculate_precisions"} & set(used):
+            continue
+        choices = [list(_choices(mark)) for mark in getattr(test, "pytestmark", [])]
+        choices = [choice for choice in choices if choice]
+        for key in inspect.signature(test).parameters:
+            if key in FIXTURES:
+                choices.append([{key: value} for value in FIXTURES[key]])
+        picked = itertools.product(*choices)
+        for each in itertools.islice(picked, 1 if "array_api" in name else None):
+            arguments = {key: value for part in each for key, value in part.items()}
+            dtype = getattr(arguments.get("global_dtype"), "__name__", "")
+            yield name, dtype, arguments
+
+
+def _choices(mark):
+    """Yield the arguments of a mark that parametrises."""
+    if mark.name != "parametrize":
+        return
+    names = [name.strip() for name in mark.args[0].split(",")]
+    for value in mark.args[1]:
+        values = getattr(value, "values", value)
+        yield dict(zip(names, values if len(names) > 1 else [values], strict=True))
+
+
+MODULE = load()
+CASES = list(cases(MODULE)) if MODULE else []
+IDS = ["-".join([name, *map(str, arguments.values())]) for name, _, arguments in CASES]
+pytestmark = [
+    pytest.mark.skipif(not CASES, reason="scikit-learn comes without its tests, or is older"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+def run(name, arguments, monkeypatch):
+    """Run a test of scikit-learn on our class."""
+    monkeypatch.setattr(MODULE, "GaussianMixture", im.GaussianMixture)
+    test = getattr(MODULE, name)
+    if "monkeypatch" in inspect.signature(test).parameters:
+        arguments = arguments | {"monkeypatch": monkeypatch}
+    test(**arguments)
+
+
+@pytest.mark.parametrize(("name", "dtype", "arguments"), CASES, ids=IDS)
+def test_holds_unless_it_cannot(name, dtype, arguments, monkeypatch):
+    if not {name, f"{name}[{dtype}]"} & set(EXPECTED):
+        run(name, arguments, monkeypatch)
+        return
+    refused = (Exception, pytest.fail.Exception, pytest.skip.Exception, unittest.SkipTest)
+    with pytest.raises(refused):
+        run(name, arguments, monkeypatch)
+
+
+@pytest.mark.parametrize("name", WORDED)
+def test_holds_but_for_words(name, monkeypatch):
+    loose = SimpleNamespace(
+        raises=lambda error, match: pytest.raises(error),
+        warns=lambda category, match: pytest.warns(category),
+    )
+    monkeypatch.setattr(MODULE, "pytest", loose)
+    run(name, {}, monkeypatch)
+
+
+def test_page_has_the_tests_that_cannot_hold():
+    text = PAGE.read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| `test_")]
+    assert lines == [f"| `{name}` | {reason} |" for name, reason in EXPECTED.items()]
+    names = {name for name, _, _ in CASES}
+    halves = {f"{name}[float32]" for name in names} & set(EXPECTED)
+    never = names & set(EXPECTED)
+    assert halves | never == set(EXPECTED)
+    counts = (
+        f"Of the {len(names)} tests that use the class, {len(names) - len(EXPECTED)} hold, "
+        f"{len(halves)} hold for float64 rows, and {len(WORDED)} hold but for the words of errors "
+        f"and warnings. The {len(never) - len(WORDED)} others cannot hold."
+    )
+    assert counts in " ".join(text.split())
