@@ -194,6 +194,10 @@ class FittedEstimator:
         """Warn of the notes that may make an answer wrong."""
         warn_of(filter(self._warns, self.notes_))
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether a fit has ended; one that raised an error may have set other attributes."""
+        return hasattr(self, "stats_")
+
     def _seed(self, random_state: RandomState) -> int:
         """Return the seed of draws of a fitted model: by default that of the estimator."""
         check_is_fitted(self)

@@ -18,6 +18,7 @@ from implicitmoments.datasets import (
     make_regression_mixture,
     make_spherical_mixture,
 )
+from implicitmoments.testing import refuses
 
 NAMES = ["height", "width", "depth", "weight"]
 # an estimator, a parameter to search through, and its values: the first fits the data better
@@ -131,3 +132,12 @@ def test_set_output_of_distances_from_clusters():
 def test_only_transformers_have_set_output_of_their_own():
     having = {name for name, (each, *_) in MANNERS.items() if hasattr(each, "set_output")}
     assert having == {"SphericalMixtureClusterer"}
+
+
+def test_a_fit_that_raised_an_error_leaves_no_fitted_model():
+    model = im.SphericalMixtureClusterer(4)
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    with refuses("variance_not_estimable"):
+        model.fit(X)
+    with pytest.raises(NotFittedError):
+        model.predict(X)

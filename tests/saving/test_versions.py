@@ -78,7 +78,13 @@ def test_names_of_schema_2_are_those_of_today():
     assert held["map"] == {"misclassification_rate": 0.2, "separation": 1.0}
     assert found["statistics"] == {"map": {"misclassification_rate": 0.2}}
     document |= {"estimator": "SphericalMixture", "parameters": {"order": 2}}
-    assert MIGRATIONS[2](document)["parameters"]["order"] == 4
+    gone = ["moments_unusable", {"map": {"error": "x"}}]
+    document["fitted"] = {"notes_": {"notes": [gone]}}
+    document["statistics"] = {"map": {"start": "scattered", "far_rows": 0.1}}
+    found = MIGRATIONS[2](document)
+    assert found["parameters"]["order"] == 4
+    assert found["statistics"] == {"map": {"start": "kmeans++"}}
+    assert found["fitted"]["notes_"] == {"notes": []}
     document |= {"estimator": "ActivationSumRegressor", "parameters": {"degree": "epsilon"}}
     document["statistics"] = {"map": {"converged": True, "n_rows": 9}}
     found = MIGRATIONS[2](document)

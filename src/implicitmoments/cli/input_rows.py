@@ -86,7 +86,7 @@ def _names(text: str, option: str) -> tuple[str, ...]:
 
 @contextmanager
 def open_table(path: str, columns: Columns) -> Iterator[tuple[FileSource, CarriedColumns | None]]:
-    """Open a file of rows, and the columns of it that are copied beside the answers.
+    """Open a file of rows, and the columns of it that are copied to the output.
 
     ``-`` is CSV from standard input, and a named pipe is read likewise. A file whose name does
     not say what it holds is read as CSV too.
@@ -120,7 +120,7 @@ def open_table(path: str, columns: Columns) -> Iterator[tuple[FileSource, Carrie
 
 
 class CarriedColumns:
-    """Columns of a file, text or numbers, that are copied beside the answers.
+    """Columns of a file, text or numbers, that are copied to the output.
 
     They come in record batches of Arrow, in the order of the rows.
     """
@@ -398,7 +398,7 @@ def open_for_model(
 ) -> Iterator[tuple[ModelRows, CarriedColumns | None]]:
     """Open a file of rows as a model takes them: columns in its order, divided by its scale.
 
-    Beside them come the columns that are copied beside the answers.
+    Columns that are copied to the output come with them.
     """
     own = ModelColumns.of(model)
     chosen = own.choose(model, path, columns, labelled=labelled)

@@ -270,7 +270,7 @@ class SphericalMixtureClusterer(
 
         Returns
         -------
-        array of shape (n_samples, n_components_)
+        array of shape (n_samples, k)
             In the library of the rows; ``set_output`` makes data frames of them.
         """
         check_is_fitted(self)

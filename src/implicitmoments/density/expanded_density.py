@@ -35,7 +35,7 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-# The part of epsilon that clipping may cost: small beside the half for truncation. Less of it
+# The part of epsilon that clipping may cost: small against the half for truncation. Less of it
 # makes the clip larger, and with it the number of proposals per draw.
 CLIP_LOSS = 0.02
 # Ratios below this count as this when degrees are compared, so that one row at which a polynomial

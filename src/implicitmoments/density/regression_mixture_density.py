@@ -60,7 +60,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
-    :math:`\nu` that is not small beside the spread of the lines. Theorem 4.22: with G a Gaussian
+    :math:`\nu` that is not small against the spread of the lines. Theorem 4.22: with G a Gaussian
     of independent x and residual of y, F/G is estimated by its Hermite expansion up to a degree,
     in compressed form; clipped to ``[floor, clip]``, multiplied by G and normalised, it is the
     density. No likelihood is maximised, and nothing depends on an initialisation.

@@ -107,7 +107,8 @@ class SphericalMixture(SphericalMixtureSummary):
     stats_ : dict
         ``start``, ``"moments"`` or ``"kmeans++"``; ``resolved``, components that the
         moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that
-        raised the likelihood; ``outliers`` left out; ``misclassification_rate``, expected;
+        raised the likelihood; ``rows_used``, and ``outliers`` left out;
+        ``misclassification_rate``, expected;
         ``width_by_component``, the largest variance along a direction over that of spherical
         noise; ``spread_by_column``, standard deviations about the means; ``bic_by_n_components``
         of ``"auto"``, on the rows searched, and ``spectral_components``, where it started;
@@ -279,6 +280,7 @@ class SphericalMixture(SphericalMixtureSummary):
         self.stats_: dict[str, Any] = {
             **found.stats,
             "outliers": n_out,
+            "rows_used": rows.kept,
             **component_stats(found.components),
         }
         mixture = self._store_fitted(found.fitted, rows)

@@ -134,7 +134,7 @@ def guess_variance(rows: Rows, k: int) -> tuple[float, str]:
     covariance = xp.matrix_transpose(x * times[:, None]) @ x
     values = np.linalg.eigvalsh(to_numpy(covariance).astype(np.float64))
     if k <= d:
-        # the k means span k − 1 directions; the largest eigenvalues carry noise off as well
+        # the k means span k − 1 directions; the k − 1 largest eigenvalues absorb noise too
         free = values[: d - k + 1]
         return float(free.mean() / max(1 - k / rows.n, 0.5)), "covariance"
     upper = float(values[0])
@@ -227,8 +227,9 @@ def _decode(
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
             found = find_components(all_rows(problem), k, order, seed)
-    except (ValueError, np.linalg.LinAlgError):  # then k-means++ is the only start
-        return DecodedMixture(numbers=numbers)
+    except (ValueError, np.linalg.LinAlgError) as error:  # then k-means++ is the only start
+        reason = {"moments_error": getattr(error, "code", "linear_algebra")}
+        return DecodedMixture(numbers=numbers | reason)
     numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
     if not np.isfinite(found.guesses).all():
         return DecodedMixture(None, found, numbers)
@@ -279,7 +280,7 @@ def choose_start(
     settled = {kind: run_em(family, sample, start, QUICK) for kind, start in starts.items()}
     levels = {kind: found.level for kind, found in settled.items()}
     ahead = (levels["kmeans++"] - levels.get("moments", -np.inf)) * sample.total
-    kind = "kmeans++" if ahead > ENOUGH else "moments"
+    kind = "kmeans++" if "moments" not in levels or ahead > ENOUGH else "moments"
     return settled[kind].state, kind, levels
 
 

@@ -121,11 +121,17 @@ TO_3: dict[str, Renames] = {  # the same name for the same thing in all estimato
         "RegressionMixtureDensity": {"slope_": "coef_"},
     },
     "statistics": {
-        "": {"doubt": "misclassification_rate", "sample_bic": "bic_by_n_components"},
+        "": {
+            "doubt": "misclassification_rate",
+            "sample_bic": "bic_by_n_components",
+            "moments_say": None,
+        },
+        "SphericalMixture": {"far_rows": None},
         "ActivationSumRegressor": {"converged": None, "n_rows": "rows_used"},
         "RegressionMixture": {"n_rows": "rows_used"},
     },
 }
+DROPPED_NOTES = {"moments_too_few_rows", "moments_unusable"}  # no reader could act on them
 OUTLIERS = {"SphericalMixtureClusterer", "SphericalMixtureDensity", "RegressionMixtureDensity"}
 
 
@@ -133,6 +139,8 @@ def _from_2(document: Document) -> Document:
     statistics = document["statistics"]["map"]
     document = _rename(document, TO_3)
     own, fitted, parameters = (document[s] for s in ("estimator", "fitted", "parameters"))
+    notes = fitted["notes_"]["notes"]
+    fitted["notes_"]["notes"] = [note for note in notes if note[0] not in DROPPED_NOTES]
     for note in fitted["notes_"]["notes"]:
         note[1] = {"map": _renamed(note[1]["map"], TO_3["statistics"], "")}
     parameters.setdefault("rows_per_block", None)
@@ -142,7 +150,7 @@ def _from_2(document: Document) -> Document:
         r = parameters["order"]
         parameters["order"] = "auto" if r is None else 2 * r
         if statistics.get("start") == "scattered":
-            statistics = {**statistics, "start": "kmeans++"}
+            document["statistics"]["map"]["start"] = "kmeans++"
     elif own == "ActivationSumRegressor":
         if parameters["degree"] == "epsilon":
             parameters["degree"] = "auto"

@@ -147,7 +147,7 @@ def insertion_gains(
     candidates: S,
     budget: Budget = LOCAL,
 ) -> tuple[Floats, S]:
-    r"""Run EM of each candidate beside the fixed mixture; return what each adds, and the best.
+    r"""Run EM of each candidate with the other components fixed; return gains and candidates.
 
     Beside the density p of the mixture a candidate of weight w and density φ gains
     :math:`\sum \log((1 - w) + w φ / p)`. Its weight is free, so that light components are found.
