@@ -9,8 +9,8 @@ SENTENCES: dict[str, str] = {
     "`max_iter` or `tol`",
     "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
     "or remove them",
-    "outliers_kept": "{n:count row} of (x, y) lie very far from all others and may determine the "
-    "fit alone; they were kept, because a far row is not wrong for that: check or remove them",
+    "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
+    "which may determine it alone; check or remove them",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "

@@ -44,7 +44,7 @@ from implicitmoments.rows import (
     weights_of,
 )
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.outliers import count_wild_rows
+from implicitmoments.rows.outliers import count_extreme_rows
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_enough_rows,
@@ -205,9 +205,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         activation(rows.first["x"])  # raises for a function of NumPy arrays only
         # 0. Inputs of mean 0 and covariance I.
         whitening, notes = self._standardise(rows)
-        n_wild = count_wild_rows(rows, 1, seed)
-        if n_wild:
-            notes.append(Note("outliers_kept", {"n": n_wild}))
+        n_extreme = count_extreme_rows(rows, 1, seed)
+        if n_extreme:
+            notes.append(Note("outliers_kept", {"n": n_extreme}))
         problem = ActivationSumProblem(rows, None, activation, whitening=whitening)
         k = self._count(problem)
         # 1, 2. Moments, and the polynomial on the subspaces that they determine. Beside a
@@ -238,7 +238,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
                 fitted = fit_polynomial(problem, k, degrees)  # it will be used
         # 4. The hypothesis with the smaller expected error predicts.
         self._store_polynomial(fitted, k, problem)
-        self.stats_["outliers"], self.notes_ = n_wild, notes
+        self.stats_["outliers"], self.notes_ = n_extreme, notes
         if refined is not None:
             self._store_network(refined, problem)
 

@@ -39,7 +39,7 @@ from implicitmoments.regression.lines import (
 from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
-from implicitmoments.rows.outliers import count_wild_rows
+from implicitmoments.rows.outliers import count_extreme_rows
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -159,9 +159,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         standard, rows = standardise(given, intercept=model.intercept)
         most = _most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, model, k, names)
-        n_wild = count_wild_rows(given, most, seed)
-        if n_wild:
-            notes.append(Note("outliers_kept", {"n": n_wild}))
+        n_extreme = count_extreme_rows(given, most, seed)
+        if n_extreme:
+            notes.append(Note("outliers_kept", {"n": n_extreme}))
         fitted = fit_lines(
             rows,
             k,
@@ -174,7 +174,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         )
         errors = standard.errors(covariances(rows, fitted.lines, model))
         self._store(fitted, standard, errors, given.first["x"])
-        self.stats_ = {"rows_used": given.n, "outliers": n_wild, **fit_stats(fitted, standard)}
+        self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
         notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))

@@ -34,7 +34,7 @@ QUARTILE, DECILE = (0.75, 0.6745), (0.9, 1.2816)
 FALSE_ALARMS = 0.01  # data sets of Gaussian rows in which a row passes the limit, before REACH
 REACH = 1.2  # times that limit: room for tails that are a little heavier
 LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all be equal
-WILD = 5.0  # times the limit: rows that regressions report, and keep
+EXTREME = 5.0  # times the limit: rows that regressions report, and keep
 MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: a far group of more is a component
 LINK = 1.2  # largest distance of rows of one component, over the typical distance
@@ -170,15 +170,15 @@ def leave_out_outliers(
     return Outliers(rows.kept_by(rule, _census(found, "kept", n - n_out)), n_out)
 
 
-def count_wild_rows(rows: Rows, k: int, seed: int = 0) -> int:
-    """Count rows (x, y) of a regression that the rule for outliers would leave out by far.
+def count_extreme_rows(rows: Rows, k: int, seed: int = 0) -> int:
+    """Count rows (x, y) of a regression that lie beyond five times the limit of outliers.
 
     Regressions keep them: a row far out in x is leverage, and may be the most informative one;
     indicators and amounts that are 0 in most rows look far as well. So only rows beyond a
     multiple of the limit are counted, which would dominate least squares and high moments.
     """
     rule = _estimate(rows.as_given().sample(PROBED, seed), rows.n, k, labelled=True)
-    rule = replace(rule, limit=WILD * rule.limit)
+    rule = replace(rule, limit=EXTREME * rule.limit)
     found = rows.as_given().fold(partial(_count_far, rule), width=4, what="outliers")
     n_far = int(found.get("out", 0))
     return n_far if n_far <= MOST_FAR * rows.n else 0
