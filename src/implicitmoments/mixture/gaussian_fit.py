@@ -15,8 +15,11 @@ from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussian_initialisation import (
     converted,
     merged_state,
+    n_micro,
     nearest_state,
+    partition_rows,
     starts_of,
+    sum_groups,
 )
 from implicitmoments.mixture.gaussian_view import View, check_distinct, make_view
 from implicitmoments.mixture.gaussians import (
@@ -41,7 +44,6 @@ from implicitmoments.search import (
 FAINT, MORE_ROWS = 0.25, 4
 # Starts compete after a few steps of EM, and those that are so many nats per row behind end there.
 HEAT, BEHIND = replace(QUICK, steps=12), 0.01
-SEARCHED = 3  # types whose starts have the least criterion, among which moves decide
 # Types that have fewer parameters, from whose fits a type is started as well.
 POORER: dict[str, tuple[str, ...]] = {
     "tied_spherical": (),
@@ -139,14 +141,14 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     sample = rows.sample(n, rng, width=k or options.most).merged()
     check_distinct(sample, k, whole=sample.n >= rows.kept)
     options = replace(options, most=min(options.most, sample.n))
-    # 1. On a sample, for each type: starts, then moves or the number of components.
+    # 1. On a sample, for each type: starts, then moves or the number of components. The type whose
+    # starts are best comes first: others are searched as far as they may still surpass it.
     raced: dict[str, Raced] = {}
     for name in options.types:
         view = make_view(sample, CovarianceType(name), options.ridge)
         raced[name] = race_starts(view, sample, options, raced, rng)
-    promising = sorted(raced, key=lambda name: raced[name].bic)[:SEARCHED]
     found: dict[str, Found] = {}
-    for name in filter(promising.__contains__, options.types):
+    for name in sorted(raced, key=lambda name: raced[name].bic):
         found[name] = search_type(raced[name], options, found, rng)
     best = min(found.values(), key=lambda each: each.bic)
     # 2. Moves on more rows where a component is light.
@@ -176,9 +178,8 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
         "seconds_em": times[2] - times[1],
         **({"bic_by_n_components": best.scores} if best.scores else {}),
     }
-    if len(raced) > 1:
-        compared: dict[str, Raced] = raced | found
-        stats["bic_by_covariance_type"] = {name: each.bic for name, each in compared.items()}
+    if len(found) > 1:
+        stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
     tried = [searched.tried for searched in best.searched]
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
     return GaussianFit(fitted, view.family.kind, stats, _fewer(best, rows.total), exhausted)
@@ -205,8 +206,9 @@ def race_starts(
     if options.given is not None and k is not None:
         starts = [("given", given_start(view, rows, options.given, k))]
     elif k is None:
-        seed = int(rng.integers(2**31))
-        starts.append(("merge", merged_state(rows, family, None, options.most, seed)))
+        n, kind = n_micro(family.kind, rows, None, options.most), family.kind
+        groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
+        starts.append(("merge", merged_state(family, groups, None, options.most)))
     elif k == 1:
         x = rows.block["x"]
         starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
@@ -224,41 +226,54 @@ def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
 
 
 def search_type(
-    raced: Raced, options: Options, poorer: Mapping[str, Found], rng: np.random.Generator
+    raced: Raced, options: Options, found: Mapping[str, Found], rng: np.random.Generator
 ) -> Found:
     """Try moves from the best start of a type, or choose the number of components.
 
     Parameters
     ----------
-    poorer : mapping of str to Found
-        Fits of types with fewer parameters: if one is better, the search starts from it.
+    found : mapping of str to Found
+        Fits of other types. The best of them and those of types with fewer parameters are starts,
+        too, and moves that cannot surpass the best are not tried.
     """
     view, rows, family, k = raced.view, raced.sample, raced.view.family, options.k
-    fits = [start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer]
+    offset = 2 * rows.total * view.log_unit  # of criteria in the user's units
+    least = min((each.bic for each in found.values()), default=math.inf) - offset
     best = Found(**vars(raced))
+    fits = [
+        start_from(view, each)
+        for name, each in found.items()
+        if name in POORER[family.kind.name] or each.bic - offset <= least
+    ]
     if fits:
         start, fitted, levels = _race(family, rows, [(raced.start, raced.state), *fits])
         total, levels = fitted.level * rows.total, raced.levels | levels
         best = Found(view, rows, fitted.state, total, start, levels)
     if k is None:
-        chosen = choose_k(family, rows, best.state, options.most, options.n_moves, rng)
-        offset = 2 * rows.total * view.log_unit
+        chosen = choose_k(
+            family, rows, best.state, options.most, options.n_moves, rng, least=least
+        )
         scores = {number: score + offset for number, score in chosen.scores.items()}
         return replace(best.after(chosen.searched), scores=scores)
     if k == 1 or not options.n_moves:
         return best
-    found = best.after(search_moves(family, rows, best.state, options.n_moves, rng))
-    if found.searched[0].tried == 0 or not options.second:
-        return found
+    target = 0.5 * (family.n_parameters(best.state) * math.log(rows.total) - least)
+
+    def moved(state: Gaussians) -> Searched[Gaussians]:
+        return search_moves(family, rows, state, options.n_moves, rng, target=target)
+
+    after = best.after(moved(best.state))
+    if after.searched[0].tried == 0 or not options.second:
+        return after
     others = list(starts_of(rows, family, k, options.second, options.n_init, rng))
     start, fitted, levels = _race(family, rows, others)
-    found = replace(found, levels=found.levels | levels)
+    after = replace(after, levels=after.levels | levels)
     if fitted.level * rows.total <= best.log_likelihood:
-        return found
-    again = search_moves(family, rows, fitted.state, options.n_moves, rng)
-    if again.log_likelihood <= found.log_likelihood:
-        return found
-    return replace(found, start=start).after(again)
+        return after
+    again = moved(fitted.state)
+    if again.log_likelihood <= after.log_likelihood:
+        return after
+    return replace(after, start=start).after(again)
 
 
 def _race(
@@ -272,13 +287,15 @@ def _race(
     def score(fitted: Fitted[Gaussians]) -> float:
         return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
 
-    fits = [(name, run_em(family, rows, start, HEAT)) for name, start in starts]
+    heat = HEAT if len(starts) > 1 else QUICK
+    fits = [(name, run_em(family, rows, start, heat)) for name, start in starts]
     least = min(score(fitted) for _, fitted in fits) + 2 * BEHIND * rows.total
     levels: dict[str, float] = {}
     kept = []
     for name, fitted in fits:
         if score(fitted) <= least:
-            fitted = run_em(family, rows, fitted.state, QUICK)  # noqa: PLW2901
+            if len(fits) > 1 and not fitted.converged:
+                fitted = run_em(family, rows, fitted.state, QUICK)  # noqa: PLW2901
             kept.append((name, fitted))
         levels[name] = max(fitted.level, levels.get(name, -math.inf))
     start, best = min(kept, key=lambda pair: score(pair[1]))
