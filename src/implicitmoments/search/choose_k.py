@@ -17,6 +17,9 @@ from implicitmoments.search.trials import total_rows
 C = TypeVar("C")  # a candidate, and what fitting makes of it
 F = TypeVar("F")
 
+# Times the sum of all predicted gains that growth may gain: splits at once gain 0.5 to 1.5 times
+# what is predicted, and the splits of their parts less.
+FURTHER = 2.0
 FAILURES = 2  # numbers in a row that are no better, before the search turns: BIC may have a bump
 
 
@@ -93,7 +96,7 @@ def choose_k(  # noqa: PLR0913 (each documented)
 
     def hopeless(found: Searched[S]) -> bool:
         """Return whether predicted changes, each to its full extent, leave ``least`` as it is."""
-        gains = OPTIMISM * found.ranking.gains[: max(most - found.state.k, 1)] - penalty
+        gains = FURTHER * found.ranking.gains[: max(most - found.state.k, 1)] - penalty
         reach = gains[gains > 0].sum()
         if found.ranking.merges is not None:
             losses = found.ranking.merges.losses
@@ -115,10 +118,12 @@ def choose_k(  # noqa: PLR0913 (each documented)
         return merges.apply(found.state, cheap if len(cheap) else 0)
 
     rough = grow_and_prune(
-        judge(state, 0, GROW), lambda each: judge(each, 0, GROW), (grown, pruned)
+        judge(state, 0, GROW), lambda each: judge(each, 0, GROW), (grown, pruned), patience=1
     )
+    if hopeless(rough):
+        return Chosen(rough, dict(sorted(scores.items())))
     best = grow_and_prune(
-        judge(rough.state, 0 if hopeless(rough) else n_moves, budget),
+        judge(rough.state, n_moves, budget),
         lambda each: judge(each, n_moves, budget),
         (grown, pruned),
     )
