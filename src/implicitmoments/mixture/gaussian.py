@@ -72,7 +72,7 @@ class GaussianMixture(GaussianMixtureSummary):
     max_iter : int, default 500
         The largest number of EM iterations over all rows; 0 for what the search has found.
     n_init : int, default 1
-        Number of starts of each kind that depends on random numbers.
+        Number of complete fits with random numbers of their own, the best of which is kept.
     init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
         Which starts compete: all that apply, or one kind; ``"moments"`` beside k-means++.
         scikit-learn's ``"kmeans"``, ``"random"`` and ``"random_from_data"`` mean ``"k-means++"``.

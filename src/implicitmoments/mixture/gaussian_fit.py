@@ -73,7 +73,7 @@ class Options:
     types: tuple[str, ...]  # of covariances, the best of which is chosen
     ridge: float
     n_moves: int  # the most moves that are tried
-    n_init: int  # starts of each kind that has random numbers
+    n_init: int  # complete fits, the best of which is kept
     starts: str  # which starts compete
     final: Budget  # of EM on all rows
     given: Given | None = None
@@ -133,14 +133,27 @@ class GaussianFit:
     fewer: int | None  # a smaller number of components of lower BIC, if one was found
     exhausted: bool  # whether the search ended because no moves were left
 
+    def bic(self, total: float) -> float:
+        """Bayesian information criterion of so many rows."""
+        state, level = self.fitted.state, self.fitted.level
+        return bic(level * total, self.kind.n_parameters(state.k, state.d), total)
+
 
 def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
     """Fit rows in the user's units without outliers."""
-    times = [perf_counter()]
-    k, n = options.k, SEARCH.rows_for(options.k or options.most)
-    sample = rows.sample(n, rng, width=k or options.most).merged()
-    check_distinct(sample, k, whole=sample.n >= rows.kept)
+    n = SEARCH.rows_for(options.k or options.most)
+    sample = rows.sample(n, rng, width=options.k or options.most).merged()
+    check_distinct(sample, options.k, whole=sample.n >= rows.kept)
     options = replace(options, most=min(options.most, sample.n))
+    # Each fit has random numbers of its own: with more of them, the first ones are the same.
+    generators = [rng, *rng.spawn(options.n_init - 1)]
+    fits = (fit_once(rows, sample, options, each) for each in generators)
+    return min(fits, key=lambda fit: fit.bic(rows.total))
+
+
+def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
+    """Search on a sample of the rows, then run EM on all of them."""
+    times, k = [perf_counter()], options.k
     # 1. On a sample, for each type: starts, then moves or the number of components. The type whose
     # starts are best comes first: others are searched as far as they may still surpass it.
     raced: dict[str, Raced] = {}
@@ -153,8 +166,8 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     best = min(found.values(), key=lambda each: each.bic)
     # 2. Moves on more rows where a component is light.
     light = float(best.state.weights.min()) < FAINT / best.state.k
-    if best.state.k > 1 and light and n < rows.kept and options.n_moves:
-        more = best.view.rows(rows).sample(MORE_ROWS * n, rng, width=best.state.k).merged()
+    if best.state.k > 1 and light and sample.n < rows.kept and options.n_moves:
+        more = best.view.rows(rows).sample(MORE_ROWS * sample.n, rng, width=best.state.k).merged()
         again = search_moves(best.view.family, more, best.state, options.n_moves, rng)
         best = replace(best, state=again.state, searched=(*best.searched, again), sample=more)
     times.append(perf_counter())
@@ -213,7 +226,7 @@ def race_starts(
         x = rows.block["x"]
         starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
     else:
-        starts += starts_of(rows, family, k, options.first, options.n_init, rng)
+        starts += starts_of(rows, family, k, options.first, rng)
     start, best, levels = _race(family, rows, starts)
     return Raced(view, rows, best.state, best.level * rows.total, start, levels)
 
@@ -265,7 +278,7 @@ def search_type(
     after = best.after(moved(best.state))
     if after.searched[0].tried == 0 or not options.second:
         return after
-    others = list(starts_of(rows, family, k, options.second, options.n_init, rng))
+    others = list(starts_of(rows, family, k, options.second, rng))
     start, fitted, levels = _race(family, rows, others)
     after = replace(after, levels=after.levels | levels)
     if fitted.level * rows.total <= best.log_likelihood:
@@ -311,7 +324,7 @@ def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
     family = view.family
     means = given.means
     if means is None:
-        state = dict(starts_of(rows, family, k, ["k-means++"], 1, np.random.default_rng(0)))
+        state = dict(starts_of(rows, family, k, ["k-means++"], np.random.default_rng(0)))
         start = state["k-means++"]
     else:
         inside = (means - view.center) / view.scale

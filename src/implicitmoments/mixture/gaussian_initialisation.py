@@ -239,23 +239,17 @@ def converted(state: Gaussians, kind: CovarianceType) -> Gaussians:
 
 
 def starts_of(
-    sample: Rows,
-    family: GaussianFamily,
-    k: int,
-    which: Sequence[str],
-    n_init: int,
-    rng: np.random.Generator,
+    sample: Rows, family: GaussianFamily, k: int, which: Sequence[str], rng: np.random.Generator
 ) -> Iterator[tuple[str, Gaussians]]:
-    """Yield the starts asked for, with their names; those with random numbers n_init times."""
+    """Yield the starts asked for, with their names."""
     if "moments" in which and family.kind.name not in ("diag", "full"):
         decoded = decoded_state(sample, family, k, rng)
         if decoded is not None:
             yield "moments", decoded
-    for _ in range(n_init):
-        seed = int(rng.integers(2**31))
-        if "merge" in which:
-            labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
-            groups = sum_groups(sample, family.kind, labels)
-            yield "merge", merged_state(family, groups, k, k)
-        if "k-means++" in which:
-            yield "k-means++", scattered_state(sample, family, k, seed)
+    seed = int(rng.integers(2**31))
+    if "merge" in which:
+        labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
+        groups = sum_groups(sample, family.kind, labels)
+        yield "merge", merged_state(family, groups, k, k)
+    if "k-means++" in which:
+        yield "k-means++", scattered_state(sample, family, k, seed)
