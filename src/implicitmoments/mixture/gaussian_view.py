@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
+from implicitmoments.search import Fitted
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
 # differ by less, in deviations of the column, are equal but for rounding.
@@ -29,6 +30,17 @@ class View:
         """Return rows, in the coordinates of the user, in those of the view."""
         return rows.mapped(self.center, 1 / self.scale)
 
+    def hold(self, rows: Rows) -> Rows:
+        """Hold rows in the coordinates of the view.
+
+        In single precision where no products of columns are needed, which lose half of it.
+        """
+        return self.rows(rows).hold(single=self.family.kind.shape == "spherical")
+
+    def back(self, rows: Rows) -> Rows:
+        """Return rows in the coordinates of the view in those of the user."""
+        return rows.mapped(-self.center / self.scale, self.scale)
+
     @property
     def log_unit(self) -> float:
         """What log densities in the user's units are less by."""
@@ -41,6 +53,18 @@ class View:
     def outside(self, state: Gaussians) -> Gaussians:
         """Return a mixture of the view in the user's units."""
         return state.moved(self.center, self.scale)
+
+    def fitted(self, found: Fitted[Gaussians]) -> Fitted[Gaussians]:
+        """Return what EM has found, in the user's units."""
+        history = tuple(float(level) - self.log_unit for level in found.history)
+        level = found.level - self.log_unit
+        return replace(found, state=self.outside(found.state), level=level, history=history)
+
+    def with_known(self, covariance: Floats) -> View:
+        """Return the view of components with a known covariance, in the user's units."""
+        one = Gaussians(np.ones(1), self.center[None], covariance[None])
+        known = self.inside(one).covariances[0]
+        return replace(self, family=replace(self.family, known=known))
 
 
 def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
