@@ -1,5 +1,7 @@
 """Gaussian mixtures of all covariance types: densities, EM steps and parameters, exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -14,6 +16,7 @@ from implicitmoments.mixture.gaussians import (
     log_densities,
 )
 from implicitmoments.rows import Rows
+from implicitmoments.search import search_moves
 
 K, D, N = 4, 3, 500
 SKLEARN = {"full": "full", "tied": "tied", "diag": "diag", "spherical": "spherical"}
@@ -94,6 +97,39 @@ def test_packed_parameters_are_restored(kind, rng):
     again = family.unpack(packed, state)
     for name in ("weights", "means", "covariances"):
         np.testing.assert_allclose(getattr(again, name), getattr(state, name), rtol=1e-12)
+
+
+def test_known_covariances_stay(kind, rng, rows):
+    """No step changes them, they are no parameters, and trials have them."""
+    state = random_state(kind, rng)
+    covariances = np.repeat(state.covariances[:1], K, axis=0)
+    state = replace(state, covariances=covariances)
+    family = GaussianFamily(kind, known=covariances[0])
+    assert family.n_parameters(state) == len(family.pack(state)) - 1 == K * (D + 1) - 1
+    assert family.scale(state).shape == family.pack(state).shape
+    found = search_moves(family, rows, family.unpack(family.pack(state), state), 4, rng)
+    np.testing.assert_array_equal(found.state.covariances, covariances)
+    estimated = search_moves(GaussianFamily(kind), rows, state, 4, rng)
+    assert found.log_likelihood < estimated.log_likelihood
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_splits_start_from_parts_with_the_moments_of_the_component(kind, rng, d):
+    """Means of all pairs but the light ones balance; covariances are those of the type."""
+    X = rng.normal(size=(3_000, d)) @ rng.normal(size=(d, d)) + 1
+    rows = Rows.of(X).hold()
+    family = GaussianFamily(kind)
+    alone = family.from_shares(rows, np.ones((len(X), 1)))
+    starts = family.split_starts(rows, alone, 0, rng)
+    pairs = starts.weights.reshape(-1, 2), starts.means.reshape(-1, 2, d)
+    balanced = np.sum(pairs[0][:, :, None] * pairs[1], axis=1)[pairs[0][:, 1] > 0.1]
+    np.testing.assert_allclose(balanced, np.repeat(alone.means, len(balanced), axis=0), atol=1e-8)
+    halves = starts.take(np.arange(2))
+    apart = halves.means[0] - alone.means[0]
+    between = kind.constrained(np.outer(apart, apart)[None])[0]
+    whole = halves.pooled + between if family.free else halves.pooled
+    np.testing.assert_allclose(whole, alone.covariances[0], rtol=0.05, atol=0.05)
+    assert np.all(np.linalg.eigvalsh(starts.expanded().covariances) > 0)
 
 
 @pytest.mark.parametrize(

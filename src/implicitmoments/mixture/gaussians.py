@@ -138,7 +138,11 @@ class CovarianceType:
 
     def n_parameters(self, k: int, d: int) -> int:
         """Count the free parameters of a mixture."""
-        return k * (d + 1) - 1 + self.n_numbers(d) * (1 if self.tied else k)
+        return k * (d + 1) - 1 + self.n_numbers(d) * self.n_covariances(k)
+
+    def n_covariances(self, k: int) -> int:
+        """Count the covariances of k components."""
+        return 1 if self.tied else k
 
     def fewest_rows(self, d: int) -> float:
         """Return the rows that determine the mean and covariance of one component.
@@ -161,6 +165,14 @@ class CovarianceType:
             return np.asarray(np.sum(points**2, axis=1, keepdims=True))
         lifted: Any = quadratic_rows(points, pairs=self.shape == "full")
         return np.asarray(lifted[:, points.shape[1] : -1])
+
+    def scatter(self, points: Floats, counts: Floats) -> Floats:
+        """Return the sums of products of points (n, d) that count as given, (1, q)."""
+        if self.shape == "full":
+            i, j = np.triu_indices(points.shape[1])
+            return ((points * counts[:, None]).T @ points)[None, i, j]
+        squares = (counts @ points**2)[None]
+        return squares if self.shape == "diag" else squares.sum(axis=1, keepdims=True)
 
     def covariances(self, products: Floats, d: int) -> Floats:
         """Return covariances of mean products about the means: (m, q) to (m, d, d) or (m, d)."""
