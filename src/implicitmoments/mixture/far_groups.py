@@ -10,6 +10,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
 from implicitmoments.mixture.gaussian_fit import GaussianFit, Options, fit_gaussians
+from implicitmoments.mixture.gaussian_view import make_view
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
@@ -129,8 +130,8 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
         parts.append(_Part(view.rows(group), fit, view.inside(fit.fitted.state)))
     chosen = sum(part.mixture.k for part in parts)
     if options.k is None or options.k == chosen:
-        return _join(parts, options)
-    joined = _join(_to_number(parts, options.k, rng), options)
+        return _join(rows, parts, options)
+    joined = _join(rows, _to_number(parts, options.k, rng), options)
     return replace(joined, fewer=chosen if chosen < options.k else None)
 
 
@@ -165,7 +166,7 @@ def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Pa
     return parts
 
 
-def _join(parts: list[_Part], options: Options) -> GaussianFit:
+def _join(rows: Rows, parts: list[_Part], options: Options) -> GaussianFit:
     """Run EM on every group, with one covariance where it is shared, and join the mixtures."""
     views = [part.fit.view for part in parts]
     shares = np.array([part.total for part in parts])
@@ -174,7 +175,7 @@ def _join(parts: list[_Part], options: Options) -> GaussianFit:
         run_em(view.family, part.rows, part.mixture, options.final)
         for view, part in zip(views, parts, strict=True)
     ]
-    if views[0].family.shared:
+    if views[0].family.kind.tied and options.variance is None:
         own = [view.outside(f.state).covariances[0] for view, f in zip(views, fitted, strict=True)]
         pooled = np.tensordot(shares, np.array(own), axes=1)
         fitted = [
@@ -202,4 +203,5 @@ def _join(parts: list[_Part], options: Options) -> GaussianFit:
         "group_stats": each,
     }
     fit = Fitted(together, level, (), converged, n_iter)
-    return replace(parts[0].fit, fitted=fit, stats=stats, components=None, fewer=None)
+    view = make_view(rows.sample(SEARCH.rows, 0), parts[0].fit.kind, options.ridge)
+    return GaussianFit(fit, view, stats, None)

@@ -65,9 +65,10 @@ class GaussianMixture(MixtureEstimator):
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
     reg_covar : float, default 1e-6
-        Added to the variances, relative to those of the columns. Besides, a component with too
-        few rows for its covariance borrows from the pooled covariance, and in a column that is
-        rounded to steps of h no variance is below h²/12, so that components do not collapse.
+        Least variance along any direction, relative to the variances of the columns. Besides, a
+        component with too few rows for its covariance borrows from the pooled covariance, and in
+        a column that is rounded to steps of h no variance is below h²/12, so that components do
+        not collapse.
     max_iter : int, default 500
         The largest number of EM iterations over all rows; 0 for what the search has found.
     n_init : int, default 1
@@ -193,9 +194,6 @@ class GaussianMixture(MixtureEstimator):
         **MixtureEstimator.captions,
     }
 
-    covariances_: Any
-    covariance_type_: str
-
     @property
     def lower_bounds_(self) -> list[float]:
         """Mean log-likelihoods per row after each step of EM on all rows."""
@@ -237,8 +235,8 @@ class GaussianMixture(MixtureEstimator):
         return np.repeat(found[:, None], d, axis=1) if kind.shape == "spherical" else found
 
     def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
-        self.covariance_type_ = kind.name
-        self.covariances_ = self._shaped(whole)
+        self.covariance_type_: str = kind.name
+        self.covariances_: Any = self._shaped(whole)
 
     def _n_parameters(self) -> int:
         return self._type.n_parameters(*self.means_.shape)

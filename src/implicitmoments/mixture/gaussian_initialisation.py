@@ -80,8 +80,9 @@ class Agglomeration:
     d + 1 rows from the pooled one; that of a pair is the rise of the sum of all costs.
     """
 
-    def __init__(self, groups: Groups, kind: CovarianceType, ridge: float) -> None:
-        self.groups, self.kind, self.ridge = groups, kind, ridge
+    def __init__(self, groups: Groups, family: GaussianFamily) -> None:
+        self.groups, self.kind = groups, family.kind
+        self.ridge = float(np.mean(family.least))
         self.total, self.d = float(groups.counts.sum()), groups.means.shape[1]
         self.pooled = groups.inside.sum(axis=0) / self.total
         self.own = self._cost(groups.counts, groups.inside)
@@ -112,8 +113,9 @@ class Agglomeration:
         if self.kind.tied:
             shared = self.kind.covariances(g.inside.sum(axis=0)[None] / self.total, d)
             covariances = np.repeat(shared, len(g.counts), axis=0)
-        covariances = covariances + self.kind.ridge(d, family.ridge)
-        return Gaussians(g.counts / self.total, g.means.copy(), covariances)
+        if family.known is not None:
+            covariances = np.repeat(family.known[None], len(g.counts), axis=0)
+        return Gaussians(g.counts / self.total, g.means.copy(), family.raised(covariances))
 
     def _merged(self, a: int, others: Integers) -> Groups:
         """Return group a merged with each of some others."""
@@ -160,7 +162,7 @@ def merged_state(
     if kind.shape == "full":  # the pairs of n groups have n² determinants
         n = max(2 * wanted, min(n, int((DETERMINANT_COST / d**3) ** 0.5)))
     groups = micro_components(sample, kind, n, seed)
-    joined = Agglomeration(groups, kind, family.ridge)
+    joined = Agglomeration(groups, family)
     while len(joined.own) > wanted:
         joined.merge()
     if k is not None:

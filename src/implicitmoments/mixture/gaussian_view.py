@@ -74,13 +74,12 @@ def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
     variances = counts @ (x - center) ** 2 / counts.sum()
     if kind.shape == "spherical":
         variances = np.full(len(center), variances.mean())
-    # a constant column keeps its unit: the ridge is all that it has
+    # a constant column keeps its unit: the least variance is all that it has
     scale = np.sqrt(np.where(variances > 0, variances, 1.0))
     least = (_steps(x, counts, scale) / scale) ** 2 / 12
     if kind.shape == "spherical":
         least = np.full(len(center), least.mean())
-    family = GaussianFamily(kind, ridge, np.maximum(least, ridge) if least.any() else None)
-    return View(center, scale, family)
+    return View(center, scale, GaussianFamily(kind, np.maximum(least, ridge)))
 
 
 def _steps(x: Floats, counts: Floats, scale: Floats) -> Floats:

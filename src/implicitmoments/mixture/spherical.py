@@ -182,7 +182,7 @@ class SphericalMixture(MixtureEstimator):
             most=min(self.max_components, rows.kept),
             types=(self.covariance_type,),
             n_moves=self.n_moves,
-            starts="paper",
+            starts="decoded",
             final=replace(WHOLE, steps=self.max_iter, tol=self.tol),
             variance=self.variance,
             order=None if self.order == "auto" else int(self.order) // 2,
