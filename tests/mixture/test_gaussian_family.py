@@ -164,10 +164,38 @@ def test_sums_of_blocks_are_sums_of_the_whole(kind, rng, rows):
     blocks = family.e_step(Rows(rows.source, rows_per_block=67), state)
     halves = [family.e_step(rows.take(part), state) for part in np.split(np.arange(N), 2)]
     for other in (blocks, halves[0] + halves[1]):
-        for name in ("log_likelihood", "total", "counts", "points", "products"):
-            np.testing.assert_allclose(
-                getattr(other, name), getattr(whole, name), rtol=1e-10, atol=1e-10
-            )
+        assert_same_sums(other, whole, each=family.free)
+
+
+def assert_same_sums(found, expected, rtol=1e-10, *, each=False):
+    """Compare sums; products of each component, or those of all components together."""
+    for name in ("log_likelihood", "total", "counts", "points"):
+        one, other = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * N)
+    axis = () if each else 0
+    one, other = found.products.sum(axis=axis), expected.products.sum(axis=axis)
+    np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * N)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("far", [1.0, 1e5])
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
+def test_a_shared_covariance_needs_no_products_of_each_component(name, far, weighted, dtype, rng):
+    """Sums over rows as they are, in blocks, without outliers, equal those of lifted rows."""
+    shared = {"full": "tied"}.get(name, f"tied_{name}")
+    X = rng.normal(size=(N, D)) * [1, 2, 3] + far
+    counts = rng.uniform(size=N).astype(dtype) if weighted else None
+    rows = Rows.of(X.astype(dtype), counts=counts).kept_by(
+        lambda block: block["x"][:, 0] < far + 2
+    )
+    rows = replace(rows.mapped(X.mean(axis=0), 1 / X.std(axis=0)), rows_per_block=101)
+    families = [GaussianFamily(CovarianceType(kind)) for kind in (shared, name)]
+    state = random_state(families[0].kind, rng)
+    one, other = (family.e_step(rows, state) for family in families)
+    assert_same_sums(one, other, 1e-9 if dtype == np.float64 else 1e-5)
+    known = GaussianFamily(CovarianceType(name), known=state.covariances[0])
+    assert_same_sums(known.e_step(rows, state), one, 1e-14)
 
 
 def test_components_without_enough_rows_do_not_collapse(kind, rows):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
+from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joint
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows, mean_and_covariance
@@ -40,11 +41,13 @@ class Within:
     misclassification_rate: float  # expected
 
 
-def look_within(rows: Rows, mixture: Gaussians, rng: np.random.Generator) -> Within:
-    """Measure a sample of the rows about the means, in the unit of the rows."""
+def look_within(view: View, rows: Rows, mixture: Gaussians, rng: np.random.Generator) -> Within:
+    """Measure a sample of the rows about the means, in the user's units."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
     n = min(SEARCH.rows, max(ROWS_FOR_WIDTH * mixture.k, affordable))
-    return measure_within(rows.sample(n, rng, width=mixture.k, single=True), mixture)
+    sample = view.hold(rows.sample(n, rng, width=mixture.k))
+    found = measure_within(sample, view.inside(mixture))
+    return replace(found, spreads=found.spreads * view.scale)
 
 
 def measure_within(sample: Rows, mixture: Gaussians) -> Within:

@@ -34,10 +34,12 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-# A search over numbers of components fits too few and too many on purpose: no warnings of that.
+# A search over numbers of components fits too few and too many on purpose, and components often
+# overlap: no warnings of that.
 SILENT = (
     "bic_prefers_fewer",
     "component_not_spherical",
+    "local_optimum",
     "search_exhausted",
     "components_borrow",
     "covariance_undetermined",
@@ -116,6 +118,7 @@ class MixtureEstimator(MixtureSummary):
         self._stream: Stream | None = None
         self._held: dict[str, Array] | None = None
         self._fitted = 0
+        self._check_enough(rows.n)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
             rows = rows.merged()
         self._fit_rows(rows, seed)
@@ -133,6 +136,7 @@ class MixtureEstimator(MixtureSummary):
             xp = namespace_of(held["x"])
             columns = {name: xp.concat([held[name], columns[name]]) for name in held}
         rows = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
+        self._check_enough(rows.n)
         if held is None or rows.n >= SEARCH.rows or rows.n >= REFIT * self._fitted:
             self._view, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
@@ -170,19 +174,18 @@ class MixtureEstimator(MixtureSummary):
             sample = view.back(stream.sample)
             sample = sample.weighted(stream.sums.total / sample.total)
             fewer = one_less(view, stream.sample.hold(), stream.mixture)
-            within = look_within(sample, self._mixture(), rng)
+            within = look_within(view, sample, self._mixture(), rng)
             self._check(within, fewer, None, sample)
 
     def _fit_rows(self, rows: Rows, seed: int) -> View:
         """Leave out outliers, fit, measure the fit, and store it."""
         rng = np.random.default_rng(seed)
-        self._check_enough(rows.n)
         rows, n_out = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
         found = fit_by_scale(rows, self._options(rows), rng)
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
         self._store_fit(found, rows)
-        within = look_within(rows, self._mixture(), rng)
+        within = look_within(found.view, rows, self._mixture(), rng)
         self._check(within, found.fewer, found.n_moves, rows)
         return found.view
 

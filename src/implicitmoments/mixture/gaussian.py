@@ -12,8 +12,7 @@ import numpy as np
 from implicitmoments.arrays import Floats, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import Given, Options, types_of
-from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.gaussian_fit import GaussianFit, Given, Options, types_of
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
@@ -254,14 +253,13 @@ class GaussianMixture(MixtureEstimator):
             Table("Standard deviations", [self.component, *columns], deviations),
         ]
 
-    def _fit_rows(self, rows: Rows, seed: int) -> View:
-        last = getattr(self, "lower_bound_", None) if self._last(rows.n_features) else None
-        view = super()._fit_rows(rows, seed)
-        if last is not None:
-            self.converged_ |= abs(self.lower_bound_ - last) < self.tol
+    def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
+        before = self.lower_bound_ if self._last(rows.n_features) else None
+        super()._store_fit(found, rows)
+        if before is not None:
+            self.converged_ |= abs(self.lower_bound_ - before) < self.tol
         if self.verbose:
             sys.stdout.write("\n".join(self._steps()) + "\n")
-        return view
 
     def _keeps_order(self) -> bool:
         return self.warm_start or any(getattr(self, name) is not None for name in GIVEN)

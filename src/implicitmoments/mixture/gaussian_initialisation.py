@@ -70,6 +70,8 @@ def micro_components(sample: Rows, kind: CovarianceType, n: int, seed: int) -> G
     sizes = sums[filled, -1]
     centers = sums[filled, :d] / sizes[:, None]
     inside = sums[filled, d:-1] - sizes[:, None] * kind.products(centers)
+    if kind.shape != "full":
+        inside = np.maximum(inside, 0.0)  # but for rounding
     return Groups(sizes, centers, inside)
 
 

@@ -61,22 +61,45 @@ class Gaussians(State):
 
         Products are pairs of columns i ≤ j, or squares for diagonal covariances.
         """
-        logs = np.log(np.maximum(self.weights, TINY)) - 0.5 * self.d * math.log(2 * math.pi)
-        precisions, log_dets = precisions_of(self.covariances)
+        linear, offsets, precisions = self.linear_parts(self.covariances)
         if self.diagonal:
-            linear, products = precisions * self.means, -0.5 * precisions
+            products = -0.5 * precisions
         else:
-            linear = np.einsum("kij,kj->ki", precisions, self.means)
             i, j = np.triu_indices(self.d)
             products = precisions[:, i, j] * np.where(i == j, -0.5, -1.0)
-        offsets = logs - 0.5 * log_dets - 0.5 * np.sum(linear * self.means, axis=1)
         return np.vstack([linear.T, products.T, offsets])
+
+    def linear_parts(self, covariances: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return what log weight plus log density has beside products, and the precisions.
+
+        Parameters
+        ----------
+        covariances : array
+            Those of all components, or one that all share, (1, d, d) or (1, d).
+
+        Returns
+        -------
+        linear, offsets, precisions : arrays of shape (k, d), (k,), and that of the covariances
+        """
+        precisions, log_dets = precisions_of(covariances)
+        if self.diagonal:
+            linear = precisions * self.means
+        else:
+            linear = np.matmul(precisions, self.means[:, :, None])[:, :, 0]
+        logs = np.log(np.maximum(self.weights, TINY)) - 0.5 * self.d * math.log(2 * math.pi)
+        offsets = logs - 0.5 * log_dets - 0.5 * np.sum(linear * self.means, axis=1)
+        return linear, offsets, precisions
 
     def moved(self, center: Floats, scale: Floats | float) -> Gaussians:
         """Return the mixture of ``center + scale · x``, with one scale or one for each column."""
         scales = np.broadcast_to(np.asarray(scale, dtype=float), (self.d,))
         factors = scales**2 if self.diagonal else np.outer(scales, scales)
         return Gaussians(self.weights, center + scales * self.means, self.covariances * factors)
+
+    @property
+    def shared(self) -> bool:
+        """Whether all components have the same covariance."""
+        return bool(np.all(self.covariances == self.covariances[:1]))
 
     def expanded(self) -> Gaussians:
         """Return the mixture with covariances as matrices (k, d, d)."""

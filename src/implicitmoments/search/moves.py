@@ -176,7 +176,8 @@ def rank_moves(
     before : Ranking, optional
         Of a state before: components that hold the same rows as then keep their splits.
     """
-    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
+    found = trials.responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None])
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     splits = [
@@ -215,7 +216,8 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
-    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
+    found = trials.responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None])
     return trials.merge_losses(family, rows, state, found, sums).apply(state)
 
 
