@@ -115,12 +115,12 @@ class Evidence:
 
 def notes_on(fit: Evidence) -> Notes:
     """Return the notes on a fit."""
-    notes, shape = Notes(), _notes_on_shape(fit)
+    notes = Notes()
     if fit.stats["outliers"]:
         notes.append(Note("outliers_dropped", {"n": fit.stats["outliers"]}))
     notes += _notes_on_columns(fit)
     notes += _notes_on_rows(fit)
-    notes += shape
+    notes += _notes_on_shape(fit)
     k = fit.mixture.k
     if fit.most is not None and k >= fit.most:
         notes.append(Note("stopped_at_max_components", {"most": fit.most}))
@@ -137,7 +137,7 @@ def notes_on(fit: Evidence) -> Notes:
         notes.append(Note("search_exhausted", {"n_moves": fit.n_moves}))
     elif resolved < k and fit.stats["start"] == "moments" and unproved:
         notes.append(Note("components_unresolved", {"resolved": resolved, "k": k}))
-    elif resolved < k and fit.stats["start"] != "moments" and (shape or unproved):
+    elif resolved < k and fit.stats["start"] != "moments" and unproved:
         notes.append(Note("local_optimum"))
     return notes
 
@@ -164,7 +164,7 @@ def _notes_on_rows(fit: Evidence) -> Notes:
     """Return notes on too few rows for the parameters of a component."""
     kind, d, k, notes = fit.kind, fit.mixture.d, fit.mixture.k, Notes()
     parameters = d + kind.n_numbers(d)
-    if fit.n * d < parameters:
+    if fit.n * d < parameters and kind.shape != "spherical":
         values = {"n": fit.n, "parameters": parameters, "kind": kind.name}
         notes.append(Note("covariance_undetermined", values))
     fewest = kind.fewest_rows(d)
