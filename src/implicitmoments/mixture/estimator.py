@@ -137,7 +137,8 @@ class MixtureEstimator(MixtureSummary):
             columns = {name: xp.concat([held[name], columns[name]]) for name in held}
         rows = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
         self._check_enough(rows.n)
-        if held is None or rows.n >= SEARCH.rows or rows.n >= REFIT * self._fitted:
+        known = held is not None and hasattr(self, "_view")  # which old files do not have
+        if not known or rows.n >= min(SEARCH.rows, REFIT * self._fitted):
             self._view, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
             self._refine(rows)

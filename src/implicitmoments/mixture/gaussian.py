@@ -13,6 +13,7 @@ from implicitmoments.arrays import Floats, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
 from implicitmoments.mixture.gaussian_fit import GaussianFit, Given, Options, types_of
+from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
@@ -187,6 +188,7 @@ class GaussianMixture(MixtureEstimator):
         "covariances_": float | Floats,
         "covariance_type_": str,
         "_stream": NotRequired[Stream | None],
+        "_view": NotRequired[View],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",  # moments are at most a start

@@ -46,7 +46,7 @@ class GaussianFamily:
     # Least variances of the columns, a number or (d,): a likelihood without any has no maximum.
     least: Floats | float = 1e-6
     # Covariance of every component, in the shape that a state has, where it is not estimated.
-    known: Floats | None = None
+    known: Floats | float | None = None
 
     @property
     def free(self) -> bool:
@@ -97,7 +97,7 @@ class GaussianFamily:
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
         pooled = inside.sum(axis=0, keepdims=True) / sums.total
         if self.known is not None:
-            covariances = np.repeat(self.known[None], before.k, axis=0)
+            covariances = np.broadcast_to(self.known, before.covariances.shape)
         elif self.kind.tied:
             covariances = np.repeat(self._covariances(pooled, before.d), before.k, axis=0)
         else:
@@ -298,8 +298,9 @@ class GaussianFamily:
 
     def single(self, k: int, d: int) -> Gaussians:
         """Return k equal components of standardised rows."""
-        covariances = (self.kind.ridge(d, 1.0) if self.known is None else self.known)[None]
-        return Gaussians(np.full(k, 1 / k), np.zeros((k, d)), np.repeat(covariances, k, axis=0))
+        one = self.kind.ridge(d, 1.0)
+        covariances = np.broadcast_to(one if self.known is None else self.known, (k, *one.shape))
+        return Gaussians(np.full(k, 1 / k), np.zeros((k, d)), np.array(covariances))
 
 
 def _exp(logs: Floats) -> Floats:

@@ -116,7 +116,7 @@ class Agglomeration:
             shared = self.kind.covariances(g.inside.sum(axis=0)[None] / self.total, d)
             covariances = np.repeat(shared, len(g.counts), axis=0)
         if family.known is not None:
-            covariances = np.repeat(family.known[None], len(g.counts), axis=0)
+            covariances = np.broadcast_to(family.known, covariances.shape)
         return Gaussians(g.counts / self.total, g.means.copy(), family.raised(covariances))
 
     def _merged(self, a: int, others: Integers) -> Groups:
@@ -220,7 +220,7 @@ def decoded_state(
     if k == 1 or k > MOST_DECODED or sample.n < ROWS_PER_DECODED * k:
         return None, Decoded()
     if kind.shape == "spherical":
-        variance = None if family.known is None else float(family.known[0])
+        variance = None if family.known is None else float(np.mean(family.known))
         decoded = Decoder(order, variance).decode(rows, sample, k, rng)
         return decoded.mixture, decoded
     found = mean_and_covariance(sample)

@@ -23,8 +23,12 @@ class View:
     """Rows as a type of covariance sees them: (x − center) / scale."""
 
     center: Floats  # (d,)
-    scale: Floats  # (d,), equal entries for spherical covariances
+    scale: Floats | float  # (d,), equal entries for spherical covariances, or one number
     family: GaussianFamily
+
+    def __post_init__(self) -> None:
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), self.center.shape)
+        object.__setattr__(self, "scale", np.array(scale))
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows, in the coordinates of the user, in those of the view."""

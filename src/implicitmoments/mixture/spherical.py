@@ -12,6 +12,7 @@ from implicitmoments.arrays import Floats, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
 from implicitmoments.mixture.gaussian_fit import GaussianFit, Options
+from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.summary import numbered_rows
@@ -148,6 +149,7 @@ class SphericalMixture(MixtureEstimator):
         "variance_": float | Floats,
         "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
+        "_view": NotRequired[View],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
