@@ -72,8 +72,9 @@ class Ranking(Generic[S]):
         if self.merges is None:
             return
         losses, pairs = self.merges.losses, self.merges.pairs
-        elsewhere = [losses[~np.any(pairs == i, axis=1)] for i in self.origins]
-        cheapest = np.array([loss[0] if len(loss) else np.inf for loss in elsewhere])
+        merges = pairs[:, 0] != pairs[:, 1]
+        elsewhere = [losses[merges & ~np.any(pairs == i, axis=1)] for i in self.origins]
+        cheapest = np.array([loss[0] if len(loss) else 0.0 for loss in elsewhere])
         order = np.argsort(cheapest - self.gains, kind="stable")
         inserts = self.origins[order] < 0
         for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
