@@ -21,7 +21,6 @@ FIXTURES = {"global_dtype": (np.float32, np.float64), "global_random_seed": (42,
 
 DOUBLE = "fitted arrays of NumPy rows are float64: in float32, covariances may be singular"
 NAMED = "the `ValueError` has other words"
-LATER = "a start that is better by itself may lead moves to a lower maximum"
 # Tests that cannot hold, by name, or by name and type of the rows.
 EXPECTED = {
     "test_check_weights": NAMED,
@@ -36,8 +35,6 @@ EXPECTED = {
     "test_fitted_precision_covariance_concistency[float32]": DOUBLE,
     "test_means_for_all_inits[float32]": DOUBLE,
     "test_gaussian_mixture_precisions_init_diag[float32]": DOUBLE,
-    "test_multiple_init": LATER,
-    "test_init": LATER,
     "test_warm_start": "two fits of one iteration are not one of two: each one searches before",
     "test_max_iter_zero": "means that are given are improved on a sample before the first "
     "iteration on all rows",

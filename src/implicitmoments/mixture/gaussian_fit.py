@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, namespace_of, softmax_rows, to_numpy
-from implicitmoments.mixture.gaussian_family import GaussianFamily
-from implicitmoments.mixture.gaussian_initialisation import (
-    converted,
-    merged_state,
-    n_micro,
-    nearest_state,
-    partition_rows,
-    starts_of,
-    sum_groups,
+from implicitmoments.mixture.gaussian_initialisation import QUICK
+from implicitmoments.mixture.gaussian_starts import (
+    POORER,
+    Options,
+    Raced,
+    named_starts,
+    race,
+    race_starts,
+    start_from,
 )
 from implicitmoments.mixture.gaussian_view import View, check_distinct, make_view
 from implicitmoments.mixture.gaussians import (
@@ -27,87 +26,21 @@ from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
 )
-from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.moments.components import Components
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,
-    Budget,
     Fitted,
     Searched,
     bic,
     choose_k,
+    merge_cheapest,
     run_em,
     search_moves,
 )
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
-# Starts compete after a few steps of EM, and those that are so many nats per row behind end there.
-HEAT, BEHIND = replace(QUICK, steps=12), 0.01
-# Types that have fewer parameters, from whose fits a type is started as well.
-POORER: dict[str, tuple[str, ...]] = {
-    "tied_spherical": (),
-    "spherical": ("tied_spherical",),
-    "tied_diag": ("tied_spherical",),
-    "diag": ("tied_diag", "spherical"),
-    "tied": ("tied_diag",),
-    "full": ("tied", "diag"),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Parameters at which the user wants the fit to start, in the user's units."""
-
-    weights: Floats | None = None  # (k,)
-    means: Floats | None = None  # (k, d)
-    covariances: Floats | None = None  # (k, d, d) or (k, d)
-
-
-@dataclass(frozen=True)
-class Options:
-    """Parameters chosen by the user."""
-
-    k: int | None  # number of components; None to choose it by the Bayesian information criterion
-    most: int  # the largest number that is tried
-    types: tuple[str, ...]  # of covariances, the best of which is chosen
-    ridge: float
-    n_moves: int  # the most moves that are tried
-    n_init: int  # complete fits, the best of which is kept
-    starts: str  # which starts compete
-    final: Budget  # of EM on all rows
-    given: Given | None = None
-
-    @property
-    def first(self) -> tuple[str, ...]:
-        """Starts that compete before moves."""
-        if self.starts == "auto":
-            return ("merge",) if self.n_moves else ("merge", "moments", "k-means++")
-        return ("moments", "k-means++") if self.starts == "moments" else (self.starts,)
-
-    @property
-    def second(self) -> tuple[str, ...]:
-        """Starts that compete where moves were worth a try: the first is then in doubt."""
-        own = self.given is None and self.k is not None and len(self.types) == 1
-        return ("moments", "k-means++") if own and self.starts == "auto" else ()
-
-
-@dataclass(frozen=True, eq=False)
-class Raced:
-    """The best start of one type, after a short EM on a sample."""
-
-    view: View
-    sample: Rows  # in the coordinates of the view
-    state: Gaussians
-    log_likelihood: float  # of the sample, in the coordinates of the view
-    start: str
-    levels: dict[str, float]  # mean log-likelihood per row after a short EM, of each start
-
-    @property
-    def bic(self) -> float:
-        """Bayesian information criterion on the sample, in the user's units."""
-        level = self.log_likelihood - self.sample.total * self.view.log_unit
-        return bic(level, self.view.family.n_parameters(self.state), self.sample.total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,15 +61,21 @@ class GaussianFit:
     """A fitted mixture, in the user's units."""
 
     fitted: Fitted[Gaussians]
-    kind: CovarianceType
+    view: View
     stats: dict[str, Any]
-    fewer: int | None  # a smaller number of components of lower BIC, if one was found
-    exhausted: bool  # whether the search ended because no moves were left
+    components: Components | None  # decoded from the moments
+    fewer: int | None = None  # a smaller number of components of lower BIC, if one was found
+    n_moves: int | None = None  # moves tried, where the search ended because none were left
+
+    @property
+    def kind(self) -> CovarianceType:
+        """The type of its covariances."""
+        return self.view.family.kind
 
     def bic(self, total: float) -> float:
         """Bayesian information criterion of so many rows."""
-        state, level = self.fitted.state, self.fitted.level
-        return bic(level * total, self.kind.n_parameters(state.k, state.d), total)
+        n_parameters = self.view.family.n_parameters(self.fitted.state)
+        return bic(self.fitted.level * total, n_parameters, total)
 
 
 def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
@@ -159,201 +98,161 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     raced: dict[str, Raced] = {}
     for name in options.types:
         view = make_view(sample, CovarianceType(name), options.ridge)
-        raced[name] = race_starts(view, sample, options, raced, rng)
+        if options.variance is not None:
+            view = view.with_known(np.full(rows.n_features, options.variance))
+        raced[name] = race_starts(view, rows, sample, options, raced, rng)
     found: dict[str, Found] = {}
     for name in sorted(raced, key=lambda name: raced[name].bic):
-        found[name] = search_type(raced[name], options, found, rng)
+        found[name] = search_type(raced[name], rows, options, found, rng)
     best = min(found.values(), key=lambda each: each.bic)
     # 2. Moves on more rows where a component is light.
     light = float(best.state.weights.min()) < FAINT / best.state.k
+    view = best.view
     if best.state.k > 1 and light and sample.n < rows.kept and options.n_moves:
-        more = best.view.rows(rows).sample(MORE_ROWS * sample.n, rng, width=best.state.k).merged()
-        again = search_moves(best.view.family, more, best.state, options.n_moves, rng)
+        more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
+        again = search_moves(view.family, more, best.state, options.n_moves, rng)
         best = replace(best, state=again.state, searched=(*best.searched, again), sample=more)
     times.append(perf_counter())
     # 3. EM on all rows.
-    view = best.view
     fitted = run_em(view.family, view.rows(rows), best.state, options.final)
     times.append(perf_counter())
-    rate = _misclassification_rate(view.family, best.sample, fitted.state)
-    unit = view.log_unit
-    history = tuple(float(level) - unit for level in fitted.history)
-    state = view.outside(fitted.state)
-    fitted = replace(fitted, state=state, level=fitted.level - unit, history=history)
+    tried = [searched.tried for searched in best.searched]
     stats = {
         "start": best.start,
-        "start_log_likelihood": {name: level - unit for name, level in best.levels.items()},
-        "misclassification_rate": rate,
+        "start_log_likelihood": {
+            name: level - view.log_unit for name, level in best.levels.items()
+        },
+        **best.decoded.numbers,
         "sample_rows": best.sample.n,
         "n_moves": sum(searched.accepted for searched in best.searched),
-        "n_moves_tried": sum(searched.tried for searched in best.searched),
+        "n_moves_tried": sum(tried),
         "seconds_search": times[1] - times[0],
         "seconds_em": times[2] - times[1],
         **({"bic_by_n_components": best.scores} if best.scores else {}),
     }
     if len(found) > 1:
         stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
-    tried = [searched.tried for searched in best.searched]
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
-    return GaussianFit(fitted, view.family.kind, stats, _fewer(best, rows.total), exhausted)
+    more_rows = None if best.sample.total == rows.total else view.rows(rows)
+    fewer = None if k is None else one_less(view, best.sample, fitted.state, more_rows)
+    return GaussianFit(
+        view.fitted(fitted),
+        view,
+        stats,
+        best.decoded.components,
+        fewer,
+        options.n_moves if exhausted else None,
+    )
 
 
-def race_starts(
-    view: View,
-    sample: Rows,
-    options: Options,
-    poorer: Mapping[str, Raced],
-    rng: np.random.Generator,
-) -> Raced:
-    """Let starts of one type of covariance compete on a sample in the user's units.
-
-    Parameters
-    ----------
-    poorer : mapping of str to Raced
-        Types with fewer parameters, from the best of which this one is started too.
-    """
-    family, rows, k = view.family, view.rows(sample).hold(), options.k
-    starts = [
-        start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
-    ]
-    if options.given is not None and k is not None:
-        starts = [("given", given_start(view, rows, options.given, k))]
-    elif k is None:
-        n, kind = n_micro(family.kind, rows, None, options.most), family.kind
-        groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
-        starts.append(("merge", merged_state(family, groups, None, options.most)))
-    elif k == 1:
-        x = rows.block["x"]
-        starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
-    else:
-        starts += starts_of(rows, family, k, options.first, rng)
-    start, best, levels = _race(family, rows, starts)
-    return Raced(view, rows, best.state, best.level * rows.total, start, levels)
-
-
-def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
-    """Return the mixture of another type as a start, and its name."""
-    state = view.inside(other.view.outside(other.state).expanded())
-    kind = view.family.kind
-    return f"{other.view.family.kind.name} fit", converted(state, kind)
+def second_starts(options: Options, found: Found) -> tuple[str, ...]:
+    """Return starts that compete where moves were worth a try: the first is then in doubt."""
+    if options.given is not None or len(options.types) > 1 or found.state.k == 1:
+        return ()
+    if options.k is None:
+        return ("moments",) if options.starts == "decoded" else ()
+    if options.starts not in ("auto", "decoded") or not sum(s.tried for s in found.searched):
+        return ()
+    return tuple(name for name in ("moments", "k-means++") if name not in options.first)
 
 
 def search_type(
-    raced: Raced, options: Options, found: Mapping[str, Found], rng: np.random.Generator
+    raced: Raced,
+    everything: Rows,
+    options: Options,
+    others: Mapping[str, Found],
+    rng: np.random.Generator,
 ) -> Found:
     """Try moves from the best start of a type, or choose the number of components.
 
     Parameters
     ----------
-    found : mapping of str to Found
+    everything : Rows
+        All rows.
+    others : mapping of str to Found
         Fits of other types. The best of them and those of types with fewer parameters are starts,
         too, and moves that cannot surpass the best are not tried.
     """
     view, rows, family, k = raced.view, raced.sample, raced.view.family, options.k
     offset = 2 * rows.total * view.log_unit  # of criteria in the user's units
-    least = min((each.bic for each in found.values()), default=math.inf) - offset
-    best = Found(**vars(raced))
+    least = min((each.bic for each in others.values()), default=math.inf)
     fits = [
         start_from(view, each)
-        for name, each in found.items()
-        if name in POORER[family.kind.name] or each.bic - offset <= least
+        for name, each in others.items()
+        if name in POORER[family.kind.name] or each.bic <= least
     ]
+    found = Found(**vars(raced))
     if fits:
-        start, fitted, levels = _race(family, rows, [(raced.start, raced.state), *fits])
+        start, fitted, levels = race(family, rows, [(raced.start, raced.state), *fits])
         total, levels = fitted.level * rows.total, raced.levels | levels
-        best = Found(view, rows, fitted.state, total, start, levels)
+        found = replace(
+            found, state=fitted.state, log_likelihood=total, start=start, levels=levels
+        )
+    before = found.log_likelihood
     if k is None:
         chosen = choose_k(
-            family, rows, best.state, options.most, options.n_moves, rng, least=least
+            family, rows, found.state, options.most, options.n_moves, rng, least=least - offset
         )
         scores = {number: score + offset for number, score in chosen.scores.items()}
-        return replace(best.after(chosen.searched), scores=scores)
-    if k == 1 or not options.n_moves:
-        return best
-    target = 0.5 * (family.n_parameters(best.state) * math.log(rows.total) - least)
-
-    def moved(state: Gaussians) -> Searched[Gaussians]:
-        return search_moves(family, rows, state, options.n_moves, rng, target=target)
-
-    after = best.after(moved(best.state))
-    if after.searched[0].tried == 0 or not options.second:
-        return after
-    others = list(starts_of(rows, family, k, options.second, rng))
-    start, fitted, levels = _race(family, rows, others)
-    after = replace(after, levels=after.levels | levels)
-    if fitted.level * rows.total <= best.log_likelihood:
-        return after
-    again = moved(fitted.state)
-    if again.log_likelihood <= after.log_likelihood:
-        return after
-    return replace(after, start=start).after(again)
-
-
-def _race(
-    family: GaussianFamily, rows: Rows, starts: list[tuple[str, Gaussians]]
-) -> tuple[str, Fitted[Gaussians], dict[str, float]]:
-    """Run EM from all starts, those that fall behind for a few steps only; return the best.
-
-    By the Bayesian information criterion, since numbers of components may differ.
-    """
-
-    def score(fitted: Fitted[Gaussians]) -> float:
-        return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
-
-    heat = HEAT if len(starts) > 1 else QUICK
-    fits = [(name, run_em(family, rows, start, heat)) for name, start in starts]
-    least = min(score(fitted) for _, fitted in fits) + 2 * BEHIND * rows.total
-    levels: dict[str, float] = {}
-    kept = []
-    for name, fitted in fits:
-        if score(fitted) <= least:
-            if len(fits) > 1 and not fitted.converged:
-                fitted = run_em(family, rows, fitted.state, QUICK)  # noqa: PLW2901
-            kept.append((name, fitted))
-        levels[name] = max(fitted.level, levels.get(name, -math.inf))
-    start, best = min(kept, key=lambda pair: score(pair[1]))
-    return start, best, levels
+        found = replace(found.after(chosen.searched), scores=scores)
+        before = found.log_likelihood
+    elif k > 1 and options.n_moves:
+        penalty = family.n_parameters(found.state) * math.log(rows.total)
+        target = 0.5 * (penalty + offset - least)  # the log-likelihood at which BIC is ``least``
+        searched = search_moves(family, rows, found.state, options.n_moves, rng, target=target)
+        found = found.after(searched)
+    starts, decoded = named_starts(
+        view, everything, rows, found.state.k, second_starts(options, found), options, rng
+    )
+    if decoded.numbers:
+        found = replace(found, decoded=decoded)
+    if not starts:
+        return found
+    start, fitted, levels = race(family, rows, starts)
+    found = replace(found, levels=found.levels | levels)
+    if fitted.level * rows.total <= before:
+        return found
+    again = search_moves(family, rows, fitted.state, options.n_moves, rng)
+    if again.log_likelihood <= found.log_likelihood:
+        return found
+    return replace(found, start=start).after(again)
 
 
-def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
-    """Return the start that the user asks for; what is not given follows from the rows.
+def search_again(
+    view: View, options: Options, rng: np.random.Generator
+) -> Callable[[Rows, Gaussians], Gaussians]:
+    """Return the search of a sample for a mixture at least as likely as a given one."""
 
-    Without means they are those of k-means++; without weights and covariances those of the rows
-    nearest to the means.
-    """
-    family = view.family
-    means = given.means
-    if means is None:
-        state = dict(starts_of(rows, family, k, ["k-means++"], np.random.default_rng(0)))
-        start = state["k-means++"]
-    else:
-        inside = (means - view.center) / view.scale
-        start = replace(nearest_state(rows, family, inside), means=inside)
-    if given.weights is not None:
-        start = replace(start, weights=given.weights)
-    if given.covariances is not None:
-        there = Gaussians(start.weights, start.means, given.covariances)
-        start = replace(
-            start, covariances=there.moved(0 * view.center, 1 / view.scale).covariances
+    def search(sample: Rows, state: Gaussians) -> Gaussians:
+        starts, _ = named_starts(
+            view, view.back(sample), sample, state.k, options.first, options, rng
         )
-    return start
+        best = race(view.family, sample, [("last", state), *starts])[1].state
+        if not options.n_moves or best.k == 1:
+            return best
+        return search_moves(view.family, sample, best, options.n_moves, rng).state
+
+    return search
 
 
-def _misclassification_rate(family: GaussianFamily, sample: Rows, state: Gaussians) -> float:
-    """Return the expected share of rows that are not of their most probable component."""
-    shares = to_numpy(softmax_rows(family.log_joint(sample, state))[0])
-    return float(1 - sample.counts @ shares.max(axis=1) / sample.counts.sum())
+def one_less(view: View, sample: Rows, state: Gaussians, rows: Rows | None = None) -> int | None:
+    """Return one component less, if BIC is lower after the cheapest merge, followed by EM.
 
-
-def _fewer(best: Found, total: float) -> int | None:
-    """Return one component less, if the predicted loss of a merge is below the penalty of BIC."""
-    k, family = best.state.k, best.view.family
-    merges = best.searched[-1].ranking.merges if best.searched else None
-    if merges is None or best.scores:
+    On a sample; and if it is lower there on all rows, where they are given: they may show a
+    component that a sample does not.
+    """
+    if state.k == 1:
         return None
-    saved = family.n_parameters(best.state) - family.kind.n_parameters(k - 1, best.state.d)
-    loss = float(merges.losses[0]) * total / best.sample.total
-    return k - 1 if bic(loss, saved, total) > 0 else None
+    family = view.family
+    less = merge_cheapest(family, sample, state)
+    saved = family.n_parameters(state) - family.n_parameters(less)
+    for part in [sample] if rows is None else [sample, rows]:
+        found = run_em(family, part, less, QUICK)
+        gain = part.total * (family.e_step(part, state).level - found.level)
+        if bic(gain, saved, part.total) < 0:
+            return None
+        less = found.state
+    return less.k
 
 
 def types_of(covariance_type: str) -> tuple[str, ...]:

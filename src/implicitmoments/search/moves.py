@@ -77,7 +77,7 @@ class Ranking(Generic[S]):
         """
         if self.merges is None:
             return
-        cheapest = self.merges.cheapest_without(self.origins)
+        cheapest = self.merges.cheapest_after_split(self.origins)
         order = np.argsort(cheapest - self.gains, kind="stable")
         inserts = self.origins[order] < 0
         for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
@@ -194,13 +194,14 @@ def rank_moves(
         A gain that is of use with a component more. Smaller ones that do not repay a merge
         either are estimates.
     """
-    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
+    found = trials.responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None])
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
     enough = np.full(state.k, worth)
     if merges is not None:
-        enough = np.minimum(enough, merges.cheapest_without(np.arange(state.k)) / OPTIMISM)
+        enough = np.minimum(enough, merges.cheapest_after_split(np.arange(state.k)) / OPTIMISM)
     splits = [
         known.get(i)
         or trials.split_gain(family, rows, state, found, pool, i, rng, local, worth=enough[i])
@@ -237,7 +238,8 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
-    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
+    found = trials.responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None])
     return trials.merge_losses(family, rows, state, found, sums).apply(state)
 
 
