@@ -33,23 +33,20 @@ EMPTY = 1e-8  # of a row: a component with less keeps its mean
 SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
 LOWEST_LOG = -600.0  # exp of less is 0
 FAR_CENTER = 1e3  # units: subtracting the centre afterwards loses 3 of 16 digits
-SMALLEST_FACTOR = 0.03  # of the root of the ridge: an extrapolated covariance is not singular
 
 
 @dataclass(frozen=True)
 class GaussianFamily:
     """Gaussian mixtures in the terms of :class:`implicitmoments.search.Family`.
 
-    Rows are expected in standardised columns: ``ridge`` is relative to their variance.
+    Rows are expected in standardised columns: ``least`` is relative to their variance.
     """
 
     kind: CovarianceType
-    ridge: float = 1e-6  # added to the variances, as in scikit-learn
-    # (d,), least variances of columns; None for none. Rows that are equal in a rounded column
-    # would give a component without variance there.
-    least: Floats | None = None
+    # Least variances of the columns, a number or (d,): a likelihood without any has no maximum.
+    least: Floats | float = 1e-6
     # Covariance of every component, in the shape that a state has, where it is not estimated.
-    known: Floats | None = None
+    known: Floats | float | None = None
 
     @property
     def free(self) -> bool:
@@ -100,7 +97,7 @@ class GaussianFamily:
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
         pooled = inside.sum(axis=0, keepdims=True) / sums.total
         if self.known is not None:
-            covariances = np.repeat(self.known[None], before.k, axis=0)
+            covariances = np.broadcast_to(self.known, before.covariances.shape)
         elif self.kind.tied:
             covariances = np.repeat(self._covariances(pooled, before.d), before.k, axis=0)
         else:
@@ -117,21 +114,23 @@ class GaussianFamily:
     def _covariances(self, products: Floats, d: int) -> Floats:
         if self.kind.shape != "full":
             products = np.maximum(products, 0.0)  # but for rounding
-        return self._raised(self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge))
+        return self.raised(self.kind.covariances(products, d))
 
-    def _raised(self, covariances: Floats) -> Floats:
+    def raised(self, covariances: Floats) -> Floats:
         """Return the most likely covariances that are at least diag(least)."""
-        if self.least is None:
-            return covariances
         if covariances.ndim == 2:
             return np.maximum(covariances, self.least)
-        roots = np.sqrt(np.outer(self.least, self.least))
-        values, vectors = np.linalg.eigh(covariances / roots)
-        low = values[:, 0] < 1
-        raised = vectors[low] * np.maximum(values[low], 1.0)[:, None, :]
-        found = covariances.copy()
-        found[low] = raised @ vectors[low].transpose(0, 2, 1) * roots
-        return found
+        least = np.broadcast_to(np.asarray(self.least, dtype=float), covariances.shape[-1:])
+        try:  # a tenth of the time of eigenvalues
+            np.linalg.cholesky(covariances - np.diag(least))
+        except np.linalg.LinAlgError:
+            roots = np.sqrt(np.outer(least, least))
+            values, vectors = np.linalg.eigh(covariances / roots)
+            raised = vectors * np.maximum(values, 1.0)[:, None, :]
+            low = values[:, 0] < 1
+            covariances = covariances.copy()
+            covariances[low] = (raised @ vectors.transpose(0, 2, 1) * roots)[low]
+        return covariances
 
     def _separate(
         self, counts: Floats, inside: Floats, pooled: Floats, before: Gaussians
@@ -168,19 +167,18 @@ class GaussianFamily:
         means, covariances = packed[k : k + k * d].reshape(k, d), like.covariances
         if self.known is None:
             shape = packed[k + k * d :].reshape(self._n_estimated(like), -1)
-            covariances = self._raised(self._unpacked_covariances(shape, d))
+            covariances = self.raised(self._unpacked_covariances(shape, d))
             covariances = np.repeat(covariances, k // len(covariances), axis=0)
         return Gaussians(weights / weights.sum(), means, covariances)
 
     def _unpacked_covariances(self, shape: Floats, d: int) -> Floats:
-        least = SMALLEST_FACTOR * math.sqrt(self.ridge)
         if self.kind.shape != "full":
-            variances = np.maximum(_exp(shape), least) ** 2
+            variances = _exp(shape) ** 2
             return np.repeat(variances, d // variances.shape[1], axis=1)
         i, j = np.tril_indices(d)
         lower, at = np.zeros((len(shape), d, d)), np.arange(d)
         lower[:, i, j] = shape
-        lower[:, at, at] = np.maximum(_exp(lower[:, at, at]), least)
+        lower[:, at, at] = _exp(lower[:, at, at])
         return lower @ lower.transpose(0, 2, 1)
 
     def scale(self, state: Gaussians) -> Floats:
@@ -300,8 +298,9 @@ class GaussianFamily:
 
     def single(self, k: int, d: int) -> Gaussians:
         """Return k equal components of standardised rows."""
-        covariances = (self.kind.ridge(d, 1.0) if self.known is None else self.known)[None]
-        return Gaussians(np.full(k, 1 / k), np.zeros((k, d)), np.repeat(covariances, k, axis=0))
+        one = self.kind.ridge(d, 1.0)
+        covariances = np.broadcast_to(one if self.known is None else self.known, (k, *one.shape))
+        return Gaussians(np.full(k, 1 / k), np.zeros((k, d)), np.array(covariances))
 
 
 def _exp(logs: Floats) -> Floats:

@@ -31,7 +31,13 @@ class Gaussians(State):
     r"""The mixture :math:`\sum_i w_i N(\mu_i, C_i)`, with weights (k,)."""
 
     means: Floats  # (k, d)
-    covariances: Floats  # (k, d, d); diagonals (k, d) where they are diagonal
+    # (k, d, d), or diagonals (k, d); variances (k,) of all columns become diagonals
+    covariances: Floats
+
+    def __post_init__(self) -> None:
+        if self.covariances.ndim == 1:
+            diagonals = np.repeat(self.covariances[:, None], self.d, axis=1)
+            object.__setattr__(self, "covariances", diagonals)
 
     @property
     def d(self) -> int:
@@ -116,6 +122,9 @@ class GaussianSums(Expectations):
     points: Floats  # (k, d)
     # (k, q), of products of pairs of columns i ≤ j, of squares, or of squared lengths (q = 1)
     products: Floats
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "products", self.products.reshape(len(self.counts), -1))
 
 
 def precisions_of(covariances: Floats) -> tuple[Floats, Floats]:
