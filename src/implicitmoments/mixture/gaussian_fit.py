@@ -234,8 +234,10 @@ def race_starts(
         start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
     ]
     if options.given is not None and k is not None:
-        starts = [("given", given_start(view, rows, options.given, k))]
-    elif k is None:
+        state = given_start(view, rows, options.given, k)
+        level = family.e_step(rows, state).level
+        return Raced(view, rows, state, level * rows.total, "given", {"given": level})
+    if k is None:
         seed = int(rng.integers(2**31))
         starts.append(("merge", merged_state(rows, family, None, options.most, seed)))
     elif k == 1:
@@ -330,7 +332,8 @@ def search_again(
     """Return the search of a sample for a mixture at least as likely as a given one."""
 
     def search(sample: Rows, state: Gaussians) -> Gaussians:
-        starts, _ = _starts(view, view.back(sample), sample, state.k, options.first, options, rng)
+        which = () if options.given is not None else options.first
+        starts, _ = _starts(view, view.back(sample), sample, state.k, which, options, rng)
         best = _race(view.family, sample, [("last", state), *starts])[1].state
         if not options.n_moves or best.k == 1:
             return best
