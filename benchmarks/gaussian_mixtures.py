@@ -79,11 +79,11 @@ class Truth:
 
     def precisions(self, kind: str) -> Floats:
         """Return the precisions in the shape of ``precisions_init``."""
-        whole = np.linalg.inv(self.covariances)
+        whole: Any = np.linalg.inv(self.covariances)
         whole = whole[0] if kind.startswith("tied") else whole
         if kind.endswith("diag"):
-            return np.diagonal(whole, axis1=-2, axis2=-1)
-        return whole[..., 0, 0] if kind.endswith("spherical") else whole
+            whole = np.diagonal(whole, axis1=-2, axis2=-1)
+        return np.asarray(whole[..., 0, 0] if kind.endswith("spherical") else whole)
 
 
 def draw(setting: Setting, seed: int) -> tuple[Floats, Truth]:
@@ -118,9 +118,10 @@ def draw(setting: Setting, seed: int) -> tuple[Floats, Truth]:
         if all(distance > setting.separation**2 for distance in apart):
             means.append(at)
     labels = rng.choice(k, setting.n, p=weights)
-    roots = np.linalg.cholesky(covariances)
-    noise = np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(setting.n, d)))
-    return np.array(means)[labels] + noise, Truth(weights, np.array(means), covariances)
+    X, roots = rng.normal(size=(setting.n, d)), np.linalg.cholesky(covariances)
+    for i in range(k):
+        X[labels == i] = means[i] + X[labels == i] @ roots[i].T
+    return X, Truth(weights, np.array(means), covariances)
 
 
 Fit: TypeAlias = Callable[[Floats, Setting, int], Any]
