@@ -224,9 +224,8 @@ def search_again(
     """Return the search of a sample for a mixture at least as likely as a given one."""
 
     def search(sample: Rows, state: Gaussians) -> Gaussians:
-        starts, _ = named_starts(
-            view, view.back(sample), sample, state.k, options.first, options, rng
-        )
+        which = () if options.given is not None else options.first
+        starts, _ = named_starts(view, view.back(sample), sample, state.k, which, options, rng)
         best = race(view.family, sample, [("last", state), *starts])[1].state
         if not options.n_moves or best.k == 1:
             return best

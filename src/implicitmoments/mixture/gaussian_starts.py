@@ -117,8 +117,10 @@ def race_starts(
         start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
     ]
     if options.given is not None and k is not None:
-        starts = [("given", given_start(view, rows, options.given, k))]
-    elif k is None:
+        state = given_start(view, rows, options.given, k)
+        level = family.e_step(rows, state).level
+        return Raced(view, rows, state, level * rows.total, "given", {"given": level})
+    if k is None:
         n, kind = n_micro(family.kind, rows, None, options.most), family.kind
         groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
         starts.append(("merge", merged_state(family, groups, None, options.most)))
