@@ -25,13 +25,14 @@ from implicitmoments.search import SEARCH, bic, run_em
 from implicitmoments.search.em import Places
 
 MICRO = 6  # micro-components per component: fewer mix components that overlap
-ROWS_PER_MICRO = 40  # of the k-means: it need not be accurate
-LLOYD_STEPS = 10
+ROWS_PER_MICRO = 20  # of the k-means: it need not be accurate
+LLOYD_STEPS = 5
 DETERMINANT_COST = 2e10  # multiplications of all determinants and inverses: a few seconds
 # Moments of a component of fewer rows are noise, and decoding more components takes longer than
 # the rest of a fit.
 ROWS_PER_DECODED, MOST_DECODED = 40, 100
-MOST_STARTS = 5  # of a kind: further ones hardly differ
+# Rows of all starts of a kind together: few rows have many maxima, and cost little.
+MOST_STARTS, ROWS_OF_STARTS = 5, 10_000
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
 
@@ -337,9 +338,9 @@ def starts_of(
 ) -> Iterator[tuple[str, Gaussians]]:
     """Yield the starts asked for but the moments, with their names; the random ones repeatedly.
 
-    A start costs as much as it has rows: with fewer rows than a sample, there are more starts.
+    The fewer rows, the more starts.
     """
-    for _ in range(min(MOST_STARTS, max(1, SEARCH.rows // sample.n))):
+    for _ in range(min(MOST_STARTS, max(1, ROWS_OF_STARTS // sample.n))):
         seed = int(rng.integers(2**31))
         if "merge" in which:
             labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
