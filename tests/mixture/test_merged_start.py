@@ -5,7 +5,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-import implicitmoments as im
 from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussian_initialisation import Groups, TiedAgglomeration
 from implicitmoments.mixture.gaussians import CovarianceType
@@ -32,16 +31,3 @@ def test_the_merge_is_that_of_the_least_cost(name, known, rng):
     joined.merge()
     np.testing.assert_allclose(joined.cost, min(costs))
     assert sorted(costs)[1] > joined.cost + 0.01  # the second best pair is another
-
-
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-def test_a_light_group_beside_long_ones_is_a_start_of_its_own(rng):
-    """It is near in the columns, and far in the covariance that all share."""
-    long = np.array([[3.0, 0.0], [2.9, 0.1]])
-    sizes, centers = (300, 300, 8), np.array([[0.0, 0.0], [8.0, 0.0], [2.0, 4.0]])
-    X = np.vstack(
-        [c + rng.normal(size=(n, 2)) @ long.T for n, c in zip(sizes, centers, strict=True)]
-    )
-    how = {"init_params": "merge", "n_moves": 0, "drop_outliers": False, "random_state": 0}
-    model = im.GaussianMixture(3, covariance_type="tied", **how).fit(X)
-    assert np.round(model.weights_ * len(X))[-1] == 8

@@ -27,7 +27,7 @@ from implicitmoments.search.em import Places
 MICRO = 6  # micro-components per component: fewer mix components that overlap
 ROWS_PER_MICRO = 20  # of the k-means: it need not be accurate
 LLOYD_STEPS = 5
-DETERMINANT_COST = 2e10  # multiplications of all determinants and inverses: a few seconds
+DETERMINANT_COST = 2e10  # multiplications of the determinants of all pairs: a few seconds
 # Moments of a component of fewer rows are noise, and decoding more components takes longer than
 # the rest of a fit.
 ROWS_PER_DECODED, MOST_DECODED = 40, 100
@@ -238,8 +238,8 @@ def n_micro(kind: CovarianceType, sample: Rows, k: int | None, most: int) -> int
     """Return the number of micro-components that are merged to k, or at most ``most``."""
     d, wanted = sample.n_features, k or most
     n = min(MICRO * wanted, int(sample.total / kind.fewest_rows(d)))
-    if kind.shape == "full":  # n inverses of a shared covariance, n²/2 determinants of pairs
-        n = min(n, int((DETERMINANT_COST / d**3) ** (1.0 if kind.tied else 0.5)))
+    if kind.shape == "full":  # the pairs of n groups have n²/2 determinants
+        n = min(n, int((DETERMINANT_COST / d**3) ** 0.5))
     return max(n, 2 * (k or 1))
 
 
@@ -266,6 +266,18 @@ def merged_state(family: GaussianFamily, groups: Groups, k: int | None, most: in
         if m == 1:
             return best
         joined.merge()
+
+
+def merged_by_shape(family: GaussianFamily, groups: Groups, k: int) -> Gaussians:
+    """Merge micro-components as if each component had its own covariance, then share it.
+
+    Groups on a long axis are one component before the covariance that all share is long, too.
+    """
+    free = replace(family, kind=CovarianceType(family.kind.shape), known=None)
+    state = converted(merged_state(free, groups, k, k), family.kind)
+    if family.known is None:
+        return state
+    return replace(state, covariances=np.broadcast_to(family.known, state.covariances.shape))
 
 
 def scattered_state(sample: Rows, family: GaussianFamily, k: int, seed: int) -> Gaussians:
@@ -346,5 +358,7 @@ def starts_of(
             labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
             groups = sum_groups(sample, family.kind, labels)
             yield "merge", merged_state(family, groups, k, k)
+            if not family.free:
+                yield "merge", merged_by_shape(family, groups, k)
         if "k-means++" in which:
             yield "k-means++", scattered_state(sample, family, k, seed)
