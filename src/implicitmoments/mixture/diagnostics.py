@@ -34,9 +34,9 @@ class Within:
     # (d,), standard deviation about the mean in each column, in the component where it is least:
     # one that contains two groups does not count
     spreads: Floats
-    # (k,), largest variance of a component along any direction, with columns scaled by their
-    # pooled spread, over the largest that spherical noise has with as many rows; NaN for
-    # components with few rows
+    # (k,), largest variance of a component along any direction, in units of its own in the mixture
+    # and with columns scaled by their pooled spread, over the largest that spherical noise has
+    # with as many rows; NaN for components with few rows
     widths: Floats
     misclassification_rate: float  # expected
 
@@ -54,7 +54,7 @@ def measure_within(sample: Rows, mixture: Gaussians) -> Within:
     """Measure the rows of a sample about the means."""
     shares = to_numpy(softmax_rows(log_joint(sample.block["x"], mixture))[0])
     labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
-    counts = sample.counts
+    counts, deviations = sample.counts, np.sqrt(mixture.variances.mean(axis=1))
     parts: dict[int, tuple[Floats, Floats]] = {}
     pooled, least = np.zeros(sample.n_features), np.full(sample.n_features, np.inf)
     for i in range(mixture.k):
@@ -62,8 +62,9 @@ def measure_within(sample: Rows, mixture: Gaussians) -> Within:
         if len(own) >= ROWS_FOR_WIDTH:
             mass = counts[own]
             apart = points[own] - mass @ points[own] / mass.sum()
-            parts[i], squares = (apart, mass), mass @ apart**2
-            pooled, least = pooled + squares, np.minimum(least, squares / mass.sum())
+            parts[i], squares = (apart / deviations[i], mass), mass @ apart**2
+            pooled += squares / deviations[i] ** 2
+            least = np.minimum(least, squares / mass.sum())
     pooled = np.sqrt(pooled / max(1, sum(mass.sum() for _, mass in parts.values())))
     varying = pooled > 0
     widths = np.full(mixture.k, np.nan)
