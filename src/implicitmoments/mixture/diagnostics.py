@@ -25,6 +25,7 @@ ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 CONSTANT = 1e-12  # of the largest deviation of a column: a column with less is constant
 PROBED = 20_000  # rows in which columns are compared
+ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one another
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +145,7 @@ def notes_on(fit: Evidence) -> Notes:
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:
-    """Return notes on constant columns, and on columns that are linear functions of others."""
+    """Return notes on constant columns, and on one that is a linear function of another."""
     covariance = mean_and_covariance(fit.rows.sample(PROBED, 0)).covariance
     scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     constant = np.flatnonzero(scale <= CONSTANT * max(float(scale.max()), np.finfo(float).tiny))
@@ -152,12 +153,11 @@ def _notes_on_columns(fit: Evidence) -> Notes:
     if len(constant) and len(constant) < len(scale):
         columns = [fit.columns[j] for j in constant]
         notes.append(Note("columns_constant", {"columns": columns}))
-    if fit.kind.shape == "full":
-        safe = np.where(scale > 0, scale, np.inf)
-        alike = np.abs(np.triu(covariance / np.outer(safe, safe), 1)) > CORRELATED
-        for i, j in np.argwhere(alike)[:1]:
-            values = {"column": fit.columns[j], "other": fit.columns[i]}
-            notes.append(Note("columns_dependent", values))
+    code = "columns_dependent" if fit.kind.shape == "full" else "columns_repeated"
+    scale[constant] = np.inf
+    alike = np.abs(np.triu(covariance / np.outer(scale, scale), 1)) > CORRELATED
+    for i, j in np.argwhere(alike)[:1] if fit.rows.kept > ROWS_TO_COMPARE else ():
+        notes.append(Note(code, {"column": fit.columns[j], "other": fit.columns[i]}))
     return notes
 
 

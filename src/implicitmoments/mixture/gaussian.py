@@ -318,10 +318,7 @@ class GaussianMixture(MixtureEstimator):
                 "`n_components` and `covariance_type` other than 'auto'",
                 name=asked[0],
             )
-        weights, means, precisions = (
-            None if getattr(self, name) is None else as_floats(getattr(self, name))
-            for name in GIVEN
-        )
+        weights, means, precisions = (_numbers(name, getattr(self, name)) for name in GIVEN)
         _check_shape("weights_init", weights, (k,))
         _check_shape("means_init", means, (k, d))
         if weights is not None and (weights.min() < 0 or not np.isclose(weights.sum(), 1.0)):
@@ -382,6 +379,19 @@ class GaussianMixture(MixtureEstimator):
                 "spherical; with `covariance_type={kind!r}` use 'auto', 'merge' or 'k-means++'",
                 kind=self.covariance_type,
             )
+
+
+def _numbers(name: str, value: Any) -> Floats | None:
+    """Return an array of any library, or a nested list, in NumPy."""
+    try:
+        return None if value is None else as_floats(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "init_not_numeric",
+            "`{name}` must be an array of numbers: {error}",
+            name=name,
+            error=error,
+        ) from None
 
 
 def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> None:
