@@ -35,7 +35,6 @@ for each, kind, given in itertools.product(rows, suite.COVARIANCE_TYPE, [False, 
 FIXTURES = {"global_dtype": (np.float32, np.float64), "global_random_seed": (42,)}
 
 NAMED = "the `ValueError` has other words"
-LATER = "a start that is better by itself may lead moves to a lower maximum"
 # Tests that cannot hold, by name, or by name and type of the rows.
 EXPECTED = {
     "test_check_weights": NAMED,
@@ -46,8 +45,6 @@ EXPECTED = {
     "test_regularisation": "more components than distinct rows are an error whatever `reg_covar`",
     "test_score[float32]": "`score` sums in double precision: a mean in single precision is not "
     "equal to it in seven decimals",
-    "test_multiple_init": LATER,
-    "test_init": LATER,
     "test_warm_start": "five iterations converge here, where they must not: the search before "
     "them comes close",
     "test_gaussian_mixture_precisions_init": "calls private methods",

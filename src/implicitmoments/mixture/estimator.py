@@ -11,7 +11,8 @@ from implicitmoments.arrays import Array, check_squares, move_like, namespace_of
 from implicitmoments.estimator import column_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Options, one_less, search_again
+from implicitmoments.mixture.gaussian_fit import GaussianFit, one_less, search_again
+from implicitmoments.mixture.gaussian_starts import Options
 from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import (

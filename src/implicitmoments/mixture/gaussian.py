@@ -12,7 +12,8 @@ import numpy as np
 from implicitmoments.arrays import Floats, machine_epsilon, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Given, Options, types_of
+from implicitmoments.mixture.gaussian_fit import GaussianFit, types_of
+from implicitmoments.mixture.gaussian_starts import Given, Options
 from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
@@ -74,7 +75,7 @@ class GaussianMixture(MixtureEstimator):
         The largest number of EM iterations over all rows; 0 for what the search has found, or
         for the start that is given.
     n_init : int, default 1
-        Number of starts of each kind that depends on random numbers.
+        Number of complete fits with random numbers of their own, the best of which is kept.
     init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
         Which starts compete: all that apply, or one kind; ``"moments"`` beside k-means++.
         scikit-learn's ``"kmeans"``, ``"random"`` and ``"random_from_data"`` mean ``"k-means++"``.

@@ -11,7 +11,8 @@ import numpy as np
 from implicitmoments.arrays import Floats, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Options
+from implicitmoments.mixture.gaussian_fit import GaussianFit
+from implicitmoments.mixture.gaussian_starts import Options
 from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
