@@ -21,6 +21,7 @@ from implicitmoments.mixture.gaussians import (
     inverse_roots,
     precisions_of,
 )
+from implicitmoments.mixture.given import GIVEN, read_given
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import InputError
@@ -30,7 +31,6 @@ from implicitmoments.validation import check_flag, check_number, check_option, c
 STARTS = ("auto", "moments", "merge", "k-means++")
 # scikit-learn's further names: starts that depend on random numbers, of which k-means++ is best
 SCATTERED = ("kmeans", "random", "random_from_data")
-GIVEN = ("weights_init", "means_init", "precisions_init")
 # With less, rounding makes covariances singular: in EM, and in the precision of the rows, in
 # multiples of its epsilon, when they are stored.
 LEAST_RIDGE, ROUNDINGS = 1e-10, 8
@@ -319,48 +319,9 @@ class GaussianMixture(MixtureEstimator):
                 "`n_components` and `covariance_type` other than 'auto'",
                 name=asked[0],
             )
-        weights, means, precisions = (
-            None if getattr(self, name) is None else as_floats(getattr(self, name))
-            for name in GIVEN
+        return read_given(
+            {name: getattr(self, name) for name in GIVEN}, self.covariance_type, k, d
         )
-        _check_shape("weights_init", weights, (k,))
-        _check_shape("means_init", means, (k, d))
-        if weights is not None and (weights.min() < 0 or not np.isclose(weights.sum(), 1.0)):
-            raise InputError(
-                "weights_not_a_distribution",
-                "`weights_init` must be non-negative and sum to 1, got a sum of {total:g} and a "
-                "least weight of {least:g}",
-                total=float(weights.sum()),
-                least=float(weights.min()),
-            )
-        return Given(weights, means, self._given_covariances(precisions, k, d))
-
-    def _given_covariances(self, precisions: Floats | None, k: int, d: int) -> Floats | None:
-        """Return the covariances, (k, d, d) or (k, d), of precisions that the user gives."""
-        if precisions is None:
-            return None
-        kind = CovarianceType(self.covariance_type)
-        shape = {"full": (d, d), "diag": (d,), "spherical": ()}[kind.shape]
-        _check_shape("precisions_init", precisions, shape if kind.tied else (k, *shape))
-        whole = np.repeat(precisions[None], k, axis=0) if kind.tied else precisions
-        if kind.shape == "spherical":
-            whole = np.repeat(whole[:, None], d, axis=1)
-        positive = (
-            whole.min() > 0
-            if whole.ndim == 2
-            else bool(
-                np.allclose(whole, whole.transpose(0, 2, 1))
-                and np.linalg.eigvalsh(whole).min() > 0
-            )
-        )
-        if not positive:
-            raise InputError(
-                "precisions_not_positive",
-                "`precisions_init` must be symmetric and positive definite, for "
-                "`covariance_type={kind!r}`",
-                kind=kind.name,
-            )
-        return precisions_of(whole)[0]
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""
@@ -383,15 +344,3 @@ class GaussianMixture(MixtureEstimator):
                 "spherical; with `covariance_type={kind!r}` use 'auto', 'merge' or 'k-means++'",
                 kind=self.covariance_type,
             )
-
-
-def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> None:
-    """Raise for an array of another shape."""
-    if value is not None and (value.shape != shape or not np.isfinite(value).all()):
-        raise InputError(
-            "init_of_wrong_shape",
-            "`{name}` must be finite and of shape {expected}, got shape {found}",
-            name=name,
-            expected=shape,
-            found=value.shape,
-        )

@@ -108,7 +108,7 @@ def check_distinct(sample: Rows, k: int | None, *, whole: bool) -> None:
     if sample.n == 1 and sample.total > 1:
         raise InputError(
             "rows_all_equal",
-            "all {n:count row} are equal, so there is no covariance to estimate; check X",
+            "all {n:count row} are equal, so there is no covariance to estimate; check the data",
             n=round(sample.total),
         )
     if k is not None and sample.n < k:
