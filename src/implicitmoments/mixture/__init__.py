@@ -4,7 +4,8 @@ from implicitmoments.mixture.diagnostics import ROWS_FOR_WIDTH, measure_within
 from implicitmoments.mixture.far_groups import far_groups
 from implicitmoments.mixture.gaussian import GaussianMixture
 from implicitmoments.mixture.gaussian_family import GaussianFamily
-from implicitmoments.mixture.gaussian_fit import Options, one_less, search_again
+from implicitmoments.mixture.gaussian_fit import one_less, search_again
+from implicitmoments.mixture.gaussian_starts import Options
 from implicitmoments.mixture.gaussian_view import make_view
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_densities, log_joint
 from implicitmoments.mixture.incremental import begin_stream, continue_stream

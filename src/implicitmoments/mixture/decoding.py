@@ -60,14 +60,6 @@ def coordinates(M: Floats) -> Floats:
     return np.asarray(M[..., i, j] * factor)
 
 
-def matrices(c: Floats, p: int) -> Floats:
-    """Return the symmetric matrices with given coordinates (..., p(p+1)/2)."""
-    i, j, factor = _places(p)
-    M = np.zeros((*c.shape[:-1], p, p))
-    M[..., i, j] = M[..., j, i] = c / factor
-    return M
-
-
 def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
     """Return the means of y yᵀ (p, p) and of products of its coordinates, for weights of sum 1."""
     n, p = y.shape

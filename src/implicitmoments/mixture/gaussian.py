@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, move_like
+from implicitmoments.arrays import Floats, machine_epsilon, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Given, Options, types_of
+from implicitmoments.mixture.gaussian_fit import GaussianFit, types_of
+from implicitmoments.mixture.gaussian_starts import Given, Options
 from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
@@ -24,14 +25,15 @@ from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.search import WHOLE
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 STARTS = ("auto", "moments", "merge", "k-means++")
 # scikit-learn's further names: starts that depend on random numbers, of which k-means++ is best
 SCATTERED = ("kmeans", "random", "random_from_data")
 GIVEN = ("weights_init", "means_init", "precisions_init")
-LEAST_RIDGE = 1e-10  # with less, rounding makes covariances singular
+# With less, rounding makes covariances singular: in EM, and in the precision of the rows, in
+# multiples of its epsilon, when they are stored.
+LEAST_RIDGE, ROUNDINGS = 1e-10, 8
 TITLES = {
     "full": "Gaussians",
     "tied": "Gaussians with one covariance",
@@ -70,16 +72,18 @@ class GaussianMixture(MixtureEstimator):
         a column that is rounded to steps of h no variance is below h²/12, so that components do
         not collapse.
     max_iter : int, default 500
-        The largest number of EM iterations over all rows; 0 for what the search has found.
+        The largest number of EM iterations over all rows; 0 for what the search has found, or
+        for the start that is given.
     n_init : int, default 1
-        Number of starts of each kind that depends on random numbers.
+        Number of complete fits with random numbers of their own, the best of which is kept.
     init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
         Which starts compete: all that apply, or one kind; ``"moments"`` beside k-means++.
         scikit-learn's ``"kmeans"``, ``"random"`` and ``"random_from_data"`` mean ``"k-means++"``.
     weights_init : array of shape (k,), optional
-        Weights to start from. With any of the three, no other starts compete.
+        Weights to start from. With any of the three, no other starts compete, and components
+        stay in the order of the start.
     means_init : array of shape (k, n_features), optional
-        Means to start from.
+        Means to start from: EM on all rows starts exactly there, and no moves are tried.
     precisions_init : array, optional
         Precisions to start from, in the shape of ``precisions_``.
     n_moves : int, default 20
@@ -90,8 +94,9 @@ class GaussianMixture(MixtureEstimator):
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
     warm_start : bool, default False
-        Start from the last fit, if it has as many components and features, rather than from
-        what is given; converged if the likelihood rises by less than ``tol`` between the two.
+        Let :meth:`fit` start EM on all rows from the last fit, if it has as many components and
+        features, rather than from what is given, and try no moves; converged if the likelihood
+        rises by less than ``tol`` between the two.
     verbose : int, default 0
         1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
     verbose_interval : int, default 10
@@ -222,7 +227,7 @@ class GaussianMixture(MixtureEstimator):
             whole = whole[0]
         if np.ndim(whole) == 0:
             return float(whole)
-        return whole if isinstance(self.means_, np.ndarray) else move_like(whole, self.means_)
+        return move_like(whole, self.means_)
 
     @property
     def _type(self) -> CovarianceType:
@@ -263,21 +268,21 @@ class GaussianMixture(MixtureEstimator):
         if self.verbose:
             sys.stdout.write("\n".join(self._steps()) + "\n")
 
-    def _keeps_order(self) -> bool:
-        return self.warm_start or any(getattr(self, name) is not None for name in GIVEN)
-
     def _options(self, rows: Rows) -> Options:
         k, d = None if self.n_components == "auto" else int(self.n_components), rows.n_features
+        last = self._last(d)
+        given = last or self._given(k, d)
+        placed = given is not None and given.means is not None
         return Options(
             k=k,
             most=min(self.max_components, rows.kept),
-            types=types_of(self.covariance_type),
-            ridge=max(self.reg_covar, LEAST_RIDGE),
-            n_moves=self.n_moves,
-            n_init=self.n_init,
+            types=types_of(self.covariance_type_ if last else self.covariance_type),
+            ridge=max(self.reg_covar, LEAST_RIDGE, ROUNDINGS * machine_epsilon(rows.first["x"])),
+            n_moves=0 if placed else self.n_moves,
+            n_init=1 if placed else self.n_init,
             starts="k-means++" if self.init_params in SCATTERED else self.init_params,
-            final=replace(WHOLE, steps=max(self.max_iter, 1), tol=self.tol),
-            given=self._last(d) or self._given(k, d),
+            final=self._final(),
+            given=given,
         )
 
     def _steps(self) -> Iterator[str]:
@@ -294,7 +299,7 @@ class GaussianMixture(MixtureEstimator):
 
     def _last(self, d: int) -> Given | None:
         """Return the last fit, if the user asks for it and it fits."""
-        if not self.warm_start or getattr(self, "means_", None) is None:
+        if not self.warm_start or self._going_on() or getattr(self, "means_", None) is None:
             return None
         same = self.covariance_type in (self.covariance_type_, "auto")
         if not same or self.means_.shape != (self.n_components, d):

@@ -19,12 +19,13 @@ from implicitmoments.search import SEARCH, bic, run_em
 from implicitmoments.search.em import Places
 
 MICRO = 6  # micro-components per component: fewer mix components that overlap
-ROWS_PER_MICRO = 100  # of the k-means: it need not be accurate
+ROWS_PER_MICRO = 40  # of the k-means: it need not be accurate
 LLOYD_STEPS = 10
 DETERMINANT_COST = 2e10  # multiplications of the determinants of all pairs: a few seconds
 # Moments of a component of fewer rows are noise, and decoding more components takes longer than
 # the rest of a fit.
 ROWS_PER_DECODED, MOST_DECODED = 40, 100
+MOST_STARTS = 5  # of a kind: further ones hardly differ
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
 
@@ -42,20 +43,27 @@ class Groups:
         return Groups(self.counts[chosen], self.means[chosen], self.inside[chosen])
 
 
-def micro_components(sample: Rows, kind: CovarianceType, n: int, seed: int) -> Groups:
-    """Divide held rows into n groups by k-means, and return their sums."""
+def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
+    """Divide held rows into at most n groups by k-means; return the group of each row."""
     x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
-    rng = np.random.default_rng(seed)
     if n >= len(x):
-        labels = np.arange(len(x))
-    else:
-        some = np.arange(len(x))
-        if len(x) > ROWS_PER_MICRO * n:
-            some = np.sort(rng.choice(len(x), ROWS_PER_MICRO * n, replace=False))
-        means = KMeans(n, n_init=1, max_iter=LLOYD_STEPS, random_state=seed)
-        labels = means.fit(x[some], sample_weight=counts[some]).predict(x)
-    n_groups = int(labels.max()) + 1
-    member = csr_matrix((counts, (labels, np.arange(len(x)))), shape=(n_groups, len(x)))
+        return np.arange(len(x))
+    rng, some = np.random.default_rng(seed), np.arange(len(x))
+    if len(x) > ROWS_PER_MICRO * n:
+        some = np.sort(rng.choice(len(x), ROWS_PER_MICRO * n, replace=False))
+    # one trial per center: more of them make better k-means, but hardly better merges
+    centers, _ = kmeans_plusplus(
+        x[some], n, sample_weight=counts[some], random_state=seed, n_local_trials=1
+    )
+    means = KMeans(n, init=centers, n_init=1, max_iter=LLOYD_STEPS)
+    return np.asarray(means.fit(x[some], sample_weight=counts[some]).predict(x))
+
+
+def sum_groups(sample: Rows, kind: CovarianceType, labels: Integers) -> Groups:
+    """Return the sums of groups of held rows."""
+    n_groups, d = int(labels.max()) + 1, sample.n_features
+    places = (labels, np.arange(len(labels)))
+    member = csr_matrix((sample.counts, places), shape=(n_groups, len(labels)))
     lifted = sample.lifted_by(kind.lift)
     if lifted.held:
         sums = member @ to_numpy(lifted.block["x"])
@@ -65,7 +73,6 @@ def micro_components(sample: Rows, kind: CovarianceType, n: int, seed: int) -> G
             end = start + int(block["x"].shape[0])
             sums = sums + member[:, start:end] @ to_numpy(block["x"])
             start = end
-    d = x.shape[1]
     filled = sums[:, -1] > 0
     sizes = sums[filled, -1]
     centers = sums[filled, :d] / sizes[:, None]
@@ -88,7 +95,10 @@ class Agglomeration:
         self.total, self.d = float(groups.counts.sum()), groups.means.shape[1]
         self.pooled = groups.inside.sum(axis=0) / self.total
         self.own = self._cost(groups.counts, groups.inside)
-        self.pairs = np.array([self._row(i) for i in range(len(groups.counts))])
+        n = len(groups.counts)
+        self.pairs = np.full((n, n), np.inf)
+        for i in range(n - 1):
+            self.pairs[i, i + 1 :] = self.pairs[i + 1 :, i] = self._rises(i, np.arange(i + 1, n))
 
     @property
     def cost(self) -> float:
@@ -106,7 +116,8 @@ class Agglomeration:
         self.groups, self.own = g.take(others), self.own[others]
         self.pairs = self.pairs[np.ix_(others, others)]
         self.own[a] = self._cost(merged.counts, merged.inside)[0]
-        self.pairs[a] = self.pairs[:, a] = self._row(a)
+        rest = np.delete(np.arange(len(self.own)), a)
+        self.pairs[a, rest] = self.pairs[rest, a] = self._rises(a, rest)
 
     def state(self, family: GaussianFamily) -> Gaussians:
         """Return the mixture of the groups."""
@@ -129,11 +140,10 @@ class Agglomeration:
         inside = inside + g.counts[a] * share * self.kind.products(apart)
         return Groups(counts, g.means[a] + share * apart, inside)
 
-    def _row(self, a: int) -> Floats:
-        """Return the rise of the cost by merging group a with each of the others."""
-        merged = self._merged(a, np.arange(len(self.own)))
-        rise = self._cost(merged.counts, merged.inside) - self.own - self.own[a]
-        rise[a] = np.inf
+    def _rises(self, a: int, others: Integers) -> Floats:
+        """Return the rise of the cost by merging group a with each of some others."""
+        merged = self._merged(a, others)
+        rise = self._cost(merged.counts, merged.inside) - self.own[others] - self.own[a]
         return np.asarray(rise)
 
     def _borrowed(self, counts: Floats, inside: Floats) -> Floats:
@@ -151,21 +161,24 @@ class Agglomeration:
         return np.asarray(0.5 * counts * logs - counts * np.log(counts / self.total))
 
 
-def merged_state(
-    sample: Rows, family: GaussianFamily, k: int | None, most: int, seed: int
-) -> Gaussians:
+def n_micro(kind: CovarianceType, sample: Rows, k: int | None, most: int) -> int:
+    """Return the number of micro-components that are merged to k, or at most ``most``."""
+    d, wanted = sample.n_features, k or most
+    n = min(MICRO * wanted, int(sample.total / kind.fewest_rows(d)))
+    if kind.shape == "full":  # the pairs of n groups have n²/2 determinants
+        n = min(n, int((DETERMINANT_COST / d**3) ** 0.5))
+    return max(n, 2 * (k or 1))
+
+
+def merged_state(family: GaussianFamily, groups: Groups, k: int | None, most: int) -> Gaussians:
     """Merge micro-components down to k components.
 
     For k None to the number with the least Bayesian information criterion of the
     classification likelihood, at most ``most``.
     """
-    kind, d, wanted = family.kind, sample.n_features, k or most
-    n = MICRO * wanted
-    if kind.shape == "full":  # the pairs of n groups have n² determinants
-        n = max(2 * wanted, min(n, int((DETERMINANT_COST / d**3) ** 0.5)))
-    groups = micro_components(sample, kind, n, seed)
+    kind, d = family.kind, groups.means.shape[1]
     joined = Agglomeration(groups, family)
-    while len(joined.own) > wanted:
+    while len(joined.own) > (k or most):
         joined.merge()
     if k is not None:
         return joined.state(family)
@@ -246,17 +259,17 @@ def converted(state: Gaussians, kind: CovarianceType) -> Gaussians:
 
 
 def starts_of(
-    sample: Rows,
-    family: GaussianFamily,
-    k: int,
-    which: Sequence[str],
-    n_init: int,
-    rng: np.random.Generator,
+    sample: Rows, family: GaussianFamily, k: int, which: Sequence[str], rng: np.random.Generator
 ) -> Iterator[tuple[str, Gaussians]]:
-    """Yield the starts asked for but the moments, with their names, n_init times each."""
-    for _ in range(n_init):
+    """Yield the starts asked for but the moments, with their names; the random ones repeatedly.
+
+    A start costs as much as it has rows: with fewer rows than a sample, there are more starts.
+    """
+    for _ in range(min(MOST_STARTS, max(1, SEARCH.rows // sample.n))):
         seed = int(rng.integers(2**31))
         if "merge" in which:
-            yield "merge", merged_state(sample, family, k, k, seed)
+            labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
+            groups = sum_groups(sample, family.kind, labels)
+            yield "merge", merged_state(family, groups, k, k)
         if "k-means++" in which:
             yield "k-means++", scattered_state(sample, family, k, seed)

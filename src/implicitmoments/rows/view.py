@@ -22,7 +22,16 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
-from implicitmoments.rows.fold import After, Block, Measure, Sums, lift_points, weights_of
+from implicitmoments.rows.fold import (
+    After,
+    Block,
+    Measure,
+    Sums,
+    count_rows,
+    lift_points,
+    sum_points,
+    weights_of,
+)
 from implicitmoments.rows.mapped_rows import Census, MappedRows
 from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source, take_along
 
@@ -107,7 +116,7 @@ class Rows(MappedRows):
             return self.known
         if not self.keep and not self.weighted_rows:
             return Census(self.n, float(self.n))
-        found = self.as_given().fold(_count_rows, what="counting rows")
+        found = self.as_given().fold(count_rows, what="counting rows")
         return Census(int(found.get("kept", 0)), float(found.get("total", 0.0)))
 
     @property
@@ -350,11 +359,10 @@ class Rows(MappedRows):
         counts = self.source.block(range(self.n)).get("counts")
         return counts is None or bool(namespace_of(counts).all(counts > 0))
 
-    @cached_property
+    @property
     def lifted(self) -> Rows:
-        """Rows with points :math:`(z, |z|^2, 1)`, in memory where these are."""
-        rows = self.transformed(lift_points)
-        return rows.hold() if self.held else rows
+        """Rows with points :math:`(z, |z|^2, 1)`."""
+        return self.lifted_by(lift_points)
 
     @cached_property
     def _lifts(self) -> dict[Callable[[Block], Block], Rows]:
@@ -373,8 +381,6 @@ class Rows(MappedRows):
         Rows
             In memory where these are and memory allows; then they are computed once.
         """
-        if lift is lift_points:
-            return self.lifted
         if lift not in self._lifts:
             rows = self.transformed(lift)
             self._lifts[lift] = rows.hold() if self.held and rows.small else rows
@@ -398,7 +404,7 @@ class Rows(MappedRows):
             Computed once, in one pass.
         """
         if lift not in self._lifted_sums:
-            found = self.transformed(lift).fold(_sum_points, what="sums of squares")
+            found = self.transformed(lift).fold(sum_points, what="sums of squares")
             self._lifted_sums[lift] = to_numpy(found["points"])
         return self._lifted_sums[lift]
 
@@ -430,15 +436,3 @@ def _measure_whole(
     view: Rows, measure: Measure, keyed: bool, block: Block, rows: range
 ) -> Mapping[str, Any]:
     return measure(view._whole(block, rows, keyed=keyed), rows)
-
-
-def _sum_points(block: Block) -> Sums:
-    x, counts = block["x"], block.get("counts")
-    weighted = x if counts is None else x * counts[:, None]
-    return {"points": namespace_of(x).sum(weighted, axis=0, dtype=namespace_of(x).float64)}
-
-
-def _count_rows(block: Block) -> Sums:
-    counts = weights_of(block)
-    total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
-    return {"kept": int(counts.shape[0]), "total": float(total)}
