@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from implicitmoments.mixture.gaussian_family import GaussianFamily
-from implicitmoments.mixture.gaussian_initialisation import Groups, TiedAgglomeration
+from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType
+from implicitmoments.mixture.initialisation import Groups, TiedAgglomeration
 
 
 @pytest.mark.parametrize("known", [None, 0.7])

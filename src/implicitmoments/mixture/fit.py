@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.mixture.gaussian_initialisation import QUICK
-from implicitmoments.mixture.gaussian_starts import (
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    Gaussians,
+)
+from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.mixture.starts import (
     POORER,
     Options,
     Raced,
@@ -20,12 +25,7 @@ from implicitmoments.mixture.gaussian_starts import (
     race_starts,
     start_from,
 )
-from implicitmoments.mixture.gaussian_view import View, check_distinct, make_view
-from implicitmoments.mixture.gaussians import (
-    COVARIANCE_TYPES,
-    CovarianceType,
-    Gaussians,
-)
+from implicitmoments.mixture.view import View, check_distinct, make_view
 from implicitmoments.moments.components import Components
 from implicitmoments.rows import Rows
 from implicitmoments.search import (

@@ -10,9 +10,9 @@ from scipy.sparse import csr_matrix
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from implicitmoments.arrays import Floats, move_like, softmax_rows, to_numpy
+from implicitmoments.mixture.candidates import inverse_root
 from implicitmoments.mixture.decoding import Decoded, Decoder
-from implicitmoments.mixture.gaussian_candidates import inverse_root
-from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
