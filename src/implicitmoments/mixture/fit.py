@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.mixture.gaussian_initialisation import QUICK
-from implicitmoments.mixture.gaussian_starts import (
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    Gaussians,
+)
+from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.mixture.starts import (
     POORER,
     Options,
     Raced,
@@ -20,12 +25,7 @@ from implicitmoments.mixture.gaussian_starts import (
     race_starts,
     start_from,
 )
-from implicitmoments.mixture.gaussian_view import View, check_distinct, make_view
-from implicitmoments.mixture.gaussians import (
-    COVARIANCE_TYPES,
-    CovarianceType,
-    Gaussians,
-)
+from implicitmoments.mixture.view import View, check_distinct, make_view
 from implicitmoments.moments.components import Components
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
@@ -237,9 +237,8 @@ def search_again(
     """Return the search of a sample for a mixture at least as likely as a given one."""
 
     def search(sample: Rows, state: Gaussians) -> Gaussians:
-        starts, _ = named_starts(
-            view, view.back(sample), sample, state.k, options.first, options, rng
-        )
+        which = () if options.given is not None else options.first
+        starts, _ = named_starts(view, view.back(sample), sample, state.k, which, options, rng)
         best = race(view.family, sample, [("last", state), *starts])[1].state
         if not options.n_moves or best.k == 1:
             return best

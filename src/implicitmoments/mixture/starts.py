@@ -10,8 +10,9 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.mixture.decoding import Decoded
-from implicitmoments.mixture.gaussian_family import GaussianFamily
-from implicitmoments.mixture.gaussian_initialisation import (
+from implicitmoments.mixture.family import GaussianFamily
+from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.initialisation import (
     QUICK,
     converted,
     decoded_state,
@@ -22,8 +23,7 @@ from implicitmoments.mixture.gaussian_initialisation import (
     starts_of,
     sum_groups,
 )
-from implicitmoments.mixture.gaussian_view import View
-from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.view import View
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, Fitted, bic, run_em
 from implicitmoments.search.moves import ENOUGH
@@ -117,8 +117,10 @@ def race_starts(
         start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
     ]
     if options.given is not None and k is not None:
-        starts = [("given", given_start(view, rows, options.given, k))]
-    elif k is None:
+        state = given_start(view, rows, options.given, k)
+        level = family.e_step(rows, state).level
+        return Raced(view, rows, state, level * rows.total, "given", {"given": level})
+    if k is None:
         n, kind = n_micro(family.kind, rows, None, options.most), family.kind
         groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
         starts.append(("merge", merged_state(family, groups, None, options.most)))
