@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import implicitmoments as im
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
+from implicitmoments.mixture.starts import POORER
 from implicitmoments.testing import refuses
 
 TYPES = ("full", "tied", "diag", "spherical")
@@ -118,6 +119,42 @@ def test_real_rows_are_at_least_as_likely_as_from_twenty_starts(name):
     theirs = OneStart(3, covariance_type=name, n_init=20, random_state=0, tol=1e-6).fit(X)
     model = im.GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
     assert model.score(X) * len(X) > theirs.score(X) * len(X) - 0.1
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("seed", range(2))
+def test_a_richer_type_never_ends_below_a_poorer_one(seed):
+    """Few rows of components that are no Gaussians, in rounded columns."""
+    rng = np.random.default_rng(seed)
+    labels, shapes = rng.integers(3, size=120), rng.normal(size=(3, 3, 3))
+    noise = np.einsum("nij,nj->ni", shapes[labels], rng.standard_t(4, size=(120, 3)))
+    X = np.round(3 * rng.normal(size=(3, 3))[labels] + noise, 1)
+    level = {
+        name: im.GaussianMixture(4, covariance_type=name, random_state=0).fit(X).score(X) * 120
+        for name in COVARIANCE_TYPES
+    }
+    for name, poorer in POORER.items():
+        assert all(level[name] > level[other] - 0.1 for other in poorer)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+def test_more_fits_never_end_lower():
+    X = sklearn_datasets.load_wine().data
+    levels = [
+        im.GaussianMixture(5, covariance_type="tied_diag", n_init=n, random_state=0)
+        .fit(X)
+        .lower_bound_
+        for n in (1, 2, 3)
+    ]
+    assert np.all(np.diff(levels) >= 0)
+
+
+def test_the_type_and_the_number_of_iris_have_the_least_criterion():
+    """Of mclust's models of these six types, VVV with two components."""
+    X = sklearn_datasets.load_iris().data
+    model = im.GaussianMixture("auto", covariance_type="auto", random_state=0).fit(X)
+    assert (model.covariance_type_, model.n_components_) == ("full", 2)
+    assert model.bic(X) == pytest.approx(574.0, abs=0.1)
 
 
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")

@@ -15,7 +15,7 @@ from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
 )
-from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.mixture.initialisation import MOST_STARTS, QUICK, n_starts
 from implicitmoments.mixture.starts import (
     POORER,
     Options,
@@ -96,26 +96,16 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     check_distinct(sample, options.k, whole=sample.n >= rows.kept)
     options = replace(options, most=min(options.most, sample.n))
     # Each fit has random numbers of its own: with more of them, the first ones are the same.
-    generators = [rng, *rng.spawn(options.n_init - 1)]
-    fits = (fit_once(rows, sample, options, each) for each in generators)
+    fits = (fit_once(rows, sample, options, each) for each in rng.spawn(options.n_init))
     return min(fits, key=lambda fit: fit.bic(rows.total))
 
 
 def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
     """Search on a sample of the rows, then run EM on all of them."""
     times, k = [perf_counter()], options.k
-    # 1. On a sample, for each type: starts, then moves or the number of components. The type whose
-    # starts are best comes first: others are searched as far as they may still surpass it.
-    raced: dict[str, Raced] = {}
-    for name in options.types:
-        view = make_view(sample, CovarianceType(name), options.ridge)
-        if options.variance is not None:
-            view = view.with_known(np.full(rows.n_features, options.variance))
-        raced[name] = race_starts(view, rows, sample, options, raced, rng)
-    found: dict[str, Found] = {}
-    for name in sorted(raced, key=lambda name: raced[name].bic):
-        found[name] = search_type(raced[name], rows, options, found, rng)
-    best = min(found.values(), key=lambda each: each.bic)
+    # 1. On a sample, for each type: starts, then moves or the number of components.
+    found = search_types(rows, sample, options, rng)
+    best = min((found[name] for name in options.types), key=lambda each: each.bic)
     # 2. Moves on more rows where a component is light.
     light = float(best.state.weights.min()) < FAINT / best.state.k
     view = best.view
@@ -141,7 +131,7 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
         "seconds_em": times[2] - times[1],
         **({"bic_by_n_components": best.scores} if best.scores else {}),
     }
-    if len(found) > 1:
+    if len(options.types) > 1:
         stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
     more_rows = None if best.sample.total == rows.total else view.rows(rows)
@@ -156,6 +146,44 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
         fewer,
         options.n_moves if exhausted else None,
     )
+
+
+def search_types(
+    rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
+) -> dict[str, Found]:
+    """Search on a sample for the best mixture of each type of covariance.
+
+    The type whose starts are best comes first: others are searched as far as they may still
+    surpass it. A single type starts from complete fits of poorer ones, too, where they cost
+    little: it then never ends below them, since each type has random numbers of its own.
+    """
+    generators = dict(zip(COVARIANCE_TYPES, rng.spawn(len(COVARIANCE_TYPES)), strict=True))
+
+    def raced_type(name: str, raced: Mapping[str, Raced]) -> Raced:
+        view = make_view(sample, CovarianceType(name), options.ridge)
+        if options.variance is not None:
+            view = view.with_known(np.full(rows.n_features, options.variance))
+        return race_starts(view, rows, sample, options, raced, generators[name])
+
+    found: dict[str, Found] = {}
+    if options.alone and n_starts(sample, options.k or 1) == MOST_STARTS:
+        for name in _with_poorer(options.types[0]):
+            own, poorer = raced_type(name, {}), {each: found[each] for each in POORER[name]}
+            single = replace(options, types=(name,))
+            found[name] = search_type(own, rows, single, poorer, generators[name])
+        return found
+    raced: dict[str, Raced] = {}
+    for name in options.types:
+        raced[name] = raced_type(name, raced)
+    for name in sorted(raced, key=lambda name: raced[name].bic):
+        found[name] = search_type(raced[name], rows, options, found, generators[name])
+    return found
+
+
+def _with_poorer(name: str) -> list[str]:
+    """Return a type after all those that it starts from."""
+    before = {each for poorer in POORER[name] for each in _with_poorer(poorer)}
+    return [*sorted(before, key=COVARIANCE_TYPES.index), name]
 
 
 def second_starts(options: Options, found: Found) -> tuple[str, ...]:
@@ -184,11 +212,12 @@ def search_type(
         All rows.
     others : mapping of str to Found
         Fits of other types. The best of them and those of types with fewer parameters are starts,
-        too, and moves that cannot surpass the best are not tried.
+        too, and moves that cannot surpass the best that the user asks for are not tried.
     """
     view, rows, family, k = raced.view, raced.sample, raced.view.family, options.k
     offset = 2 * rows.total * view.log_unit  # of criteria in the user's units
-    least = min((each.bic for each in others.values()), default=math.inf)
+    rivals = (each.bic for name, each in others.items() if name in options.types)
+    least = min(rivals, default=math.inf)
     fits = [
         start_from(view, each)
         for name, each in others.items()

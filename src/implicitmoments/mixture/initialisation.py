@@ -346,6 +346,11 @@ def converted(state: Gaussians, kind: CovarianceType) -> Gaussians:
     return replace(state, covariances=covariances)
 
 
+def n_starts(sample: Rows, k: int) -> int:
+    """Return how many starts of a kind are worth their time: the more, the fewer rows."""
+    return min(MOST_STARTS, max(1, WORK_OF_STARTS // (k * sample.n)))
+
+
 def starts_of(
     sample: Rows, family: GaussianFamily, k: int, which: Sequence[str], rng: np.random.Generator
 ) -> Iterator[tuple[str, Gaussians]]:
@@ -353,7 +358,7 @@ def starts_of(
 
     The fewer rows, the more starts.
     """
-    for _ in range(min(MOST_STARTS, max(1, WORK_OF_STARTS // (k * sample.n)))):
+    for _ in range(n_starts(sample, k)):
         seed = int(rng.integers(2**31))
         if "merge" in which:
             labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)

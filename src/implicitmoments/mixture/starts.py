@@ -67,6 +67,12 @@ class Options:
     order: int | None = None  # order r of the components decoded from the moments
 
     @property
+    def alone(self) -> bool:
+        """Whether one type is searched, with a given number of components, from any start."""
+        free = self.given is None and self.variance is None and self.starts == "auto"
+        return free and len(self.types) == 1 and (self.k or 1) > 1 and self.n_moves > 0
+
+    @property
     def first(self) -> tuple[str, ...]:
         """Starts that compete before moves."""
         named = {"moments": ("moments", "k-means++"), "decoded": ("moments", "merge")}
