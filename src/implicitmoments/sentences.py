@@ -76,7 +76,7 @@ SENTENCES: dict[str, str] = {
     "eigenvalue is {ratio:.1f} times the noise",
     "moments_show_more": "the moments show more than {k} components, or components that are not "
     "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
-    "moments_started_em": "EM was initialised from the moments; a k-means++ start gave no higher "
+    "moments_started_em": "EM was initialised from the moments; no other start gave a higher "
     "likelihood",
     "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
     "along one direction)",

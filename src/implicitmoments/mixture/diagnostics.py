@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
-from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joint
+from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.search import SEARCH

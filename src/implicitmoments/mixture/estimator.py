@@ -11,9 +11,7 @@ from implicitmoments.arrays import Array, check_squares, move_like, namespace_of
 from implicitmoments.estimator import column_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.gaussian_fit import GaussianFit, one_less, search_again
-from implicitmoments.mixture.gaussian_starts import Options
-from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.fit import GaussianFit, one_less, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import (
     Stream,
@@ -21,7 +19,9 @@ from implicitmoments.mixture.incremental import (
     continue_stream,
     in_one_unit,
 )
+from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
+from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows

@@ -12,9 +12,7 @@ import numpy as np
 from implicitmoments.arrays import Floats, machine_epsilon, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import GaussianFit, types_of
-from implicitmoments.mixture.gaussian_starts import Given, Options
-from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.fit import GaussianFit, types_of
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
@@ -23,7 +21,9 @@ from implicitmoments.mixture.gaussians import (
 )
 from implicitmoments.mixture.given import GIVEN, read_given
 from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.starts import Given, Options
 from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole

@@ -9,8 +9,8 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.estimator import as_floats
-from implicitmoments.mixture.gaussian_starts import Given
 from implicitmoments.mixture.gaussians import CovarianceType, precisions_of
+from implicitmoments.mixture.starts import Given
 from implicitmoments.notes import InputError
 
 GIVEN = ("weights_init", "means_init", "precisions_init")

@@ -11,12 +11,12 @@ import numpy as np
 from implicitmoments.arrays import Floats, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import GaussianFit
-from implicitmoments.mixture.gaussian_starts import Options
-from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.fit import GaussianFit
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows

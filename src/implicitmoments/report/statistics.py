@@ -92,7 +92,7 @@ STATISTICS = {
     "rows_used": Statistic("rows", "Rows of the fit, without outliers."),
     "rows_seen": Statistic("rows so far", "Rows passed to partial_fit."),
     "corrections": Statistic(
-        "moments decoded again", "How often partial_fit restarted from all moments."
+        "mixtures replaced", "How often a search of partial_fit found a higher likelihood."
     ),
     "moment_rows": Statistic("rows of the moments", "Rows used to estimate moments."),
     "sample_rows": Statistic("rows of the search", "Rows used to compare starts and moves."),

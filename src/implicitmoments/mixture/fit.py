@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.mixture.gaussian_initialisation import QUICK
-from implicitmoments.mixture.gaussian_starts import (
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    Gaussians,
+)
+from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.mixture.starts import (
     POORER,
     Options,
     Raced,
@@ -20,12 +25,7 @@ from implicitmoments.mixture.gaussian_starts import (
     race_starts,
     start_from,
 )
-from implicitmoments.mixture.gaussian_view import View, check_distinct, make_view
-from implicitmoments.mixture.gaussians import (
-    COVARIANCE_TYPES,
-    CovarianceType,
-    Gaussians,
-)
+from implicitmoments.mixture.view import View, check_distinct, make_view
 from implicitmoments.moments.components import Components
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
@@ -38,6 +38,7 @@ from implicitmoments.search import (
     run_em,
     search_moves,
 )
+from implicitmoments.search.moves import OPTIMISM
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
@@ -49,6 +50,16 @@ class Found(Raced):
 
     searched: tuple[Searched[Gaussians], ...] = ()
     scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether a merge is predicted to cost far more than the penalty of a component."""
+        merges = self.searched[-1].ranking.merges if self.searched else None
+        family, k, d = self.view.family, self.state.k, self.state.d
+        if merges is None:
+            return k == 1
+        saved = family.n_parameters(self.state) - family.kind.n_parameters(k - 1, d)
+        return bic(float(merges.losses[0]) / OPTIMISM, saved, self.sample.total) < 0
 
     def after(self, searched: Searched[Gaussians]) -> Found:
         """Return the mixture that a search ended with."""
@@ -134,7 +145,9 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
         stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
     more_rows = None if best.sample.total == rows.total else view.rows(rows)
-    fewer = None if k is None else one_less(view, best.sample, fitted.state, more_rows)
+    fewer = None
+    if k is not None and not best.needs_all:
+        fewer = one_less(view, best.sample, fitted.state, more_rows)
     return GaussianFit(
         view.fitted(fitted),
         view,

@@ -10,22 +10,29 @@ from scipy.sparse import csr_matrix
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from implicitmoments.arrays import Floats, move_like, softmax_rows, to_numpy
+from implicitmoments.mixture.candidates import inverse_root
 from implicitmoments.mixture.decoding import Decoded, Decoder
-from implicitmoments.mixture.gaussian_family import GaussianFamily
-from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, inverse_roots
+from implicitmoments.mixture.family import GaussianFamily
+from implicitmoments.mixture.gaussians import (
+    CovarianceType,
+    Gaussians,
+    inverse_roots,
+    precisions_of,
+)
 from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, bic, run_em
 from implicitmoments.search.em import Places
 
 MICRO = 6  # micro-components per component: fewer mix components that overlap
-ROWS_PER_MICRO = 40  # of the k-means: it need not be accurate
-LLOYD_STEPS = 10
+ROWS_PER_MICRO = 20  # of the k-means: it need not be accurate
+LLOYD_STEPS = 5
 DETERMINANT_COST = 2e10  # multiplications of the determinants of all pairs: a few seconds
 # Moments of a component of fewer rows are noise, and decoding more components takes longer than
 # the rest of a fit.
 ROWS_PER_DECODED, MOST_DECODED = 40, 100
-MOST_STARTS = 5  # of a kind: further ones hardly differ
+# Rows of all starts of a kind together: few rows have many maxima, and cost little.
+MOST_STARTS, ROWS_OF_STARTS = 5, 10_000
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
 
@@ -38,9 +45,34 @@ class Groups:
     means: Floats  # (m, d)
     inside: Floats  # (m, q), sums of products about the means, as the type of covariance has them
 
+    @property
+    def k(self) -> int:
+        """Number of groups."""
+        return len(self.counts)
+
     def take(self, chosen: Places) -> Groups:
         """Return some of the groups."""
         return Groups(self.counts[chosen], self.means[chosen], self.inside[chosen])
+
+    def merged(self, a: int, others: Integers, kind: CovarianceType) -> Groups:
+        """Return group a merged with each of some others."""
+        counts = self.counts[a] + self.counts[others]
+        apart = self.means[others] - self.means[a]
+        share = (self.counts[others] / counts)[:, None]
+        inside = self.inside[a] + self.inside[others]
+        inside = inside + self.counts[a] * share * kind.products(apart)
+        return Groups(counts, self.means[a] + share * apart, inside)
+
+    def joined(self, a: int, b: int, kind: CovarianceType) -> Groups:
+        """Return the groups with a < b merged in the place of a."""
+        one = self.merged(a, np.array([b]), kind)
+        found = self.take(np.delete(np.arange(len(self.counts)), b))
+        found.counts[a], found.means[a], found.inside[a] = (
+            one.counts[0],
+            one.means[0],
+            one.inside[0],
+        )
+        return found
 
 
 def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
@@ -83,14 +115,14 @@ def sum_groups(sample: Rows, kind: CovarianceType, labels: Integers) -> Groups:
 
 
 class Agglomeration:
-    """Groups that are merged greedily by the Gaussian likelihood of their rows.
+    """Groups that are merged greedily by the likelihood of a Gaussian for each.
 
     The cost of a group is :math:`n/2 log|C| - n log(n / N)`, with a covariance C that borrows
     d + 1 rows from the pooled one; that of a pair is the rise of the sum of all costs.
     """
 
     def __init__(self, groups: Groups, family: GaussianFamily) -> None:
-        self.groups, self.kind = groups, family.kind
+        self.groups, self.kind, self.family = groups, family.kind, family
         self.ridge = float(np.mean(family.least))
         self.total, self.d = float(groups.counts.sum()), groups.means.shape[1]
         self.pooled = groups.inside.sum(axis=0) / self.total
@@ -108,41 +140,22 @@ class Agglomeration:
     def merge(self) -> None:
         """Merge the pair that costs least."""
         a, b = sorted(divmod(int(np.argmin(self.pairs)), len(self.own)))
-        merged = self._merged(a, np.array([b]))
+        self.groups = g = self.groups.joined(a, b, self.kind)
         others = np.arange(len(self.own)) != b
-        g = self.groups
-        for name in ("counts", "means", "inside"):
-            getattr(g, name)[a] = getattr(merged, name)[0]
-        self.groups, self.own = g.take(others), self.own[others]
-        self.pairs = self.pairs[np.ix_(others, others)]
-        self.own[a] = self._cost(merged.counts, merged.inside)[0]
+        self.own, self.pairs = self.own[others], self.pairs[np.ix_(others, others)]
+        self.own[a] = self._cost(g.counts[[a]], g.inside[[a]])[0]
         rest = np.delete(np.arange(len(self.own)), a)
         self.pairs[a, rest] = self.pairs[rest, a] = self._rises(a, rest)
 
-    def state(self, family: GaussianFamily) -> Gaussians:
+    def state(self) -> Gaussians:
         """Return the mixture of the groups."""
         g, d = self.groups, self.d
         covariances = self.kind.covariances(self._borrowed(g.counts, g.inside), d)
-        if self.kind.tied:
-            shared = self.kind.covariances(g.inside.sum(axis=0)[None] / self.total, d)
-            covariances = np.repeat(shared, len(g.counts), axis=0)
-        if family.known is not None:
-            covariances = np.broadcast_to(family.known, covariances.shape)
-        return Gaussians(g.counts / self.total, g.means.copy(), family.raised(covariances))
-
-    def _merged(self, a: int, others: Integers) -> Groups:
-        """Return group a merged with each of some others."""
-        g = self.groups
-        counts = g.counts[a] + g.counts[others]
-        apart = g.means[others] - g.means[a]
-        share = (g.counts[others] / counts)[:, None]
-        inside = g.inside[a] + g.inside[others]
-        inside = inside + g.counts[a] * share * self.kind.products(apart)
-        return Groups(counts, g.means[a] + share * apart, inside)
+        return Gaussians(g.counts / self.total, g.means.copy(), self.family.raised(covariances))
 
     def _rises(self, a: int, others: Integers) -> Floats:
         """Return the rise of the cost by merging group a with each of some others."""
-        merged = self._merged(a, others)
+        merged = self.groups.merged(a, others, self.kind)
         rise = self._cost(merged.counts, merged.inside) - self.own[others] - self.own[a]
         return np.asarray(rise)
 
@@ -161,6 +174,66 @@ class Agglomeration:
         return np.asarray(0.5 * counts * logs - counts * np.log(counts / self.total))
 
 
+class TiedAgglomeration:
+    r"""Groups that are merged greedily by the likelihood of Gaussians with one covariance.
+
+    A merge of two groups, whose means differ by δ, adds c δδᵀ to the sum of products about the
+    means, with :math:`c = n_a n_b / (n_a + n_b)`. The log-likelihood of N rows falls by
+    :math:`N/2 log(1 + c δᵀW^{-1}δ / N)` (matrix determinant lemma), where W is the covariance that
+    all share; by d times as many terms, each of the mean over columns, if it is spherical; and by
+    :math:`c δᵀW^{-1}δ / 2` if it is known. For a diagonal one the first is a lower bound.
+    """
+
+    def __init__(self, groups: Groups, family: GaussianFamily) -> None:
+        self.groups, self.family = groups, family
+        self.total = float(groups.counts.sum())
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance that all groups share: (d, d), or its diagonal."""
+        g, family = self.groups, self.family
+        pooled = family.kind.covariances(g.inside.sum(axis=0)[None] / self.total, g.means.shape[1])
+        return np.asarray(family.raised(pooled)[0])
+
+    @property
+    def cost(self) -> float:
+        """Minus the classification log-likelihood of all rows, up to a constant."""
+        n, known = self.groups.counts, self.family.known
+        precisions, log_dets = precisions_of(self.metric[None])
+        level = log_dets[0] if known is None else np.sum(precisions[0] * self.covariance)
+        return float(0.5 * self.total * level - n @ np.log(n / self.total))
+
+    @property
+    def metric(self) -> Floats:
+        """The covariance in whose metric groups are far apart or near."""
+        known, own = self.family.known, self.covariance
+        return own if known is None else np.asarray(np.broadcast_to(known, own.shape))
+
+    def merge(self) -> None:
+        """Merge the pair that costs least."""
+        g, total = self.groups, self.total
+        root = inverse_root(self.metric)
+        z = g.means @ root if root.ndim == 2 else g.means * root
+        squares = np.sum(z**2, axis=1)
+        together = g.counts[:, None] + g.counts
+        rise = np.maximum(squares[:, None] + squares - 2 * z @ z.T, 0.0)
+        rise *= g.counts[:, None] * g.counts / together
+        if self.family.known is None:
+            folds = z.shape[1] if self.family.kind.shape == "spherical" else 1
+            rise = total * folds * np.log1p(rise / (total * folds))
+        own = g.counts * np.log(g.counts / total)
+        costs = 0.5 * rise - together * np.log(together / total) + own[:, None] + own
+        np.fill_diagonal(costs, np.inf)
+        a, b = sorted(divmod(int(np.argmin(costs)), len(own)))
+        self.groups = g.joined(a, b, self.family.kind)
+
+    def state(self) -> Gaussians:
+        """Return the mixture of the groups."""
+        g, shared = self.groups, self.metric
+        covariances = np.repeat(shared[None], len(g.counts), axis=0)
+        return Gaussians(g.counts / self.total, g.means.copy(), covariances)
+
+
 def n_micro(kind: CovarianceType, sample: Rows, k: int | None, most: int) -> int:
     """Return the number of micro-components that are merged to k, or at most ``most``."""
     d, wanted = sample.n_features, k or most
@@ -177,20 +250,34 @@ def merged_state(family: GaussianFamily, groups: Groups, k: int | None, most: in
     classification likelihood, at most ``most``.
     """
     kind, d = family.kind, groups.means.shape[1]
-    joined = Agglomeration(groups, family)
-    while len(joined.own) > (k or most):
+    joined: Agglomeration | TiedAgglomeration = (
+        Agglomeration(groups, family) if family.free else TiedAgglomeration(groups, family)
+    )
+    while joined.groups.k > (k or most):
         joined.merge()
     if k is not None:
-        return joined.state(family)
-    least, best = np.inf, joined.state(family)
+        return joined.state()
+    least, best = np.inf, joined.state()
     while True:
-        m = len(joined.own)
+        m = joined.groups.k
         score = bic(-joined.cost, kind.n_parameters(m, d), joined.total)
         if score < least:
-            least, best = score, joined.state(family)
+            least, best = score, joined.state()
         if m == 1:
             return best
         joined.merge()
+
+
+def merged_by_shape(family: GaussianFamily, groups: Groups, k: int) -> Gaussians:
+    """Merge micro-components as if each component had its own covariance, then share it.
+
+    Groups on a long axis are one component before the covariance that all share is long, too.
+    """
+    free = replace(family, kind=CovarianceType(family.kind.shape), known=None)
+    state = converted(merged_state(free, groups, k, k), family.kind)
+    if family.known is None:
+        return state
+    return replace(state, covariances=np.broadcast_to(family.known, state.covariances.shape))
 
 
 def scattered_state(sample: Rows, family: GaussianFamily, k: int, seed: int) -> Gaussians:
@@ -263,13 +350,15 @@ def starts_of(
 ) -> Iterator[tuple[str, Gaussians]]:
     """Yield the starts asked for but the moments, with their names; the random ones repeatedly.
 
-    A start costs as much as it has rows: with fewer rows than a sample, there are more starts.
+    The fewer rows, the more starts.
     """
-    for _ in range(min(MOST_STARTS, max(1, SEARCH.rows // sample.n))):
+    for _ in range(min(MOST_STARTS, max(1, ROWS_OF_STARTS // sample.n))):
         seed = int(rng.integers(2**31))
         if "merge" in which:
             labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
             groups = sum_groups(sample, family.kind, labels)
             yield "merge", merged_state(family, groups, k, k)
+            if not family.free:
+                yield "merge", merged_by_shape(family, groups, k)
         if "k-means++" in which:
             yield "k-means++", scattered_state(sample, family, k, seed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows

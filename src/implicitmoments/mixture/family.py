@@ -19,7 +19,7 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.gaussian_candidates import missing_components, split_starts
+from implicitmoments.mixture.candidates import missing_components, split_starts
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,

@@ -10,8 +10,9 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.mixture.decoding import Decoded
-from implicitmoments.mixture.gaussian_family import GaussianFamily
-from implicitmoments.mixture.gaussian_initialisation import (
+from implicitmoments.mixture.family import GaussianFamily
+from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.initialisation import (
     QUICK,
     converted,
     decoded_state,
@@ -22,8 +23,7 @@ from implicitmoments.mixture.gaussian_initialisation import (
     starts_of,
     sum_groups,
 )
-from implicitmoments.mixture.gaussian_view import View
-from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.view import View
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, Fitted, bic, run_em
 from implicitmoments.search.moves import ENOUGH
