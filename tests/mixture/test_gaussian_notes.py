@@ -49,7 +49,7 @@ def test_separated_components_have_no_note(rng, name, k):
 
 @pytest.mark.parametrize(
     ("sizes", "apart"),
-    [((3_000, 2_000, 1_500), 1.5), ((900, 600, 12), 7.0)],
+    [((3_000, 2_000, 1_500), 2.0), ((900, 600, 12), 7.0)],
     ids=["near", "light"],
 )
 def test_a_fit_that_nothing_confirms_is_noted(rng, sizes, apart):
