@@ -169,8 +169,8 @@ def peer(X: Floats, setting: Setting, seed: int, n_init: int) -> tuple[float, fl
     clock = perf_counter()
     model = Peer(setting.k, covariance_type=kind, n_init=n_init, random_state=seed).fit(X)
     seconds = perf_counter() - clock
-    model.set_params(warm_start=True, tol=1e-7, max_iter=1_000).fit(X)
-    return model.score(X) * len(X), seconds, []
+    ended = em_from(X, kind, model.weights_, model.means_, model.precisions_)
+    return ended.score(X) * len(X), seconds, []
 
 
 def mclust(X: Floats, setting: Setting, seed: int) -> tuple[float, float, list[str]]:
@@ -192,12 +192,20 @@ def mclust(X: Floats, setting: Setting, seed: int) -> tuple[float, float, list[s
 
 def from_truth(X: Floats, setting: Setting, truth: Truth) -> im.GaussianMixture:
     """Return EM from the truth."""
+    precisions = truth.precisions(setting.kind)
+    return em_from(X, setting.kind, truth.weights, truth.means, precisions)
+
+
+def em_from(
+    X: Floats, kind: str, weights: Floats, means: Floats, precisions: Floats
+) -> im.GaussianMixture:
+    """Return EM until it converges, from given parameters."""
     return im.GaussianMixture(
-        setting.k,
-        covariance_type=setting.kind,
-        weights_init=truth.weights,
-        means_init=truth.means,
-        precisions_init=truth.precisions(setting.kind),
+        len(weights),
+        covariance_type=kind,
+        weights_init=weights,
+        means_init=means,
+        precisions_init=precisions,
         n_moves=0,
         tol=1e-9,
         drop_outliers=False,
@@ -306,12 +314,13 @@ def main() -> None:
         for name in options.only or SETTINGS:
             chosen = [each for each in SETTINGS[name] if options.kind in (None, each.kind)]
             cases = [(setting, seed) for setting in chosen for seed in seeds]
-            found = list(pool.map(partial(measure, fits), cases))
+            found: list[Measured] = []
+            for each in pool.map(partial(measure, fits), cases):
+                found.append(each)
+                if name != "light" and len(found) % len(seeds) == 0:
+                    summarise(cases[len(found) - 1][0], found[-len(seeds) :])
             if name == "light":
                 count_lost(cases, found)
-                continue
-            for i, setting in enumerate(chosen):
-                summarise(setting, found[i * len(seeds) : (i + 1) * len(seeds)])
 
 
 if __name__ == "__main__":

@@ -208,7 +208,7 @@ class Decoder:
         read = np.ones(k) / k if found.decoded is None else found.decoded.weights
         weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
         # means outside the ball that the rows fill are moved to its surface
-        reach = math.sqrt(float(namespace_of(sample.like).max(sample.lifted.block["x"][:, -2])))
+        reach = math.sqrt(float(np.max(np.sum(sample.points**2, axis=1))))
         lengths = np.linalg.norm(found.guesses, axis=1, keepdims=True)
         means = found.guesses * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
         covariances = np.full(means.shape, variance)

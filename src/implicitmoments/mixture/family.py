@@ -77,7 +77,7 @@ class GaussianFamily:
         found = given.fold(step, width=state.k, what="EM")
         counts, total = to_numpy(found["counts"]), float(found["total"])
         points = (to_numpy(found["moments"]) - counts[:, None] * center) * scale
-        products = rows.lifted_sum(self.kind.lift)[None, state.d : -1]
+        products = rows.lifted_by(self.kind.lift).point_sum[None, state.d : -1]
         common = np.sum(precisions * self.kind.covariances(products, state.d))
         about_zero = counts[:, None] * self.kind.products(
             points / np.maximum(counts, TINY)[:, None]

@@ -28,7 +28,6 @@ from implicitmoments.rows.fold import (
     Measure,
     Sums,
     count_rows,
-    lift_points,
     sum_points,
     weights_of,
 )
@@ -359,11 +358,6 @@ class Rows(MappedRows):
         counts = self.source.block(range(self.n)).get("counts")
         return counts is None or bool(namespace_of(counts).all(counts > 0))
 
-    @property
-    def lifted(self) -> Rows:
-        """Rows with points :math:`(z, |z|^2, 1)`."""
-        return self.lifted_by(lift_points)
-
     @cached_property
     def _lifts(self) -> dict[Callable[[Block], Block], Rows]:
         return {}
@@ -387,26 +381,9 @@ class Rows(MappedRows):
         return self._lifts[lift]
 
     @cached_property
-    def _lifted_sums(self) -> dict[Callable[[Block], Block], Floats]:
-        return {}
-
-    def lifted_sum(self, lift: Callable[[Block], Block]) -> Floats:
-        """Return the weighted sum (p,) of all rows with another lift of their points.
-
-        Parameters
-        ----------
-        lift : callable
-            As for :meth:`transformed`.
-
-        Returns
-        -------
-        array of shape (p,)
-            Computed once, in one pass.
-        """
-        if lift not in self._lifted_sums:
-            found = self.transformed(lift).fold(sum_points, what="sums of squares")
-            self._lifted_sums[lift] = to_numpy(found["points"])
-        return self._lifted_sums[lift]
+    def point_sum(self) -> Floats:
+        """The weighted sum of all points, (p,)."""
+        return to_numpy(self.fold(sum_points, what="sums of squares")["points"])
 
     @cached_property
     def block(self) -> Block:
