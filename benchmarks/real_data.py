@@ -113,6 +113,14 @@ def summary(sets: Sets) -> Iterator[str]:
     yield ""
     yield f"Lower: {'; '.join(below)}." if below else "No comparison is lower."
     yield ""
+    pairs = {name: kinds["auto"] for name, kinds in sets.items() if MCLUST in kinds["auto"]}
+    above = [name for name, fits in pairs.items() if fits[OURS].bic > fits[MCLUST].bic + AS_GOOD]
+    where = f", higher on {', '.join(above)}" if above else ""
+    yield (
+        f'With `"auto"`, BIC is at most that of mclust\'s choice on {len(pairs) - len(above)} of '
+        f"{len(pairs)} sets{where}."
+    )
+    yield ""
 
 
 def choices(results: dict[str, Any], sets: Sets) -> Iterator[str]:
