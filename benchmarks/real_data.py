@@ -3,7 +3,8 @@
 For each data set and covariance type, with as many components as there are classes: total
 log-likelihood of all rows, BIC (p log n − 2 log L, lower is better), adjusted Rand index, rows of
 the smallest component, and seconds, of ``im.GaussianMixture``, of scikit-learn from 20 starts and
-of mclust. Then what ``"auto"`` chooses beside mclust's choice. Run as
+of mclust. Fits of this library are repeated with other seeds, and each is compared. Then what
+``"auto"`` chooses beside mclust's choice. Run as
 
     OMP_NUM_THREADS=1 python benchmarks/real_data.py --write docs/real_data.md
 
@@ -43,7 +44,7 @@ AS_GOOD = 2.0  # nats
 MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 
 
-def compare(data: Data, seed: int, *, with_r: bool) -> dict[str, Any]:
+def compare(data: Data, seed: int, seeds: int, *, with_r: bool) -> dict[str, Any]:
     """Return all figures of a data set, as numbers and texts."""
     said: dict[str, dict[str, Fit]] = {}
     peers = fit_mclust(data, seed) if with_r else {}
@@ -54,6 +55,8 @@ def compare(data: Data, seed: int, *, with_r: bool) -> dict[str, Any]:
             PEER: None if auto else fit_peer(data, kind, seed),
             MCLUST: peers.get(kind),
         }
+        for other in [] if auto else range(seed + 1, seed + seeds):
+            fits[f"{OURS}, seed {other}"] = fit_ours(data, kind, data.k, other)
         said[kind] = {tool: fit for tool, fit in fits.items() if fit is not None}
     n, d = data.X.shape
     return {
@@ -83,36 +86,55 @@ def tables(results: dict[str, Any]) -> Iterator[str]:
         yield from one_set(results[name], name, kinds)
 
 
-def comparisons(sets: Sets, tool: str) -> Iterator[tuple[str, str, Fit, Fit]]:
-    """Yield set, type, and the fits of this library and of another one."""
+def own(fits: dict[str, Fit]) -> list[Fit]:
+    """Return the fits of this library, one for each seed."""
+    return [fit for tool, fit in fits.items() if tool.startswith(OURS)]
+
+
+def comparisons(sets: Sets, tool: str) -> Iterator[tuple[str, Fit, Fit]]:
+    """Yield set and type, and fits of this library, one for each seed, and of another one."""
     for name, kinds in sets.items():
         for kind, fits in kinds.items():
             if kind != "auto" and tool in fits:
-                yield name, kind, fits[OURS], fits[tool]
+                for fit in own(fits):
+                    yield f"{name} {kind}", fit, fits[tool]
+
+
+def verdict(ours: Fit, other: Fit) -> str:
+    """Return which of two fits has the higher likelihood, and whether by a collapsed component."""
+    gap = ours.log_likelihood - other.log_likelihood
+    if abs(gap) <= AS_GOOD:
+        return "equal"
+    if gap > 0:
+        return "higher, ours collapsed" if ours.collapsed else "higher"
+    return "lower, theirs collapsed" if other.collapsed else "lower"
+
+
+VERDICTS = ("higher", "equal", "lower", "higher, ours collapsed", "lower, theirs collapsed")
 
 
 def summary(sets: Sets) -> Iterator[str]:
     """Yield how often this library has the higher likelihood, and where it has the lower."""
     yield "## In short"
     yield ""
-    yield "| compared with | comparisons | higher | equal | lower, theirs collapsed | lower |"
-    yield "|---|---|---|---|---|---|"
+    yield f"| log-likelihood, compared with | fits | {' | '.join(VERDICTS)} |"
+    yield "|---" * (2 + len(VERDICTS)) + "|"
     below = []
     for tool in (PEER, MCLUST):
-        counts = dict.fromkeys(("higher", "equal", "collapsed", "lower"), 0)
-        for name, kind, ours, other in comparisons(sets, tool):
-            gap = ours.log_likelihood - other.log_likelihood
-            verdict = "higher" if gap > AS_GOOD else "equal" if gap >= -AS_GOOD else "lower"
-            if verdict == "lower" and other.collapsed:
-                verdict = "collapsed"
-            counts[verdict] += 1
-            if verdict == "lower":
-                below.append(f"{name} {kind}: {-gap:,.1f} nats below {tool}")
+        counts, gaps = dict.fromkeys(VERDICTS, 0), dict[str, list[float]]()
+        for name, ours, other in comparisons(sets, tool):
+            counts[verdict(ours, other)] += 1
+            if verdict(ours, other) == "lower":
+                gap = other.log_likelihood - ours.log_likelihood
+                gaps.setdefault(name, []).append(gap)
         cells = " | ".join(str(count) for count in counts.values())
         yield f"| {tool} | {sum(counts.values())} | {cells} |"
+        cases = "; ".join(f"{name} {max(gap):,.1f} ({len(gap)})" for name, gap in gaps.items())
+        below.append(f"Lower than {tool}, at most nats (number of seeds): {cases or 'none'}.")
     yield ""
-    yield f"Lower: {'; '.join(below)}." if below else "No comparison is lower."
-    yield ""
+    for line in below:
+        yield line
+        yield ""
     pairs = {name: kinds["auto"] for name, kinds in sets.items() if MCLUST in kinds["auto"]}
     above = [name for name, fits in pairs.items() if fits[OURS].bic > fits[MCLUST].bic + AS_GOOD]
     where = f", higher on {', '.join(above)}" if above else ""
@@ -151,17 +173,20 @@ def one_set(result: dict[str, Any], name: str, kinds: dict[str, dict[str, Fit]])
     constant = f", {result['constant']} constant columns left out" if result["constant"] else ""
     yield f"### {name}"
     yield ""
-    yield f"{rows}, {result['d']} columns{constant}, k = {result['k']}."
+    columns = "1 column" if result["d"] == 1 else f"{result['d']} columns"
+    yield f"{rows}, {columns}{constant}, k = {result['k']}."
     yield ""
-    tools = "ours | scikit-learn | mclust"
-    yield f"| type | log-likelihood: {tools} | BIC: {tools} | Rand | smallest, rows | s |"
-    yield "|---" * 10 + "|"
+    tools = "scikit-learn | mclust"
+    heads = f"log-likelihood: ours | other seeds | {tools}"
+    yield f"| type | {heads} | BIC: ours | {tools} | Rand | smallest, rows | s |"
+    yield "|---" * 11 + "|"
     for kind, fits in kinds.items():
         if kind == "auto":
             continue
         by_tool = [fits.get(tool) for tool in (OURS, PEER, MCLUST)]
-        cells = [kind]
-        cells += [f"{f.log_likelihood:,.1f}{_mark(f)}" if f else "–" for f in by_tool]
+        seeds = " / ".join(f"{f.log_likelihood:,.1f}{_mark(f)}" for f in own(fits)[1:])
+        levels = [f"{f.log_likelihood:,.1f}{_mark(f)}" if f else "–" for f in by_tool]
+        cells = [kind, levels[0], seeds, *levels[1:]]
         cells += [f"{f.bic:,.1f}" if f else "–" for f in by_tool]
         cells.append(" / ".join(_rand(f) for f in by_tool))
         cells.append(" / ".join(f"{f.smallest:.0f}" if f else "–" for f in by_tool))
@@ -188,6 +213,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=(*SHIPPED, *IN_R), help="all by default")
     parser.add_argument("--rows", type=int, default=5_000, help="most rows of a set")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=3, help="fits of this library")
     parser.add_argument(
         "--results", type=Path, help="JSON file of figures, to which sets are added"
     )
@@ -207,7 +233,7 @@ def main() -> None:
                 continue
             print(f"{name} ...", file=sys.stderr, flush=True)
             data = load(name, Path(folder), options.rows, options.seed)
-            results[name] = compare(data, options.seed, with_r=with_r)
+            results[name] = compare(data, options.seed, options.seeds, with_r=with_r)
             if options.results:
                 options.results.write_text(json.dumps(results, indent=1))
     text = "\n".join(tables(results))
