@@ -180,14 +180,14 @@ SENTENCES: dict[str, str] = {
     "increase `n_components`, or use `GaussianMixture`",
     "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
     "or, where groups do not have the shape that the model assumes, set `n_components`",
-    "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): "
-    "groups that are not spherical are covered by several components each; use "
-    "`GaussianMixture`, or set `n_components`",
+    "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): a "
+    "group of another shape is covered by several components; use `GaussianMixture` with another "
+    "`covariance_type`, choose the number with the least `icl()`, or set `n_components`",
     "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
     "be fewer; use `n_components={fewer}` or `n_components='auto'`",
-    "local_optimum": "the moments did not resolve the components, and the fit started from "
-    "k-means++: it may be one of several local optima; compare `lower_bound_` for a few "
-    "values of `random_state`",
+    "local_optimum": "components overlap or have few rows, and no moments confirm them: the fit "
+    "may be one of several local optima; compare `lower_bound_` for a few values of "
+    "`random_state`",
     "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
     "number of rows nor the separation confirms the others: there may be fewer components, or "
     "the fit may be one of several local optima; compare `bic()` for fewer components, and "

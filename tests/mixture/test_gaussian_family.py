@@ -1,5 +1,7 @@
 """Gaussian mixtures of all covariance types: densities, EM steps and parameters, exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -14,6 +16,7 @@ from implicitmoments.mixture.gaussians import (
     log_densities,
 )
 from implicitmoments.rows import Rows
+from implicitmoments.search import search_moves
 
 K, D, N = 4, 3, 500
 SKLEARN = {"full": "full", "tied": "tied", "diag": "diag", "spherical": "spherical"}
@@ -73,11 +76,12 @@ def test_one_step_of_em_is_that_of_scikit_learn(name, rng, rows):
         K,
         covariance_type=name,
         max_iter=1,
+        reg_covar=0.0,
         weights_init=state.weights,
         means_init=state.means,
         precisions_init=given,
     ).fit(rows.points)
-    family = GaussianFamily(kind, ridge=1e-6)
+    family = GaussianFamily(kind)
     ours = family.m_step(family.e_step(rows, state), state)
     np.testing.assert_allclose(ours.weights, theirs.weights_, rtol=1e-10)
     np.testing.assert_allclose(ours.means, theirs.means_, rtol=1e-9, atol=1e-12)
@@ -94,6 +98,39 @@ def test_packed_parameters_are_restored(kind, rng):
     again = family.unpack(packed, state)
     for name in ("weights", "means", "covariances"):
         np.testing.assert_allclose(getattr(again, name), getattr(state, name), rtol=1e-12)
+
+
+def test_known_covariances_stay(kind, rng, rows):
+    """No step changes them, they are no parameters, and trials have them."""
+    state = random_state(kind, rng)
+    covariances = np.repeat(state.covariances[:1], K, axis=0)
+    state = replace(state, covariances=covariances)
+    family = GaussianFamily(kind, known=covariances[0])
+    assert family.n_parameters(state) == len(family.pack(state)) - 1 == K * (D + 1) - 1
+    assert family.scale(state).shape == family.pack(state).shape
+    found = search_moves(family, rows, family.unpack(family.pack(state), state), 4, rng)
+    np.testing.assert_array_equal(found.state.covariances, covariances)
+    estimated = search_moves(GaussianFamily(kind), rows, state, 4, rng)
+    assert found.log_likelihood < estimated.log_likelihood
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_splits_start_from_parts_with_the_moments_of_the_component(kind, rng, d):
+    """Means of all pairs but the light ones balance; covariances are those of the type."""
+    X = rng.normal(size=(3_000, d)) @ rng.normal(size=(d, d)) + 1
+    rows = Rows.of(X).hold()
+    family = GaussianFamily(kind)
+    alone = family.from_shares(rows, np.ones((len(X), 1)))
+    starts = family.split_starts(rows, alone, 0, rng)
+    pairs = starts.weights.reshape(-1, 2), starts.means.reshape(-1, 2, d)
+    balanced = np.sum(pairs[0][:, :, None] * pairs[1], axis=1)[pairs[0][:, 1] > 0.1]
+    np.testing.assert_allclose(balanced, np.repeat(alone.means, len(balanced), axis=0), atol=1e-8)
+    halves = starts.take(np.arange(2))
+    apart = halves.means[0] - alone.means[0]
+    between = kind.constrained(np.outer(apart, apart)[None])[0]
+    whole = halves.pooled + between if family.free else halves.pooled
+    np.testing.assert_allclose(whole, alone.covariances[0], rtol=0.05, atol=0.05)
+    assert np.all(np.linalg.eigvalsh(starts.expanded().covariances) > 0)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +165,38 @@ def test_sums_of_blocks_are_sums_of_the_whole(kind, rng, rows):
     blocks = family.e_step(Rows(rows.source, rows_per_block=67), state)
     halves = [family.e_step(rows.take(part), state) for part in np.split(np.arange(N), 2)]
     for other in (blocks, halves[0] + halves[1]):
-        for name in ("log_likelihood", "total", "counts", "points", "products"):
-            np.testing.assert_allclose(
-                getattr(other, name), getattr(whole, name), rtol=1e-10, atol=1e-10
-            )
+        assert_same_sums(other, whole, each=family.free)
+
+
+def assert_same_sums(found, expected, rtol=1e-10, *, each=False):
+    """Compare sums; products of each component, or those of all components together."""
+    for name in ("log_likelihood", "total", "counts", "points"):
+        one, other = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * N)
+    axis = () if each else 0
+    one, other = found.products.sum(axis=axis), expected.products.sum(axis=axis)
+    np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * N)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("far", [1.0, 1e5])
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
+def test_a_shared_covariance_needs_no_products_of_each_component(name, far, weighted, dtype, rng):
+    """Sums over rows as they are, in blocks, without outliers, equal those of lifted rows."""
+    shared = {"full": "tied"}.get(name, f"tied_{name}")
+    X = rng.normal(size=(N, D)) * [1, 2, 3] + far
+    counts = rng.uniform(size=N).astype(dtype) if weighted else None
+    rows = Rows.of(X.astype(dtype), counts=counts).kept_by(
+        lambda block: block["x"][:, 0] < far + 2
+    )
+    rows = replace(rows.mapped(X.mean(axis=0), 1 / X.std(axis=0)), rows_per_block=101)
+    families = [GaussianFamily(CovarianceType(kind)) for kind in (shared, name)]
+    state = random_state(families[0].kind, rng)
+    one, other = (family.e_step(rows, state) for family in families)
+    assert_same_sums(one, other, 1e-9 if dtype == np.float64 else 1e-5)
+    known = GaussianFamily(CovarianceType(name), known=state.covariances[0])
+    assert_same_sums(known.e_step(rows, state), one, 1e-14)
 
 
 def test_components_without_enough_rows_do_not_collapse(kind, rows):

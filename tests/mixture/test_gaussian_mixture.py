@@ -118,6 +118,7 @@ def test_real_rows_are_at_least_as_likely_as_from_twenty_starts(name):
     assert model.score(X) * len(X) > theirs.score(X) * len(X) - 0.1
 
 
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 def test_components_do_not_collapse():
     """Likelihood is not bought with components of a row or two."""
     X = sklearn_datasets.load_iris().data

@@ -1,17 +1,18 @@
-"""The spherical family in the search: moves find what is missing and leave what is right."""
+"""The families in the search: moves find what is missing and leave what is right."""
 
 import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import (
-    Mixture,
-    SphericalFamily,
+    CovarianceType,
+    GaussianFamily,
+    Gaussians,
     far_groups,
     log_densities,
-    without_outliers,
 )
 from implicitmoments.rows import Rows
+from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.search import (
     SEARCH,
     merge_cheapest,
@@ -23,7 +24,8 @@ from implicitmoments.search import (
 )
 
 K, D = 8, 6
-FAMILY = SphericalFamily()
+TIED = CovarianceType("tied_spherical")
+FAMILY = GaussianFamily(TIED)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def data():
 
 
 def mixture_at(means):
-    return Mixture(np.full(len(means), 1 / len(means)), means.copy(), np.ones(len(means)))
+    return Gaussians(np.full(len(means), 1 / len(means)), means.copy(), np.ones(means.shape))
 
 
 def settled(rows, means, family=FAMILY):
@@ -83,7 +85,13 @@ def test_merging_costs_what_the_likelihood_falls_by(data, spoilt):
 
 
 @pytest.mark.parametrize(
-    "family", [FAMILY, SphericalFamily(shared=False), SphericalFamily(known=1.0)]
+    "family",
+    [
+        FAMILY,
+        GaussianFamily(CovarianceType("spherical")),
+        GaussianFamily(CovarianceType("diag")),
+        GaussianFamily(TIED, known=np.ones(D)),
+    ],
 )
 def test_moves_find_the_missing_mean(data, family):
     rows, means = data
@@ -119,7 +127,7 @@ def test_a_light_component_is_found(seed):
     weights = np.append(0.002, np.full(11, 0.998 / 11))
     labels = rng.choice(12, 20_000, p=weights)
     rows = Rows.of(means[labels] + rng.normal(size=(20_000, 2)))
-    best = run_em(FAMILY, rows, Mixture(weights, means, np.ones(12)), SEARCH)
+    best = run_em(FAMILY, rows, Gaussians(weights, means, np.ones((12, 2))), SEARCH)
     wrong = np.vstack([means[1] + 0.2, means[1:]])
     done = search_moves(FAMILY, rows, mixture_at(wrong), 10, rng)
     assert done.log_likelihood == pytest.approx(best.level * rows.total, abs=1.0)
@@ -137,13 +145,13 @@ def test_lonely_far_rows_are_left_out_and_groups_are_not(data):
     rows, _ = data
     X = rows.points.copy()
     X[:3] = [[1e6] * D, [-1e6] * D, [60] * D]
-    kept, n_out = without_outliers(Rows.of(X), K, drop=True)
+    kept, n_out = leave_out_outliers(Rows.of(X), K)
     assert n_out == 3
     assert kept.total == kept.kept == len(X) - 3
     np.testing.assert_array_equal(kept.points, X[3:])
-    assert without_outliers(Rows.of(X), K, drop=False)[1] == 0
+    assert leave_out_outliers(Rows.of(X), K, drop=False)[1] == 0
     X[:100] = 60 + np.random.default_rng(0).normal(size=(100, D))
-    assert without_outliers(Rows.of(X), K, drop=True)[1] == 0
+    assert leave_out_outliers(Rows.of(X), K)[1] == 0
 
 
 def test_groups_at_another_scale_are_found(data):

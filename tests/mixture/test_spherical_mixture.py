@@ -166,7 +166,7 @@ def test_known_variance_is_kept(data):
 def test_it_falls_back_and_says_so():
     X, _ = make_spherical_mixture(8_000, 8, 1, radius=(0, 10.0), separation=2.2, random_state=0)
     model = im.SphericalMixture(8, random_state=0).fit(X)
-    assert model.stats_["start"] == "kmeans++"
+    assert model.stats_["start"] == "merge"
     assert "local_optimum" in model.notes_.codes
 
 
@@ -261,9 +261,8 @@ def test_the_smallest_cases(data):
     assert one.variance_ == pytest.approx(X.var(axis=0).mean())
     line = im.SphericalMixture(2, random_state=0).fit(np.array([[-1.0], [-1.1], [5.0], [5.1]]))
     np.testing.assert_allclose(np.sort(line.means_.ravel()), [-1.05, 5.05], atol=1e-3)
-    equal = im.SphericalMixture(3, random_state=0).fit(np.ones((10, 2)))
-    np.testing.assert_allclose(equal.means_, 1.0)
-    assert np.isfinite(equal.score_samples(np.ones((3, 2)))).all()
+    with refuses("rows_all_equal", n=10):
+        im.SphericalMixture(3).fit(np.ones((10, 2)))
     assert im.SphericalMixture(2, random_state=0).fit(X[:2]).means_.shape == (2, D)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import Mixture, SphericalFamily, one_less_suffices
+from implicitmoments.mixture import CovarianceType, Gaussians, make_view, one_less
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, run_em
 
@@ -40,7 +40,7 @@ def test_columns_of_other_units_are_named(rows, rng):
     assert note.values["least"] == "sleep"
     assert note.values["least_spread"] == pytest.approx(100, rel=0.1)  # in the user's units
     (note,) = notes(5, frame.to_numpy())
-    assert note.values["least"] == "column 3"
+    assert note.values["least"] == "x3"
 
 
 @pytest.mark.filterwarnings("error")
@@ -79,9 +79,9 @@ def test_few_rows_are_said(rows):
 def test_what_the_moments_could_not_tell_is_kept_apart():
     X, _ = make_spherical_mixture(1_500, 30, 3, radius=20.0, separation=5.0, random_state=0)
     model = im.SphericalMixture(30, random_state=0).fit(X)
-    assert model.stats_["start"] == "kmeans++"
+    assert model.stats_["start"] == "merge"
     assert model.decoded_components_.notes
-    assert model.notes_ == []  # what was found from k-means++ is right
+    assert model.notes_ == []  # what was found from micro-components is right
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -136,11 +136,12 @@ def test_bic_prefers_fewer_by_its_price_of_a_component(rows):
 def test_a_component_that_only_all_rows_show_is_not_doubted():
     """Sixty rows of two groups pay for one component, 6,000 for two."""
     X, truth = make_spherical_mixture(6_000, 2, 3, radius=1.2, separation=1.8, random_state=0)
-    start = Mixture(np.full(2, 0.5), truth.vectors, np.ones(2))
-    family, few = SphericalFamily(), Rows.of(X[:60])
-    fitted = run_em(family, Rows.of(X), start, SEARCH).state
-    assert one_less_suffices(family, fitted, few)
-    assert not one_less_suffices(family, fitted, few, Rows.of(X))
+    view = make_view(Rows.of(X), CovarianceType("tied_spherical"), 1e-6)
+    rows, few = view.hold(Rows.of(X)), view.hold(Rows.of(X[:60]))
+    start = view.inside(Gaussians(np.full(2, 0.5), truth.vectors, np.ones((2, 3))))
+    fitted = run_em(view.family, rows, start, SEARCH).state
+    assert one_less(view, few, fitted) == 1
+    assert one_less(view, few, fitted, rows) is None
 
 
 @pytest.mark.parametrize("weights", [None, [10, 1]])

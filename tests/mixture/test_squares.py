@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import begin_sums, initialisation
+from implicitmoments.mixture import decoding
 from implicitmoments.rows import Rows
 
 EYE4 = ["ij,kl->ijkl", "ik,jl->ijkl", "il,jk->ijkl"]
@@ -21,13 +21,11 @@ def dense_fourth(y, J):
 def test_coordinates_are_orthonormal():
     rng = np.random.default_rng(0)
     A, B = (m + m.T for m in rng.normal(size=(2, 4, 4)))
-    assert initialisation.coordinates(A) @ initialisation.coordinates(B) == pytest.approx(
-        np.sum(A * B)
-    )
-    np.testing.assert_allclose(initialisation.matrices(initialisation.coordinates(A), 4), A)
+    assert decoding.coordinates(A) @ decoding.coordinates(B) == pytest.approx(np.sum(A * B))
+    np.testing.assert_allclose(decoding.matrices(decoding.coordinates(A), 4), A)
     y = rng.normal(size=(3, 4))
     np.testing.assert_allclose(
-        initialisation.matrices(initialisation.squares(y), 4), y[:, :, None] * y[:, None, :]
+        decoding.matrices(decoding.squares(y), 4), y[:, :, None] * y[:, None, :]
     )
 
 
@@ -36,19 +34,19 @@ def test_fourth_moment_is_the_hermite_tensor(variance):
     rng = np.random.default_rng(1)
     y = np.hstack([np.full((50, 1), 0.8), rng.normal(size=(50, 3))])
     J = variance * np.diag([0.0, 1.0, 1.0, 1.0])
-    moment = initialisation.fourth_moment(*initialisation.raw_moments(y, np.full(50, 1 / 50)))
+    moment = decoding.fourth_moment(*decoding.raw_moments(y, np.full(50, 1 / 50)))
     dense = dense_fourth(y, J)
     for _ in range(5):
         A, B = (m + m.T for m in rng.normal(size=(2, 4, 4)))
         expected = np.einsum("ij,kl,ijkl->", A, B, dense)
-        assert initialisation.coordinates(A) @ moment.at(variance) @ initialisation.coordinates(
+        assert decoding.coordinates(A) @ moment.at(variance) @ decoding.coordinates(
             B
         ) == pytest.approx(expected)
 
 
 def test_slope_is_the_derivative():
     y = np.random.default_rng(2).normal(size=(40, 3))
-    moment = initialisation.fourth_moment(*initialisation.raw_moments(y, np.full(40, 1 / 40)))
+    moment = decoding.fourth_moment(*decoding.raw_moments(y, np.full(40, 1 / 40)))
     difference = (moment.at(0.7 + 1e-5) - moment.at(0.7 - 1e-5)) / 2e-5
     np.testing.assert_allclose(moment.slope(0.7), difference, atol=1e-8)
 
@@ -61,7 +59,7 @@ def sample(X, counts=None):
 def test_variance_is_found_before_any_component(k, d, how):
     X, _ = make_spherical_mixture(20_000, k, d, radius=4.0, separation=2.5, random_state=0)
     for scale in (1.0, 3.0):
-        found, said = initialisation.guess_variance(sample(scale * X), k)
+        found, said = decoding.guess_variance(sample(scale * X), k)
         assert said == how
         assert found == pytest.approx(scale**2, rel=0.03)
     if how == "fourth moments":  # the smallest eigenvalue of the covariance is not it
@@ -72,30 +70,12 @@ def test_weights_of_rows_count_in_the_variance():
     X, _ = make_spherical_mixture(6_000, 12, 6, radius=5.0, separation=3.0, random_state=1)
     counts = np.random.default_rng(0).integers(1, 4, len(X)).astype(float)
     repeated = np.repeat(X, counts.astype(int), axis=0)
-    weighted = initialisation.guess_variance(sample(X, counts), 12)[0]
-    assert weighted == pytest.approx(
-        initialisation.guess_variance(sample(repeated), 12)[0], rel=1e-6
-    )
+    weighted = decoding.guess_variance(sample(X, counts), 12)[0]
+    assert weighted == pytest.approx(decoding.guess_variance(sample(repeated), 12)[0], rel=1e-6)
 
 
 def test_too_many_components_leave_the_smallest_eigenvalue():
     X = np.random.default_rng(0).normal(size=(500, 2))
-    found, how = initialisation.guess_variance(sample(X), 6)
+    found, how = decoding.guess_variance(sample(X), 6)
     assert how == "smallest eigenvalue"
     assert found == pytest.approx(np.linalg.eigvalsh(np.cov(X.T, bias=True))[0])
-
-
-def test_sums_over_pieces_are_sums_over_all_rows_and_decode():
-    X, truth = make_spherical_mixture(24_000, 8, 6, radius=5.0, separation=4.0, random_state=2)
-    first, second = sample(X[:12_000]), sample(X[12_000:])
-    sums = begin_sums(first, 8, 1.0)
-    pieces = sums.add(second)
-    assert pieces.total == len(X)
-    one = sums.add(sample(X[12_000:18_000])).add(sample(X[18_000:]))
-    np.testing.assert_allclose(pieces.Q, one.Q, rtol=1e-4)
-    np.testing.assert_allclose(pieces.cube, one.cube, rtol=1e-3, atol=1e-2)
-    read = pieces.read(8, 1.0, seed=0)
-    apart = np.linalg.norm(read.means[:, None] - truth.vectors, axis=2)
-    assert apart.min(axis=0).max() < 0.3
-    assert sorted(apart.argmin(axis=0)) == list(range(8))
-    np.testing.assert_allclose(read.weights, 1 / 8, atol=0.03)

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import ROWS_FOR_WIDTH, Mixture, measure_within
+from implicitmoments.mixture import ROWS_FOR_WIDTH, Gaussians, measure_within
 from implicitmoments.rows import Rows
 
 
 def mixture_of(means, weights=None):
     k = len(means)
     weights = np.full(k, 1 / k) if weights is None else weights
-    return Mixture(np.asarray(weights), np.asarray(means, dtype=float), np.ones(k))
+    means = np.asarray(means, dtype=float)
+    return Gaussians(np.asarray(weights), means, np.ones(means.shape))
 
 
 def test_one_component_is_the_covariance(rng):

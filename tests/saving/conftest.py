@@ -111,7 +111,7 @@ KEPT = {  # one of each estimator, in tests/data
     "regression": "regression",
     "regression_density": "regression density",
 }
-ADDED = {"gaussian": "gaussian full"}  # since schema 3
+ADDED = {"gaussian": "gaussian full"}  # since schema 4
 
 
 @cache

@@ -1,13 +1,15 @@
-"""Mixtures of Gaussians: initialisation from moments, search, EM on all rows."""
+"""Mixtures of Gaussians: starts that compete, search, EM on all rows."""
 
 from implicitmoments.mixture.diagnostics import ROWS_FOR_WIDTH, measure_within
-from implicitmoments.mixture.estimator import SphericalMixture
-from implicitmoments.mixture.family import Mixture, SphericalFamily, log_densities, log_joint
-from implicitmoments.mixture.fit import far_groups, one_less_suffices, without_outliers
+from implicitmoments.mixture.far_groups import far_groups
 from implicitmoments.mixture.gaussian import GaussianMixture
-from implicitmoments.mixture.incremental import begin_stream, begin_sums, continue_stream
-from implicitmoments.mixture.initialisation import kmeans_mixture
+from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.gaussian_fit import Options, one_less, search_again
+from implicitmoments.mixture.gaussian_view import make_view
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_densities, log_joint
+from implicitmoments.mixture.incremental import begin_stream, continue_stream
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.mixture.spherical import SphericalMixture
 
 __all__ = [
     "GaussianMixture",

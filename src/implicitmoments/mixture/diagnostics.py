@@ -1,17 +1,18 @@
-"""Checks of a fit: whether components are spherical, columns alike, and components too many."""
+"""Checks of a fit: shapes of components, columns, and whether components are too many."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
-from implicitmoments.mixture.family import Mixture, log_joint
+from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joint
 from implicitmoments.notes import Note, Notes
-from implicitmoments.rows import Rows
+from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.search import SEARCH
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
@@ -21,6 +22,9 @@ WIDE = 1.3  # variance ratio from which a component is not spherical; noise alon
 IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
 ROWS_PER_FEATURE = 10  # of a component: fewer do not show that it is spherical
 ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
+CORRELATED = 1 - 1e-9  # correlation from which two columns are one
+CONSTANT = 1e-12  # of the largest deviation of a column: a column with less is constant
+PROBED = 20_000  # rows in which columns are compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +41,16 @@ class Within:
     misclassification_rate: float  # expected
 
 
-def look_within(rows: Rows, mixture: Mixture, rng: np.random.Generator) -> Within:
-    """Measure a sample of the rows about the means, in the unit of the rows."""
+def look_within(view: View, rows: Rows, mixture: Gaussians, rng: np.random.Generator) -> Within:
+    """Measure a sample of the rows about the means, in the user's units."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
     n = min(SEARCH.rows, max(ROWS_FOR_WIDTH * mixture.k, affordable))
-    return measure_within(rows.sample(n, rng, width=mixture.k, single=True), mixture)
+    sample = view.hold(rows.sample(n, rng, width=mixture.k))
+    found = measure_within(sample, view.inside(mixture))
+    return replace(found, spreads=found.spreads * view.scale)
 
 
-def measure_within(sample: Rows, mixture: Mixture) -> Within:
+def measure_within(sample: Rows, mixture: Gaussians) -> Within:
     """Measure the rows of a sample about the means."""
     shares = to_numpy(softmax_rows(log_joint(sample.block["x"], mixture))[0])
     labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
@@ -81,57 +87,106 @@ def _width(apart: Floats, mass: Floats) -> float:
     return float(np.linalg.eigvalsh(gram)[-1]) / (1 + math.sqrt(d / alike)) ** 2
 
 
-def notes_on(model: Any, within: Within, fewer: int | None, unit: float, n_rows: float) -> Notes:
-    """Return the notes on a fit.
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of a fit when its notes are written, in the user's units."""
 
-    Parameters
-    ----------
-    model : SphericalMixture
-        With its fitted parameters and ``stats_``.
-    fewer : int or None
-        A smaller number of components of lower BIC.
-    unit : float
-        Of the spreads, in the user's units.
-    n_rows : float
-        Rows that were fitted, with their weights.
-    """
-    k, stats, notes = int(model.weights_.shape[0]), model.stats_, Notes()
-    auto = model.n_components == "auto"
-    if stats["outliers"]:
-        notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
-    if n_rows < ROWS_PER_COMPONENT * k:
-        n = int(n_rows) if n_rows == int(n_rows) else n_rows
-        notes.append(Note("few_rows_per_component", {"n": n, "k": k}))
-    overlapping = within.misclassification_rate > IN_DOUBT
-    shape = _unlike_columns(within.spreads * unit, getattr(model, "feature_names_in_", None))
-    widths = np.nan_to_num(within.widths)
-    if not overlapping and widths.max() > WIDE:  # pieces of one group may have any shape
-        values = {"component": int(widths.argmax()), "ratio": float(widths.max())}
-        shape.append(Note("component_not_spherical", values))
-    notes += shape
-    if auto and k >= model.max_components:
-        notes.append(Note("stopped_at_max_components", {"most": model.max_components}))
-    elif auto and overlapping:
-        notes.append(Note("components_overlap", {"rate": within.misclassification_rate}))
-    smallest = n_rows * float(to_numpy(model.weights_).min())
-    unproved = overlapping or smallest < ROWS_PER_FEATURE * len(within.spreads)
-    # one component needs no moments, and groups that were fitted apart have no common ones
-    resolved = k if k == 1 or "groups" in stats else stats.get("resolved", 0)
-    if fewer is not None:
-        notes.append(Note("bic_prefers_fewer", {"k": k, "fewer": fewer}))
-    elif stats["start"] == "kmeans++" and (shape or unproved):
-        notes.append(Note("local_optimum"))
-    elif stats["start"] == "moments" and resolved < k and unproved:
+    rows: Rows  # without outliers
+    mixture: Gaussians  # in the order of the estimator
+    kind: CovarianceType
+    columns: list[str]  # their names
+    stats: dict[str, Any]  # of the estimator
+    within: Within
+    most: int | None  # the largest number of components tried, where it was chosen
+    fewer: int | None  # a smaller number of components of lower BIC
+    n_moves: int | None = None  # where all of them were tried
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether components overlap."""
+        return self.within.misclassification_rate > IN_DOUBT
+
+    @property
+    def n(self) -> int | float:
+        """Rows that were fitted, with their weights."""
+        total = self.rows.total
+        return int(total) if total == int(total) else total
+
+
+def notes_on(fit: Evidence) -> Notes:
+    """Return the notes on a fit."""
+    notes = Notes()
+    if fit.stats["outliers"]:
+        notes.append(Note("outliers_dropped", {"n": fit.stats["outliers"]}))
+    notes += _notes_on_columns(fit)
+    notes += _notes_on_rows(fit)
+    notes += _notes_on_shape(fit)
+    k = fit.mixture.k
+    if fit.most is not None and k >= fit.most:
+        notes.append(Note("stopped_at_max_components", {"most": fit.most}))
+    elif fit.most is not None and fit.overlapping:
+        rate = fit.within.misclassification_rate
+        notes.append(Note("components_overlap", {"rate": rate}))
+    smallest = fit.rows.total * float(fit.mixture.weights.min())
+    unproved = fit.overlapping or smallest < ROWS_PER_FEATURE * fit.mixture.d
+    # one component needs no search, and groups that were fitted apart have no common one
+    resolved = k if k == 1 or "groups" in fit.stats else fit.stats.get("resolved", 0)
+    if fit.fewer is not None:
+        notes.append(Note("bic_prefers_fewer", {"k": k, "fewer": fit.fewer}))
+    elif fit.n_moves is not None:
+        notes.append(Note("search_exhausted", {"n_moves": fit.n_moves}))
+    elif resolved < k and fit.stats["start"] == "moments" and unproved:
         notes.append(Note("components_unresolved", {"resolved": resolved, "k": k}))
+    elif resolved < k and fit.stats["start"] != "moments" and unproved:
+        notes.append(Note("local_optimum"))
     return notes
 
 
-def _unlike_columns(spreads: Floats, names: Any) -> Notes:
-    """Compare the spreads of columns about the means."""
-    least, most = int(spreads.argmin()), int(spreads.argmax())
-    if not spreads[most] > UNLIKE * spreads[least]:
+def _notes_on_columns(fit: Evidence) -> Notes:
+    """Return notes on constant columns, and on columns that are linear functions of others."""
+    covariance = mean_and_covariance(fit.rows.sample(PROBED, 0)).covariance
+    scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    constant = np.flatnonzero(scale <= CONSTANT * max(float(scale.max()), np.finfo(float).tiny))
+    notes = Notes()
+    if len(constant) and len(constant) < len(scale):
+        columns = [fit.columns[j] for j in constant]
+        notes.append(Note("columns_constant", {"columns": columns}))
+    if fit.kind.shape == "full":
+        safe = np.where(scale > 0, scale, np.inf)
+        alike = np.abs(np.triu(covariance / np.outer(safe, safe), 1)) > CORRELATED
+        for i, j in np.argwhere(alike)[:1]:
+            values = {"column": fit.columns[j], "other": fit.columns[i]}
+            notes.append(Note("columns_dependent", values))
+    return notes
+
+
+def _notes_on_rows(fit: Evidence) -> Notes:
+    """Return notes on too few rows for the parameters of a component."""
+    kind, d, k, notes = fit.kind, fit.mixture.d, fit.mixture.k, Notes()
+    parameters = d + kind.n_numbers(d)
+    if fit.n * d < parameters and kind.shape != "spherical":
+        values = {"n": fit.n, "parameters": parameters, "kind": kind.name}
+        notes.append(Note("covariance_undetermined", values))
+    fewest = kind.fewest_rows(d)
+    few = np.flatnonzero(fit.n * fit.mixture.weights < fewest).tolist()
+    if few and not kind.tied:
+        notes.append(Note("components_borrow", {"which": few, "fewest": fewest}))
+    elif fit.n < max(fewest, ROWS_PER_COMPONENT) * k:
+        notes.append(Note("few_rows_per_component", {"n": fit.n, "k": k}))
+    return notes
+
+
+def _notes_on_shape(fit: Evidence) -> Notes:
+    """Return notes on components that are to be spherical, and are not."""
+    if fit.kind.shape != "spherical":
         return Notes()
-    called = [f"column {j}" if names is None else str(names[j]) for j in (least, most)]
-    values = {"least": called[0], "least_spread": float(spreads[least])}
-    values |= {"most": called[1], "most_spread": float(spreads[most])}
-    return Notes([Note("columns_differ_in_spread", values)])
+    notes, spreads, widths = Notes(), fit.within.spreads, np.nan_to_num(fit.within.widths)
+    least, most = int(spreads.argmin()), int(spreads.argmax())
+    if spreads[most] > UNLIKE * spreads[least]:
+        values = {"least": fit.columns[least], "least_spread": float(spreads[least])}
+        values |= {"most": fit.columns[most], "most_spread": float(spreads[most])}
+        notes.append(Note("columns_differ_in_spread", values))
+    if not fit.overlapping and widths.max() > WIDE:  # pieces of one group may have any shape
+        values = {"component": int(widths.argmax()), "ratio": float(widths.max())}
+        notes.append(Note("component_not_spherical", values))
+    return notes

@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, check_squares, move_like
-from implicitmoments.estimator import as_floats, column_names
-from implicitmoments.mixture.gaussian_fit import (
-    GaussianFit,
-    Given,
-    Options,
-    fit_gaussians,
-    types_of,
+from implicitmoments.arrays import Floats, move_like
+from implicitmoments.estimator import Table, as_floats, column_names
+from implicitmoments.mixture.estimator import MixtureEstimator
+from implicitmoments.mixture.gaussian_fit import GaussianFit, Given, Options, types_of
+from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    inverse_roots,
+    precisions_of,
 )
-from implicitmoments.mixture.gaussian_summary import GaussianMixtureSummary
-from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, precisions_of
-from implicitmoments.notes import InputError, Note, Notes
-from implicitmoments.rows import ArraySource, RandomState, Rows, mean_and_covariance
-from implicitmoments.rows.outliers import leave_out_outliers, standardise_rows
-from implicitmoments.search import SEARCH, WHOLE
-from implicitmoments.validation import (
-    check_enough_rows,
-    check_flag,
-    check_number,
-    check_option,
-    check_whole,
-    check_whole_or,
-)
+from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.notes import InputError
+from implicitmoments.rows import RandomState, Rows
+from implicitmoments.search import WHOLE
+from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 STARTS = ("auto", "moments", "merge", "k-means++")
 # scikit-learn's further names: starts that depend on random numbers, of which k-means++ is best
 SCATTERED = ("kmeans", "random", "random_from_data")
+GIVEN = ("weights_init", "means_init", "precisions_init")
 LEAST_RIDGE = 1e-10  # with less, rounding makes covariances singular
-CORRELATED = 1 - 1e-9  # correlation from which two columns are one
-PROBED = 20_000  # rows in which columns are compared
-# A search over numbers of components fits too few and too many on purpose: no warnings of that.
-SILENT = ("bic_prefers_fewer", "search_exhausted", "components_borrow", "covariance_undetermined")
+TITLES = {
+    "full": "Gaussians",
+    "tied": "Gaussians with one covariance",
+    "diag": "Gaussians with diagonal covariances",
+    "tied_diag": "Gaussians with one diagonal covariance",
+    "spherical": "spherical Gaussians",
+    "tied_spherical": "spherical Gaussians with one variance",
+}
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class GaussianMixture(GaussianMixtureSummary):
+class GaussianMixture(MixtureEstimator):
     r"""Mixture of Gaussians :math:`\sum_i w_i N(\mu_i, C_i)` with covariances of any type.
 
     It has the parameters, attributes and methods of scikit-learn's class, and needs no restarts.
@@ -66,9 +65,10 @@ class GaussianMixture(GaussianMixtureSummary):
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
     reg_covar : float, default 1e-6
-        Added to the variances, relative to those of the columns. Besides, a component with too
-        few rows for its covariance borrows from the pooled covariance, and in a column that is
-        rounded to steps of h no variance is below h²/12, so that components do not collapse.
+        Least variance along any direction, relative to the variances of the columns. Besides, a
+        component with too few rows for its covariance borrows from the pooled covariance, and in
+        a column that is rounded to steps of h no variance is below h²/12, so that components do
+        not collapse.
     max_iter : int, default 500
         The largest number of EM iterations over all rows; 0 for what the search has found.
     n_init : int, default 1
@@ -171,35 +171,104 @@ class GaussianMixture(GaussianMixtureSummary):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit the mixture and return the most probable component of every row.
+    kind = "gaussian-mixture"
+    results: ClassVar[tuple[str, ...]] = (
+        "n_components_",
+        "covariance_type_",
+        "weights_",
+        "means_",
+        "covariances_",
+        "lower_bound_",
+        "converged_",
+        "n_iter_",
+    )
+    saved: ClassVar[Mapping[str, Any]] = {
+        "weights_": Floats,
+        "means_": Floats,
+        "covariances_": float | Floats,
+        "covariance_type_": str,
+        "_stream": NotRequired[Stream | None],
+        "_view": NotRequired[View],
+    }
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "",  # moments are at most a start
+        **MixtureEstimator.captions,
+    }
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in :meth:`fit`.
+    @property
+    def lower_bounds_(self) -> list[float]:
+        """Mean log-likelihoods per row after each step of EM on all rows."""
+        return list(self.stats_["mean_log_likelihood_history"])
 
-        Returns
-        -------
-        array of int of shape (n_samples,)
-        """
-        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+    @property
+    def precisions_(self) -> Any:
+        """Inverses of the covariances, in their shape."""
+        return self._shaped(precisions_of(self._covariances())[0])
 
-    def _fit(self, rows: Rows, seed: int) -> None:
-        k = None if self.n_components == "auto" else int(self.n_components)
-        check_enough_rows(rows.n, k or 1, k or 1)
-        last = self._last(k, rows.n_features)
-        given = last or self._given(k, rows.n_features)
-        if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
-            rows = rows.merged()
-        n_out, most = 0, k or self.max_components
-        rows, n_out = leave_out_outliers(
-            standardise_rows(rows), most, drop=self.drop_outliers, by_column=True
-        )
-        check_squares("X", rows.census.squares or 0.0)
-        check_enough_rows(n_out + max(rows.kept, round(rows.total)), k or 1, k or 1)
-        rows = replace(rows.as_given(), wide=True)
-        options = Options(
+    @property
+    def precisions_cholesky_(self) -> Any:
+        """Upper triangular roots of the precisions, or their square roots if diagonal."""
+        covariances = self._covariances()
+        if covariances.ndim == 2:
+            return self._shaped(1 / np.sqrt(covariances))
+        return self._shaped(inverse_roots(covariances).transpose(0, 2, 1))
+
+    def _shaped(self, whole: Floats) -> Any:
+        """Return covariances or their like (k, d, d) or (k, d) in the shape of scikit-learn."""
+        kind = self._type
+        if kind.shape == "spherical":
+            whole = whole[:, 0]
+        if kind.tied:
+            whole = whole[0]
+        if np.ndim(whole) == 0:
+            return float(whole)
+        return whole if isinstance(self.means_, np.ndarray) else move_like(whole, self.means_)
+
+    @property
+    def _type(self) -> CovarianceType:
+        return CovarianceType(self.covariance_type_)
+
+    def _covariances(self) -> Floats:
+        kind, (k, d) = self._type, self.means_.shape
+        found = as_floats(self.covariances_)
+        if kind.tied:
+            found = np.repeat(found[None], k, axis=0)
+        return np.repeat(found[:, None], d, axis=1) if kind.shape == "spherical" else found
+
+    def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
+        self.covariance_type_: str = kind.name
+        self.covariances_: Any = self._shaped(whole)
+
+    def _n_parameters(self) -> int:
+        return self._type.n_parameters(*self.means_.shape)
+
+    def _title(self) -> str:
+        k, words = self._k(), TITLES[self.covariance_type_]
+        return "one Gaussian" if k == 1 else f"a mixture of {k:,} {words}"
+
+    def _parameter_tables(self) -> list[Table]:
+        columns = column_names(self)
+        means = numbered_rows(self.weights_, self.means_)
+        deviations = numbered_rows(np.sqrt(self._mixture().variances))
+        return [
+            Table("Components", [self.component, "weight", *columns], means),
+            Table("Standard deviations", [self.component, *columns], deviations),
+        ]
+
+    def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
+        before = self.lower_bound_ if self._last(rows.n_features) else None
+        super()._store_fit(found, rows)
+        if before is not None:
+            self.converged_ |= abs(self.lower_bound_ - before) < self.tol
+        if self.verbose:
+            sys.stdout.write("\n".join(self._steps()) + "\n")
+
+    def _keeps_order(self) -> bool:
+        return self.warm_start or any(getattr(self, name) is not None for name in GIVEN)
+
+    def _options(self, rows: Rows) -> Options:
+        k, d = None if self.n_components == "auto" else int(self.n_components), rows.n_features
+        return Options(
             k=k,
             most=min(self.max_components, rows.kept),
             types=types_of(self.covariance_type),
@@ -208,17 +277,8 @@ class GaussianMixture(GaussianMixtureSummary):
             n_init=self.n_init,
             starts="k-means++" if self.init_params in SCATTERED else self.init_params,
             final=replace(WHOLE, steps=max(self.max_iter, 1), tol=self.tol),
-            given=given,
+            given=self._last(d) or self._given(k, d),
         )
-        found = fit_gaussians(rows, options, np.random.default_rng(seed))
-        self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out}
-        level = None if last is None else self.lower_bound_
-        self._store(found, rows.first["x"], keep_order=given is not None)
-        if level is not None:
-            self.converged_ |= abs(self.lower_bound_ - level) < self.tol
-        self.notes_ = self._notes_on(found, rows)
-        if self.verbose:
-            sys.stdout.write("\n".join(self._steps()) + "\n")
 
     def _steps(self) -> Iterator[str]:
         """Yield what a fit did, line by line."""
@@ -232,20 +292,19 @@ class GaussianMixture(GaussianMixtureSummary):
         word = "converged" if self.converged_ else "did not converge"
         yield f"EM {word} in {self.n_iter_} passes: mean log-likelihood {self.lower_bound_:.6f}"
 
-    def _last(self, k: int | None, d: int) -> Given | None:
+    def _last(self, d: int) -> Given | None:
         """Return the last fit, if the user asks for it and it fits."""
         if not self.warm_start or getattr(self, "means_", None) is None:
             return None
         same = self.covariance_type in (self.covariance_type_, "auto")
-        if not same or self.means_.shape != (k, d):
+        if not same or self.means_.shape != (self.n_components, d):
             return None
         last = self._mixture()
         return Given(last.weights, last.means, last.covariances)
 
     def _given(self, k: int | None, d: int) -> Given | None:
         """Return the start that the user asks for, if any."""
-        names = ("weights_init", "means_init", "precisions_init")
-        asked = [name for name in names if getattr(self, name) is not None]
+        asked = [name for name in GIVEN if getattr(self, name) is not None]
         if not asked:
             return None
         if k is None or self.covariance_type == "auto":
@@ -257,7 +316,7 @@ class GaussianMixture(GaussianMixtureSummary):
             )
         weights, means, precisions = (
             None if getattr(self, name) is None else as_floats(getattr(self, name))
-            for name in names
+            for name in GIVEN
         )
         _check_shape("weights_init", weights, (k,))
         _check_shape("means_init", means, (k, d))
@@ -298,82 +357,16 @@ class GaussianMixture(GaussianMixtureSummary):
             )
         return precisions_of(whole)[0]
 
-    def _store(self, found: GaussianFit, like: Any, *, keep_order: bool) -> None:
-        """Store parameters with the heaviest component first, in the library of the rows."""
-        fitted, state = found.fitted, found.fitted.state
-        if not keep_order:
-            state = state.take(np.argsort(-state.weights, kind="stable"))
-        own = isinstance(like, np.ndarray)
-        self.covariance_type_ = found.kind.name
-        self.weights_ = state.weights if own else move_like(state.weights, like)
-        self.means_ = state.means if own else move_like(state.means, like)
-        self.covariances_ = self._shaped(state.covariances)
-        self.converged_, self.n_iter_ = fitted.converged, min(fitted.n_iter, self.max_iter)
-        self.lower_bound_ = float(fitted.level)
-        self.stats_["mean_log_likelihood_history"] = fitted.history
-
-    def _notes_on(self, found: GaussianFit, rows: Rows) -> Notes:
-        """Return the notes on a fit."""
-        notes, state, kind = Notes(), found.fitted.state, found.kind
-        auto, n = self.n_components == "auto", rows.total
-        if self.stats_["outliers"]:
-            notes.append(Note("outliers_dropped", {"n": self.stats_["outliers"]}))
-        notes += self._notes_on_columns(rows, kind)
-        parameters = state.d + kind.n_numbers(state.d)
-        if n * state.d < parameters:
-            values = {"n": round(n), "parameters": parameters, "kind": kind.name}
-            notes.append(Note("covariance_undetermined", values))
-        fewest = kind.fewest_rows(state.d)
-        counts = n * np.sort(state.weights)[::-1]
-        few = np.flatnonzero(counts < fewest).tolist()
-        if few and not kind.tied:
-            notes.append(Note("components_borrow", {"which": few, "fewest": fewest}))
-        elif n < fewest * state.k:
-            notes.append(Note("few_rows_per_component", {"n": round(n), "k": state.k}))
-        if auto and state.k >= self.max_components:
-            notes.append(Note("stopped_at_max_components", {"most": self.max_components}))
-        if found.fewer is not None:
-            notes.append(Note("bic_prefers_fewer", {"k": state.k, "fewer": found.fewer}))
-        elif found.exhausted:
-            notes.append(Note("search_exhausted", {"n_moves": self.n_moves}))
-        if not self.converged_:
-            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
-        return notes
-
-    def _notes_on_columns(self, rows: Rows, kind: CovarianceType) -> Notes:
-        """Return notes on constant columns, and on columns that are linear functions of others."""
-        covariance = mean_and_covariance(rows.sample(PROBED, 0)).covariance
-        scale, names = np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), column_names(self)
-        constant = np.flatnonzero(scale <= 1e-12 * max(float(scale.max()), np.finfo(float).tiny))
-        notes = Notes()
-        if len(constant):
-            called = [names[j] for j in constant]
-            notes.append(Note("columns_constant", {"columns": called}))
-        if kind.shape == "full":
-            safe = np.where(scale > 0, scale, np.inf)
-            alike = np.abs(np.triu(covariance / np.outer(safe, safe), 1)) > CORRELATED
-            for i, j in np.argwhere(alike)[:1]:
-                values = {"column": names[j], "other": names[i]}
-                notes.append(Note("columns_dependent", values))
-        return notes
-
-    def _warns(self, note: Note) -> bool:
-        return note.code not in SILENT
-
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""
         super()._check_parameters()
-        check_whole_or("n_components", self.n_components, ("auto",), 1)
         for name, least in (
             ("max_iter", 0),
             ("verbose", 0),
             ("verbose_interval", 1),
-            ("max_components", 1),
-            ("n_moves", 0),
             ("n_init", 1),
         ):
             check_whole(name, getattr(self, name), least)
-        check_number("tol", self.tol, 0.0)
         check_number("reg_covar", self.reg_covar, 0.0)
         check_flag("warm_start", self.warm_start)
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES[::-1], "auto"))

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from implicitmoments.arrays import (
+    TINY,
     Array,
     Floats,
     cross_sums,
@@ -18,26 +19,7 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.family import (
-    EMPTY,
-    FEWEST,
-    HALVES,
-    LIGHT,
-    LOWEST_LOG,
-    N_AXES,
-    SMALLEST_SHARE,
-    SPARSE,
-    TAIL,
-    UNEQUAL,
-)
-from implicitmoments.mixture.gaussian_candidates import (
-    PairStarts,
-    ill_explained,
-    inverse_root,
-    longest_axes,
-    midpoints,
-    neighbour_means,
-)
+from implicitmoments.mixture.gaussian_candidates import missing_components, split_starts
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
@@ -47,32 +29,63 @@ from implicitmoments.mixture.gaussians import (
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search.em import Places
 
-HALVED = 2 / math.pi  # of the variance along the axis along which a Gaussian is halved
-NARROW, WIDE = 0.4, 1.8  # covariances of two concentric parts, relative to the whole
-SMALL = 0.3  # covariance of a light part, relative to that of the component
-SMALLEST_FACTOR = 0.03  # of the root of the ridge: an extrapolated covariance is not singular
+EMPTY = 1e-8  # of a row: a component with less keeps its mean
+SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
+LOWEST_LOG = -600.0  # exp of less is 0
+FAR_CENTER = 1e3  # units: subtracting the centre afterwards loses 3 of 16 digits
 
 
 @dataclass(frozen=True)
 class GaussianFamily:
     """Gaussian mixtures in the terms of :class:`implicitmoments.search.Family`.
 
-    Rows are expected in standardised columns: ``ridge`` is relative to their variance.
+    Rows are expected in standardised columns: ``least`` is relative to their variance.
     """
 
     kind: CovarianceType
-    ridge: float = 1e-6  # added to the variances, as in scikit-learn
-    # (d,), least variances of columns; None for none. Rows that are equal in a rounded column
-    # would give a component without variance there.
-    least: Floats | None = None
+    # Least variances of the columns, a number or (d,): a likelihood without any has no maximum.
+    least: Floats | float = 1e-6
+    # Covariance of every component, in the shape that a state has, where it is not estimated.
+    known: Floats | float | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether each component has a covariance of its own."""
+        return self.known is None and not self.kind.tied
 
     def e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
         """Return the sums of one pass over all rows."""
+        if not self.free and state.shared:
+            return self._shared_e_step(rows, state)
         lifted = rows.lifted_by(self.kind.lift)
-        step = partial(_block_sums, move_like(self.kind.slopes(state), lifted.like))
-        found = lifted.fold(step, width=state.k, what="EM")
+        slopes = self.kind.slopes(state)
+        found = lifted.fold(partial(_block_sums, slopes, None), width=state.k, what="EM")
         level, total = float(found["log_likelihood"]), float(found["total"])
         return _as_sums(to_numpy(found["moments"]), state.d, level, total)
+
+    def _shared_e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
+        r"""Sum as the E-step does where all components have one covariance C.
+
+        The term :math:`-x^\top C^{-1} x / 2` is common to all components: it follows from the sum
+        of products of all rows, which is computed once. Of that sum components get what gives
+        each the same covariance: a shared one asks for no more.
+        """
+        linear, offsets, precisions = state.linear_parts(state.covariances[:1])
+        given, center, scale = _unmapped(rows)
+        slopes = scale[:, None] * linear.T
+        step = partial(_block_sums, slopes, offsets - center @ slopes)
+        found = given.fold(step, width=state.k, what="EM")
+        counts, total = to_numpy(found["counts"]), float(found["total"])
+        points = (to_numpy(found["moments"]) - counts[:, None] * center) * scale
+        products = rows.lifted_sum(self.kind.lift)[None, state.d : -1]
+        common = np.sum(precisions * self.kind.covariances(products, state.d))
+        about_zero = counts[:, None] * self.kind.products(
+            points / np.maximum(counts, TINY)[:, None]
+        )
+        inside = products - about_zero.sum(axis=0)
+        products = about_zero + inside * (counts / total)[:, None]
+        level = float(found["log_likelihood"]) - 0.5 * float(common)
+        return GaussianSums(level, total, counts, points, products)
 
     def m_step(self, sums: GaussianSums, before: Gaussians) -> Gaussians:
         """Return the mixture that maximises the expected log-likelihood.
@@ -83,7 +96,9 @@ class GaussianFamily:
         means, inside = self._about_means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
         pooled = inside.sum(axis=0, keepdims=True) / sums.total
-        if self.kind.tied:
+        if self.known is not None:
+            covariances = np.broadcast_to(self.known, before.covariances.shape)
+        elif self.kind.tied:
             covariances = np.repeat(self._covariances(pooled, before.d), before.k, axis=0)
         else:
             covariances = self._separate(sums.counts, inside, pooled, before)
@@ -97,22 +112,25 @@ class GaussianFamily:
         return means, sums.products - sums.counts[:, None] * self.kind.products(means)
 
     def _covariances(self, products: Floats, d: int) -> Floats:
-        found = self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge)
-        return self._raised(found)
+        if self.kind.shape != "full":
+            products = np.maximum(products, 0.0)  # but for rounding
+        return self.raised(self.kind.covariances(products, d))
 
-    def _raised(self, covariances: Floats) -> Floats:
+    def raised(self, covariances: Floats) -> Floats:
         """Return the most likely covariances that are at least diag(least)."""
-        if self.least is None:
-            return covariances
         if covariances.ndim == 2:
             return np.maximum(covariances, self.least)
-        roots = np.sqrt(np.outer(self.least, self.least))
-        values, vectors = np.linalg.eigh(covariances / roots)
-        low = values[:, 0] < 1
-        raised = vectors[low] * np.maximum(values[low], 1.0)[:, None, :]
-        found = covariances.copy()
-        found[low] = raised @ vectors[low].transpose(0, 2, 1) * roots
-        return found
+        least = np.broadcast_to(np.asarray(self.least, dtype=float), covariances.shape[-1:])
+        try:  # a tenth of the time of eigenvalues
+            np.linalg.cholesky(covariances - np.diag(least))
+        except np.linalg.LinAlgError:
+            roots = np.sqrt(np.outer(least, least))
+            values, vectors = np.linalg.eigh(covariances / roots)
+            raised = vectors * np.maximum(values, 1.0)[:, None, :]
+            low = values[:, 0] < 1
+            covariances = covariances.copy()
+            covariances[low] = (raised @ vectors.transpose(0, 2, 1) * roots)[low]
+        return covariances
 
     def _separate(
         self, counts: Floats, inside: Floats, pooled: Floats, before: Gaussians
@@ -126,13 +144,19 @@ class GaussianFamily:
         return found
 
     def pack(self, state: Gaussians) -> Floats:
-        """Return logarithms of weights, means, and Cholesky factors with logarithmic diagonals."""
+        """Return logarithms of weights, means, and Cholesky factors with logarithmic diagonals.
+
+        A covariance that components share is there once, and one that is known is not.
+        """
         weights = np.log(np.maximum(state.weights, SMALLEST_SHARE))
-        if state.diagonal:
-            shape = 0.5 * np.log(state.covariances)
+        covariances = state.covariances[: self._n_estimated(state)]
+        if self.kind.shape == "spherical":
+            shape = 0.5 * np.log(covariances[:, 0])
+        elif state.diagonal:
+            shape = 0.5 * np.log(covariances)
         else:
             i, j = np.tril_indices(state.d)
-            shape = np.asarray(np.linalg.cholesky(state.covariances)[:, i, j], dtype=float)
+            shape = np.asarray(np.linalg.cholesky(covariances)[:, i, j], dtype=float)
             shape[:, i == j] = np.log(shape[:, i == j])
         return np.concatenate([weights, state.means.ravel(), shape.ravel()])
 
@@ -140,34 +164,46 @@ class GaussianFamily:
         """Return the mixture of a vector."""
         k, d, logs = like.k, like.d, packed[: like.k]
         weights = np.exp(np.clip(logs - logs.max(), LOWEST_LOG, 0.0))
-        means = packed[k : k + k * d].reshape(k, d)
-        shape = packed[k + k * d :].reshape(k, -1)
-        least = SMALLEST_FACTOR * math.sqrt(self.ridge)
-        if like.diagonal:
-            covariances = np.maximum(_exp(shape), least) ** 2
-        else:
-            i, j = np.tril_indices(d)
-            lower, at = np.zeros((k, d, d)), np.arange(d)
-            lower[:, i, j] = shape
-            lower[:, at, at] = np.maximum(_exp(lower[:, at, at]), least)
-            covariances = lower @ lower.transpose(0, 2, 1)
-        return Gaussians(weights / weights.sum(), means, self._raised(covariances))
+        means, covariances = packed[k : k + k * d].reshape(k, d), like.covariances
+        if self.known is None:
+            shape = packed[k + k * d :].reshape(self._n_estimated(like), -1)
+            covariances = self.raised(self._unpacked_covariances(shape, d))
+            covariances = np.repeat(covariances, k // len(covariances), axis=0)
+        return Gaussians(weights / weights.sum(), means, covariances)
+
+    def _unpacked_covariances(self, shape: Floats, d: int) -> Floats:
+        if self.kind.shape != "full":
+            variances = _exp(shape) ** 2
+            return np.repeat(variances, d // variances.shape[1], axis=1)
+        i, j = np.tril_indices(d)
+        lower, at = np.zeros((len(shape), d, d)), np.arange(d)
+        lower[:, i, j] = shape
+        lower[:, at, at] = _exp(lower[:, at, at])
+        return lower @ lower.transpose(0, 2, 1)
 
     def scale(self, state: Gaussians) -> Floats:
         """Return roots of the complete-data information per row."""
-        root = np.sqrt(state.weights)
-        deviations = np.sqrt(state.variances)
+        root, deviations = np.sqrt(state.weights), np.sqrt(state.variances)
         means = root[:, None] / deviations
-        if state.diagonal:
-            shape = np.repeat(math.sqrt(2.0) * root[:, None], state.d, axis=1)
+        n, d = self._n_estimated(state), state.d
+        roots = np.ones((n, 1)) if self.kind.tied else root[:n, None]
+        if self.kind.shape == "spherical":
+            shape = math.sqrt(2.0 * d) * roots
+        elif state.diagonal:
+            shape = np.repeat(math.sqrt(2.0) * roots, d, axis=1)
         else:
-            i, j = np.tril_indices(state.d)
-            shape = np.where(i == j, math.sqrt(2.0), 1 / deviations[:, i]) * root[:, None]
+            i, j = np.tril_indices(d)
+            shape = np.where(i == j, math.sqrt(2.0), 1 / deviations[:n, i]) * roots
         return np.concatenate([root, means.ravel(), shape.ravel()])
+
+    def _n_estimated(self, state: Gaussians) -> int:
+        """Count the covariances that are estimated."""
+        return self.kind.n_covariances(state.k) if self.known is None else 0
 
     def n_parameters(self, state: Gaussians) -> int:
         """Count the free parameters."""
-        return self.kind.n_parameters(state.k, state.d)
+        n = state.k * (state.d + 1) - 1
+        return n + self._n_estimated(state) * self.kind.n_numbers(state.d)
 
     def log_joint(self, rows: Rows, state: Gaussians) -> Array:
         """Return log weight plus log density, (n, k)."""
@@ -205,7 +241,7 @@ class GaussianFamily:
 
     def pool(self, sums: GaussianSums, state: Gaussians) -> Floats:
         """Return rows and products about the mean of each component where one is shared."""
-        if not self.kind.tied:
+        if self.free or self.known is not None:
             return np.zeros((state.k, 0))
         return np.column_stack([sums.counts, self._about_means(sums, state)[1]])
 
@@ -219,12 +255,12 @@ class GaussianFamily:
             weights = weights / np.repeat(weights.reshape(-1, size).sum(axis=1), size)
         counts = sums.counts.reshape(-1, size).sum(axis=1)[:, None]
         together = inside.reshape(len(counts), size, -1).sum(axis=1)
-        if not self.kind.tied:
+        if self.free:
             pooled = together / np.maximum(counts, EMPTY)
             covariances = self._separate(
                 sums.counts, inside, np.repeat(pooled, size, axis=0), before
             )
-        elif rest is None:
+        elif rest is None or self.known is not None:
             covariances = before.covariances
         else:
             shared = (together + rest[1:]) / (counts + rest[0])
@@ -244,48 +280,14 @@ class GaussianFamily:
     def split_starts(
         self, part: Rows, state: Gaussians, i: int, rng: np.random.Generator
     ) -> Gaussians:
-        """Return starts of a split: halves, unequal parts, concentric ones, and a light part.
-
-        Halves lie along the longest axes and random ones, unequal parts along the longest. Light
-        parts lie at the rows that the component explains worst, apart from one another.
-        """
-        x, counts = np.asarray(part.points, dtype=np.float64), part.counts
-        mean, own, d = state.means[i], state.covariances[i], state.d
-        center = counts @ x / counts.sum()
-        spread = (x - center).T @ ((x - center) * counts[:, None]) / counts.sum()
-        starts = PairStarts(self.kind.tied, own)
-        for step in (steps := longest_axes(spread, rng)):
-            half = self.kind.constrained((spread - HALVED * np.outer(step, step))[None])[0]
-            half = half + self.kind.ridge(d, max(self.ridge, 0.01 * float(np.trace(spread)) / d))
-            starts.add(0.5, (mean + HALVES * step, mean - HALVES * step), (half, half))
-        heavy, light = UNEQUAL
-        for step in (sign * step for step in steps[: min(N_AXES, d)] for sign in (1, -1)):
-            balanced = mean - TAIL * light / heavy * step
-            starts.add(light, (balanced, mean + TAIL * step), (own, SMALL * own))
-        if not self.kind.tied:
-            starts.add(0.5, (mean, mean), (NARROW * own, WIDE * own))
-        light = min(max(LIGHT, FEWEST / counts.sum()), 0.5)
-        for place in ill_explained(x, counts, state, i):
-            starts.add(light, (mean, x[place]), (own, SMALL * own))
-        return starts.state()
+        """Return halves, unequal parts, concentric ones, and a light part."""
+        return split_starts(part, state, i, self.kind, rng, free=self.free)
 
     def candidates(
         self, rows: Rows, state: Gaussians, log_density: Array, rng: np.random.Generator
     ) -> Gaussians:
-        """Return components that others may hide.
-
-        Midpoints of near components, and means of neighbours among the rows of lowest density,
-        both in the metric of the pooled covariance.
-        """
-        pooled = state.pooled
-        root = inverse_root(pooled)
-        low = np.argsort(to_numpy(log_density), kind="stable")[: max(1, int(SPARSE * rows.n))]
-        points = np.asarray(rows.points[low], dtype=np.float64)
-        places = neighbour_means(points, points @ root if root.ndim == 2 else points * root, rng)
-        means = np.vstack([midpoints(state, root), places])
-        within = pooled if self.kind.tied else 0.5 * pooled
-        weights = np.full(len(means), 0.5 / state.k)
-        return Gaussians(weights, means, np.repeat(within[None], len(means), axis=0))
+        """Return components that others may hide."""
+        return missing_components(rows, state, log_density, rng, free=self.free)
 
     def from_shares(self, rows: Rows, shares: Array) -> Gaussians:
         """Return the mixture of held rows with given responsibilities (n, k)."""
@@ -296,8 +298,9 @@ class GaussianFamily:
 
     def single(self, k: int, d: int) -> Gaussians:
         """Return k equal components of standardised rows."""
-        covariances = self.kind.ridge(d, 1.0)[None]
-        return Gaussians(np.full(k, 1 / k), np.zeros((k, d)), np.repeat(covariances, k, axis=0))
+        one = self.kind.ridge(d, 1.0)
+        covariances = np.broadcast_to(one if self.known is None else self.known, (k, *one.shape))
+        return Gaussians(np.full(k, 1 / k), np.zeros((k, d)), np.array(covariances))
 
 
 def _exp(logs: Floats) -> Floats:
@@ -310,17 +313,35 @@ def _as_sums(moments: Floats, d: int, level: float, total: float) -> GaussianSum
     return GaussianSums(level, total, moments[:, -1], moments[:, :d], moments[:, d:-1])
 
 
-def _block_sums(slopes: Array, block: Block) -> Sums:
-    """Return the sums of a block of lifted rows."""
-    lifted, times = block["x"], block.get("counts")
-    xp = namespace_of(lifted)
-    shares, densities = softmax_rows(linear_rows(lifted, move_like(slopes, lifted)))
-    total = float(lifted.shape[0])
+def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
+    """Return rows to multiply, and the centre and scale (d,) to apply to their sums.
+
+    Rows of double precision whose centre is near are multiplied as they are, without a copy.
+    """
+    d, x = rows.n_features, rows.first["x"]
+    scale = np.asarray(1.0 if rows.linear is None else rows.linear, dtype=np.float64)
+    double = x.dtype == namespace_of(x).float64
+    if double and scale.ndim < 2 and np.all(np.abs(rows.origin * scale) <= FAR_CENTER):
+        plain = rows.center is None and rows.linear is None
+        return rows if plain else rows.as_given(), rows.origin, np.broadcast_to(scale, (d,))
+    return rows, np.zeros(d), np.ones(d)
+
+
+def _block_sums(slopes: Floats, offsets: Floats | None, block: Block) -> Sums:
+    """Return the sums of a block of rows, in whose numbers log densities are linear."""
+    x, times = block["x"], block.get("counts")
+    xp = namespace_of(x)
+    joint = linear_rows(x, move_like(slopes, x))
+    if offsets is not None:
+        joint += move_like(offsets, x)
+    shares, densities = softmax_rows(joint)
+    total = float(x.shape[0])
     if times is not None:
         shares, densities = shares * times[:, None], densities * times
         total = float(xp.sum(times, dtype=xp.float64))
     return {
-        "moments": cross_sums(shares, lifted),
+        "counts": xp.sum(shares, axis=0, dtype=xp.float64),
+        "moments": cross_sums(shares, x),
         "log_likelihood": xp.sum(densities, dtype=xp.float64),
         "total": total,
     }

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, namespace_of, softmax_rows, to_numpy
+from implicitmoments.arrays import Floats, namespace_of
+from implicitmoments.mixture.decoding import Decoded
 from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussian_initialisation import (
+    QUICK,
     converted,
+    decoded_state,
     merged_state,
     nearest_state,
     starts_of,
@@ -24,7 +27,7 @@ from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
 )
-from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.moments.components import Components
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,
@@ -33,9 +36,11 @@ from implicitmoments.search import (
     Searched,
     bic,
     choose_k,
+    merge_cheapest,
     run_em,
     search_moves,
 )
+from implicitmoments.search.moves import ENOUGH
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
@@ -69,25 +74,32 @@ class Options:
     k: int | None  # number of components; None to choose it by the Bayesian information criterion
     most: int  # the largest number that is tried
     types: tuple[str, ...]  # of covariances, the best of which is chosen
-    ridge: float
     n_moves: int  # the most moves that are tried
-    n_init: int  # starts of each kind that has random numbers
-    starts: str  # which starts compete
     final: Budget  # of EM on all rows
+    ridge: float = 1e-6
+    n_init: int = 1  # starts of each kind that has random numbers
+    starts: str = "auto"  # which compete; "decoded" for the moments always, besides others
     given: Given | None = None
+    variance: float | None = None  # of all components and columns, where it is known
+    order: int | None = None  # order r of the components decoded from the moments
 
     @property
     def first(self) -> tuple[str, ...]:
         """Starts that compete before moves."""
+        named = {"moments": ("moments", "k-means++"), "decoded": ("moments", "merge")}
         if self.starts == "auto":
-            return ("merge",) if self.n_moves else ("merge", "moments", "k-means++")
-        return ("moments", "k-means++") if self.starts == "moments" else (self.starts,)
+            return ("merge",) if self.n_moves else ("moments", "merge", "k-means++")
+        return named.get(self.starts, (self.starts,))
 
-    @property
-    def second(self) -> tuple[str, ...]:
-        """Starts that compete where moves were worth a try: the first is then in doubt."""
-        own = self.given is None and self.k is not None and len(self.types) == 1
-        return ("moments", "k-means++") if own and self.starts == "auto" else ()
+    def second(self, found: Found) -> tuple[str, ...]:
+        """Return starts that compete where moves were worth a try: the first is then in doubt."""
+        if self.given is not None or len(self.types) > 1 or found.state.k == 1:
+            return ()
+        if self.k is None:
+            return ("moments",) if self.starts == "decoded" else ()
+        if self.starts not in ("auto", "decoded") or not sum(s.tried for s in found.searched):
+            return ()
+        return tuple(name for name in ("moments", "k-means++") if name not in self.first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +112,7 @@ class Raced:
     log_likelihood: float  # of the sample, in the coordinates of the view
     start: str
     levels: dict[str, float]  # mean log-likelihood per row after a short EM, of each start
+    decoded: Decoded = field(default_factory=Decoded)
 
     @property
     def bic(self) -> float:
@@ -126,10 +139,16 @@ class GaussianFit:
     """A fitted mixture, in the user's units."""
 
     fitted: Fitted[Gaussians]
-    kind: CovarianceType
+    view: View
     stats: dict[str, Any]
-    fewer: int | None  # a smaller number of components of lower BIC, if one was found
-    exhausted: bool  # whether the search ended because no moves were left
+    components: Components | None  # decoded from the moments
+    fewer: int | None = None  # a smaller number of components of lower BIC, if one was found
+    n_moves: int | None = None  # moves tried, where the search ended because none were left
+
+    @property
+    def kind(self) -> CovarianceType:
+        """The type of its covariances."""
+        return self.view.family.kind
 
 
 def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
@@ -143,35 +162,35 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     raced: dict[str, Raced] = {}
     for name in options.types:
         view = make_view(sample, CovarianceType(name), options.ridge)
-        raced[name] = race_starts(view, sample, options, raced, rng)
+        if options.variance is not None:
+            view = view.with_known(np.full(rows.n_features, options.variance))
+        raced[name] = race_starts(view, rows, sample, options, raced, rng)
     promising = sorted(raced, key=lambda name: raced[name].bic)[:SEARCHED]
     found: dict[str, Found] = {}
     for name in filter(promising.__contains__, options.types):
-        found[name] = search_type(raced[name], options, found, rng)
+        found[name] = search_type(raced[name], rows, options, found, rng)
     best = min(found.values(), key=lambda each: each.bic)
     # 2. Moves on more rows where a component is light.
     light = float(best.state.weights.min()) < FAINT / best.state.k
+    view = best.view
     if best.state.k > 1 and light and n < rows.kept and options.n_moves:
-        more = best.view.rows(rows).sample(MORE_ROWS * n, rng, width=best.state.k).merged()
-        again = search_moves(best.view.family, more, best.state, options.n_moves, rng)
+        more = view.hold(rows.sample(MORE_ROWS * n, rng, width=best.state.k)).merged()
+        again = search_moves(view.family, more, best.state, options.n_moves, rng)
         best = replace(best, state=again.state, searched=(*best.searched, again), sample=more)
     times.append(perf_counter())
     # 3. EM on all rows.
-    view = best.view
     fitted = run_em(view.family, view.rows(rows), best.state, options.final)
     times.append(perf_counter())
-    rate = _misclassification_rate(view.family, best.sample, fitted.state)
-    unit = view.log_unit
-    history = tuple(float(level) - unit for level in fitted.history)
-    state = view.outside(fitted.state)
-    fitted = replace(fitted, state=state, level=fitted.level - unit, history=history)
+    tried = [searched.tried for searched in best.searched]
     stats = {
         "start": best.start,
-        "start_log_likelihood": {name: level - unit for name, level in best.levels.items()},
-        "misclassification_rate": rate,
+        "start_log_likelihood": {
+            name: level - view.log_unit for name, level in best.levels.items()
+        },
+        **best.decoded.numbers,
         "sample_rows": best.sample.n,
         "n_moves": sum(searched.accepted for searched in best.searched),
-        "n_moves_tried": sum(searched.tried for searched in best.searched),
+        "n_moves_tried": sum(tried),
         "seconds_search": times[1] - times[0],
         "seconds_em": times[2] - times[1],
         **({"bic_by_n_components": best.scores} if best.scores else {}),
@@ -179,13 +198,22 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     if len(raced) > 1:
         compared: dict[str, Raced] = raced | found
         stats["bic_by_covariance_type"] = {name: each.bic for name, each in compared.items()}
-    tried = [searched.tried for searched in best.searched]
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
-    return GaussianFit(fitted, view.family.kind, stats, _fewer(best, rows.total), exhausted)
+    more_rows = None if best.sample.total == rows.total else view.rows(rows)
+    fewer = None if k is None else one_less(view, best.sample, fitted.state, more_rows)
+    return GaussianFit(
+        view.fitted(fitted),
+        view,
+        stats,
+        best.decoded.components,
+        fewer,
+        options.n_moves if exhausted else None,
+    )
 
 
 def race_starts(
     view: View,
+    everything: Rows,
     sample: Rows,
     options: Options,
     poorer: Mapping[str, Raced],
@@ -195,10 +223,13 @@ def race_starts(
 
     Parameters
     ----------
+    everything, sample : Rows
+        All rows, and some of them that are held.
     poorer : mapping of str to Raced
         Types with fewer parameters, from the best of which this one is started too.
     """
-    family, rows, k = view.family, view.rows(sample).hold(), options.k
+    family, rows, k = view.family, view.hold(sample), options.k
+    decoded = Decoded()
     starts = [
         start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
     ]
@@ -211,9 +242,28 @@ def race_starts(
         x = rows.block["x"]
         starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
     else:
-        starts += starts_of(rows, family, k, options.first, options.n_init, rng)
+        more, decoded = _starts(view, everything, rows, k, options.first, options, rng)
+        starts += more
     start, best, levels = _race(family, rows, starts)
-    return Raced(view, rows, best.state, best.level * rows.total, start, levels)
+    return Raced(view, rows, best.state, best.level * rows.total, start, levels, decoded)
+
+
+def _starts(
+    view: View,
+    everything: Rows,
+    sample: Rows,
+    k: int,
+    which: tuple[str, ...],
+    options: Options,
+    rng: np.random.Generator,
+) -> tuple[list[tuple[str, Gaussians]], Decoded]:
+    """Return starts by name, the moments first, and what was decoded."""
+    family, starts, decoded = view.family, list[tuple[str, Gaussians]](), Decoded()
+    if "moments" in which and family.kind.name not in ("diag", "full"):
+        rows = view.rows(everything)
+        state, decoded = decoded_state(rows, sample, family, k, options.order, rng)
+        starts += [] if state is None else [("moments", state)]
+    return [*starts, *starts_of(sample, family, k, which, options.n_init, rng)], decoded
 
 
 def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
@@ -224,41 +274,69 @@ def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
 
 
 def search_type(
-    raced: Raced, options: Options, poorer: Mapping[str, Found], rng: np.random.Generator
+    raced: Raced,
+    everything: Rows,
+    options: Options,
+    poorer: Mapping[str, Found],
+    rng: np.random.Generator,
 ) -> Found:
     """Try moves from the best start of a type, or choose the number of components.
 
     Parameters
     ----------
+    everything : Rows
+        All rows.
     poorer : mapping of str to Found
         Fits of types with fewer parameters: if one is better, the search starts from it.
     """
     view, rows, family, k = raced.view, raced.sample, raced.view.family, options.k
     fits = [start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer]
-    best = Found(**vars(raced))
+    found = Found(**vars(raced))
     if fits:
         start, fitted, levels = _race(family, rows, [(raced.start, raced.state), *fits])
         total, levels = fitted.level * rows.total, raced.levels | levels
-        best = Found(view, rows, fitted.state, total, start, levels)
+        found = replace(
+            found, state=fitted.state, log_likelihood=total, start=start, levels=levels
+        )
+    before = found.log_likelihood
     if k is None:
-        chosen = choose_k(family, rows, best.state, options.most, options.n_moves, rng)
+        chosen = choose_k(family, rows, found.state, options.most, options.n_moves, rng)
         offset = 2 * rows.total * view.log_unit
         scores = {number: score + offset for number, score in chosen.scores.items()}
-        return replace(best.after(chosen.searched), scores=scores)
-    if k == 1 or not options.n_moves:
-        return best
-    found = best.after(search_moves(family, rows, best.state, options.n_moves, rng))
-    if found.searched[0].tried == 0 or not options.second:
+        found = replace(found.after(chosen.searched), scores=scores)
+        before = found.log_likelihood
+    elif k > 1 and options.n_moves:
+        found = found.after(search_moves(family, rows, found.state, options.n_moves, rng))
+    others, decoded = _starts(
+        view, everything, rows, found.state.k, options.second(found), options, rng
+    )
+    if decoded.numbers:
+        found = replace(found, decoded=decoded)
+    if not others:
         return found
-    others = list(starts_of(rows, family, k, options.second, options.n_init, rng))
     start, fitted, levels = _race(family, rows, others)
     found = replace(found, levels=found.levels | levels)
-    if fitted.level * rows.total <= best.log_likelihood:
+    if fitted.level * rows.total <= before:
         return found
     again = search_moves(family, rows, fitted.state, options.n_moves, rng)
     if again.log_likelihood <= found.log_likelihood:
         return found
     return replace(found, start=start).after(again)
+
+
+def search_again(
+    view: View, options: Options, rng: np.random.Generator
+) -> Callable[[Rows, Gaussians], Gaussians]:
+    """Return the search of a sample for a mixture at least as likely as a given one."""
+
+    def search(sample: Rows, state: Gaussians) -> Gaussians:
+        starts, _ = _starts(view, view.back(sample), sample, state.k, options.first, options, rng)
+        best = _race(view.family, sample, [("last", state), *starts])[1].state
+        if not options.n_moves or best.k == 1:
+            return best
+        return search_moves(view.family, sample, best, options.n_moves, rng).state
+
+    return search
 
 
 def _race(
@@ -282,6 +360,9 @@ def _race(
             kept.append((name, fitted))
         levels[name] = max(fitted.level, levels.get(name, -math.inf))
     start, best = min(kept, key=lambda pair: score(pair[1]))
+    for name, fitted in kept:  # the first of those that are as good
+        if score(fitted) < score(best) + 2 * ENOUGH and fitted.state.k == best.state.k:
+            return name, fitted, levels
     return start, best, levels
 
 
@@ -309,21 +390,24 @@ def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
     return start
 
 
-def _misclassification_rate(family: GaussianFamily, sample: Rows, state: Gaussians) -> float:
-    """Return the expected share of rows that are not of their most probable component."""
-    shares = to_numpy(softmax_rows(family.log_joint(sample, state))[0])
-    return float(1 - sample.counts @ shares.max(axis=1) / sample.counts.sum())
+def one_less(view: View, sample: Rows, state: Gaussians, rows: Rows | None = None) -> int | None:
+    """Return one component less, if BIC is lower after the cheapest merge, followed by EM.
 
-
-def _fewer(best: Found, total: float) -> int | None:
-    """Return one component less, if the predicted loss of a merge is below the penalty of BIC."""
-    k, family = best.state.k, best.view.family
-    merges = best.searched[-1].ranking.merges if best.searched else None
-    if merges is None or best.scores:
+    On a sample; and if it is lower there on all rows, where they are given: they may show a
+    component that a sample does not.
+    """
+    if state.k == 1:
         return None
-    saved = family.n_parameters(best.state) - family.kind.n_parameters(k - 1, best.state.d)
-    loss = float(merges.losses[0]) * total / best.sample.total
-    return k - 1 if bic(loss, saved, total) > 0 else None
+    family = view.family
+    less = merge_cheapest(family, sample, state)
+    saved = family.n_parameters(state) - family.n_parameters(less)
+    for part in [sample] if rows is None else [sample, rows]:
+        found = run_em(family, part, less, QUICK)
+        gain = part.total * (family.e_step(part, state).level - found.level)
+        if bic(gain, saved, part.total) < 0:
+            return None
+        less = found.state
+    return less.k
 
 
 def types_of(covariance_type: str) -> tuple[str, ...]:

@@ -10,13 +10,12 @@ from scipy.sparse import csr_matrix
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from implicitmoments.arrays import Floats, move_like, softmax_rows, to_numpy
-from implicitmoments.mixture.family import SphericalFamily
+from implicitmoments.mixture.decoding import Decoded, Decoder
 from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, inverse_roots
-from implicitmoments.mixture.initialisation import QUICK, decode_moments
 from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.rows.draws import Integers
-from implicitmoments.search import bic, run_em
+from implicitmoments.search import SEARCH, bic, run_em
 from implicitmoments.search.em import Places
 
 MICRO = 6  # micro-components per component: fewer mix components that overlap
@@ -26,6 +25,7 @@ DETERMINANT_COST = 2e10  # multiplications of the determinants of all pairs: a f
 # Moments of a component of fewer rows are noise, and decoding more components takes longer than
 # the rest of a fit.
 ROWS_PER_DECODED, MOST_DECODED = 40, 100
+QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
 
 
@@ -70,6 +70,8 @@ def micro_components(sample: Rows, kind: CovarianceType, n: int, seed: int) -> G
     sizes = sums[filled, -1]
     centers = sums[filled, :d] / sizes[:, None]
     inside = sums[filled, d:-1] - sizes[:, None] * kind.products(centers)
+    if kind.shape != "full":
+        inside = np.maximum(inside, 0.0)  # but for rounding
     return Groups(sizes, centers, inside)
 
 
@@ -80,8 +82,9 @@ class Agglomeration:
     d + 1 rows from the pooled one; that of a pair is the rise of the sum of all costs.
     """
 
-    def __init__(self, groups: Groups, kind: CovarianceType, ridge: float) -> None:
-        self.groups, self.kind, self.ridge = groups, kind, ridge
+    def __init__(self, groups: Groups, family: GaussianFamily) -> None:
+        self.groups, self.kind = groups, family.kind
+        self.ridge = float(np.mean(family.least))
         self.total, self.d = float(groups.counts.sum()), groups.means.shape[1]
         self.pooled = groups.inside.sum(axis=0) / self.total
         self.own = self._cost(groups.counts, groups.inside)
@@ -112,8 +115,9 @@ class Agglomeration:
         if self.kind.tied:
             shared = self.kind.covariances(g.inside.sum(axis=0)[None] / self.total, d)
             covariances = np.repeat(shared, len(g.counts), axis=0)
-        covariances = covariances + self.kind.ridge(d, family.ridge)
-        return Gaussians(g.counts / self.total, g.means.copy(), covariances)
+        if family.known is not None:
+            covariances = np.broadcast_to(family.known, covariances.shape)
+        return Gaussians(g.counts / self.total, g.means.copy(), family.raised(covariances))
 
     def _merged(self, a: int, others: Integers) -> Groups:
         """Return group a merged with each of some others."""
@@ -160,7 +164,7 @@ def merged_state(
     if kind.shape == "full":  # the pairs of n groups have n² determinants
         n = max(2 * wanted, min(n, int((DETERMINANT_COST / d**3) ** 0.5)))
     groups = micro_components(sample, kind, n, seed)
-    joined = Agglomeration(groups, kind, family.ridge)
+    joined = Agglomeration(groups, family)
     while len(joined.own) > wanted:
         joined.merge()
     if k is not None:
@@ -193,27 +197,42 @@ def nearest_state(sample: Rows, family: GaussianFamily, means: Floats) -> Gaussi
 
 
 def decoded_state(
-    sample: Rows, family: GaussianFamily, k: int, rng: np.random.Generator
-) -> Gaussians | None:
+    rows: Rows,
+    sample: Rows,
+    family: GaussianFamily,
+    k: int,
+    order: int | None,
+    rng: np.random.Generator,
+) -> tuple[Gaussians | None, Decoded]:
     """Decode the means from moments, as of a mixture of spherical Gaussians.
 
-    Rows are whitened where components share a covariance. None where nothing can be decoded.
+    Rows are whitened where components share a covariance of another shape. The first is None
+    where nothing can be decoded.
+
+    Parameters
+    ----------
+    rows, sample : Rows
+        All rows, of which more may be drawn, and held ones.
+    order : int or None
+        As in :class:`Decoder`.
     """
     kind = family.kind
     if k == 1 or k > MOST_DECODED or sample.n < ROWS_PER_DECODED * k:
-        return None
-    rows = sample
-    if kind.shape != "spherical":
-        found = mean_and_covariance(sample)
-        flat = FLAT * float(np.trace(found.covariance)) * np.eye(sample.n_features)
-        root = inverse_roots((found.covariance + flat)[None])[0].T
-        rows = sample.mapped(found.mean, root).hold()
-    sphere = SphericalFamily(shared=kind.tied)
-    decoded = decode_moments(rows, rows, k, sphere, None, rng).mixture
-    if decoded is None:
-        return None
-    settled = run_em(sphere, rows, decoded, QUICK).state
-    return family.from_shares(sample, softmax_rows(sphere.log_joint(rows, settled))[0])
+        return None, Decoded()
+    if kind.shape == "spherical":
+        variance = None if family.known is None else float(np.mean(family.known))
+        decoded = Decoder(order, variance).decode(rows, sample, k, rng)
+        return decoded.mixture, decoded
+    found = mean_and_covariance(sample)
+    flat = FLAT * float(np.trace(found.covariance)) * np.eye(sample.n_features)
+    root = inverse_roots((found.covariance + flat)[None])[0].T
+    white = sample.mapped(found.mean, root).hold()
+    decoded = Decoder(order).decode(white, white, k, rng)
+    if decoded.mixture is None:
+        return None, decoded
+    sphere = GaussianFamily(CovarianceType("tied_spherical"))
+    settled = run_em(sphere, white, decoded.mixture, QUICK).state
+    return family.from_shares(sample, softmax_rows(sphere.log_joint(white, settled))[0]), decoded
 
 
 def converted(state: Gaussians, kind: CovarianceType) -> Gaussians:
@@ -234,11 +253,7 @@ def starts_of(
     n_init: int,
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, Gaussians]]:
-    """Yield the starts asked for, with their names; those with random numbers n_init times."""
-    if "moments" in which and family.kind.name not in ("diag", "full"):
-        decoded = decoded_state(sample, family, k, rng)
-        if decoded is not None:
-            yield "moments", decoded
+    """Yield the starts asked for but the moments, with their names, n_init times each."""
     for _ in range(n_init):
         seed = int(rng.integers(2**31))
         if "merge" in which:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from implicitmoments.mixture.gaussian_family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
+from implicitmoments.search import Fitted
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
 # differ by less, in deviations of the column, are equal but for rounding.
@@ -22,12 +23,27 @@ class View:
     """Rows as a type of covariance sees them: (x − center) / scale."""
 
     center: Floats  # (d,)
-    scale: Floats  # (d,), equal entries for spherical covariances
+    scale: Floats | float  # (d,), equal entries for spherical covariances, or one number
     family: GaussianFamily
+
+    def __post_init__(self) -> None:
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), self.center.shape)
+        object.__setattr__(self, "scale", np.array(scale))
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows, in the coordinates of the user, in those of the view."""
         return rows.mapped(self.center, 1 / self.scale)
+
+    def hold(self, rows: Rows) -> Rows:
+        """Hold rows in the coordinates of the view.
+
+        In single precision where no products of columns are needed, which lose half of it.
+        """
+        return self.rows(rows).hold(single=self.family.kind.shape == "spherical")
+
+    def back(self, rows: Rows) -> Rows:
+        """Return rows in the coordinates of the view in those of the user."""
+        return rows.mapped(-self.center / self.scale, self.scale)
 
     @property
     def log_unit(self) -> float:
@@ -42,6 +58,18 @@ class View:
         """Return a mixture of the view in the user's units."""
         return state.moved(self.center, self.scale)
 
+    def fitted(self, found: Fitted[Gaussians]) -> Fitted[Gaussians]:
+        """Return what EM has found, in the user's units."""
+        history = tuple(float(level) - self.log_unit for level in found.history)
+        level = found.level - self.log_unit
+        return replace(found, state=self.outside(found.state), level=level, history=history)
+
+    def with_known(self, covariance: Floats) -> View:
+        """Return the view of components with a known covariance, in the user's units."""
+        one = Gaussians(np.ones(1), self.center[None], covariance[None])
+        known = self.inside(one).covariances[0]
+        return replace(self, family=replace(self.family, known=known))
+
 
 def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
     """Standardise columns; all alike for spherical covariances, which depend on their units."""
@@ -50,13 +78,12 @@ def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
     variances = counts @ (x - center) ** 2 / counts.sum()
     if kind.shape == "spherical":
         variances = np.full(len(center), variances.mean())
-    # a constant column keeps its unit: the ridge is all that it has
+    # a constant column keeps its unit: the least variance is all that it has
     scale = np.sqrt(np.where(variances > 0, variances, 1.0))
     least = (_steps(x, counts, scale) / scale) ** 2 / 12
     if kind.shape == "spherical":
         least = np.full(len(center), least.mean())
-    family = GaussianFamily(kind, ridge, np.maximum(least, ridge) if least.any() else None)
-    return View(center, scale, family)
+    return View(center, scale, GaussianFamily(kind, np.maximum(least, ridge)))
 
 
 def _steps(x: Floats, counts: Floats, scale: Floats) -> Floats:

@@ -31,7 +31,13 @@ class Gaussians(State):
     r"""The mixture :math:`\sum_i w_i N(\mu_i, C_i)`, with weights (k,)."""
 
     means: Floats  # (k, d)
-    covariances: Floats  # (k, d, d); diagonals (k, d) where they are diagonal
+    # (k, d, d), or diagonals (k, d); variances (k,) of all columns become diagonals
+    covariances: Floats
+
+    def __post_init__(self) -> None:
+        if self.covariances.ndim == 1:
+            diagonals = np.repeat(self.covariances[:, None], self.d, axis=1)
+            object.__setattr__(self, "covariances", diagonals)
 
     @property
     def d(self) -> int:
@@ -61,22 +67,45 @@ class Gaussians(State):
 
         Products are pairs of columns i ≤ j, or squares for diagonal covariances.
         """
-        logs = np.log(np.maximum(self.weights, TINY)) - 0.5 * self.d * math.log(2 * math.pi)
-        precisions, log_dets = precisions_of(self.covariances)
+        linear, offsets, precisions = self.linear_parts(self.covariances)
         if self.diagonal:
-            linear, products = precisions * self.means, -0.5 * precisions
+            products = -0.5 * precisions
         else:
-            linear = np.einsum("kij,kj->ki", precisions, self.means)
             i, j = np.triu_indices(self.d)
             products = precisions[:, i, j] * np.where(i == j, -0.5, -1.0)
-        offsets = logs - 0.5 * log_dets - 0.5 * np.sum(linear * self.means, axis=1)
         return np.vstack([linear.T, products.T, offsets])
+
+    def linear_parts(self, covariances: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return what log weight plus log density has beside products, and the precisions.
+
+        Parameters
+        ----------
+        covariances : array
+            Those of all components, or one that all share, (1, d, d) or (1, d).
+
+        Returns
+        -------
+        linear, offsets, precisions : arrays of shape (k, d), (k,), and that of the covariances
+        """
+        precisions, log_dets = precisions_of(covariances)
+        if self.diagonal:
+            linear = precisions * self.means
+        else:
+            linear = np.matmul(precisions, self.means[:, :, None])[:, :, 0]
+        logs = np.log(np.maximum(self.weights, TINY)) - 0.5 * self.d * math.log(2 * math.pi)
+        offsets = logs - 0.5 * log_dets - 0.5 * np.sum(linear * self.means, axis=1)
+        return linear, offsets, precisions
 
     def moved(self, center: Floats, scale: Floats | float) -> Gaussians:
         """Return the mixture of ``center + scale · x``, with one scale or one for each column."""
         scales = np.broadcast_to(np.asarray(scale, dtype=float), (self.d,))
         factors = scales**2 if self.diagonal else np.outer(scales, scales)
         return Gaussians(self.weights, center + scales * self.means, self.covariances * factors)
+
+    @property
+    def shared(self) -> bool:
+        """Whether all components have the same covariance."""
+        return bool(np.all(self.covariances == self.covariances[:1]))
 
     def expanded(self) -> Gaussians:
         """Return the mixture with covariances as matrices (k, d, d)."""
@@ -93,6 +122,9 @@ class GaussianSums(Expectations):
     points: Floats  # (k, d)
     # (k, q), of products of pairs of columns i ≤ j, of squares, or of squared lengths (q = 1)
     products: Floats
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "products", self.products.reshape(len(self.counts), -1))
 
 
 def precisions_of(covariances: Floats) -> tuple[Floats, Floats]:
@@ -138,7 +170,11 @@ class CovarianceType:
 
     def n_parameters(self, k: int, d: int) -> int:
         """Count the free parameters of a mixture."""
-        return k * (d + 1) - 1 + self.n_numbers(d) * (1 if self.tied else k)
+        return k * (d + 1) - 1 + self.n_numbers(d) * self.n_covariances(k)
+
+    def n_covariances(self, k: int) -> int:
+        """Count the covariances of k components."""
+        return 1 if self.tied else k
 
     def fewest_rows(self, d: int) -> float:
         """Return the rows that determine the mean and covariance of one component.
@@ -161,6 +197,14 @@ class CovarianceType:
             return np.asarray(np.sum(points**2, axis=1, keepdims=True))
         lifted: Any = quadratic_rows(points, pairs=self.shape == "full")
         return np.asarray(lifted[:, points.shape[1] : -1])
+
+    def scatter(self, points: Floats, counts: Floats) -> Floats:
+        """Return the sums of products of points (n, d) that count as given, (1, q)."""
+        if self.shape == "full":
+            i, j = np.triu_indices(points.shape[1])
+            return ((points * counts[:, None]).T @ points)[None, i, j]
+        squares = (counts @ points**2)[None]
+        return squares if self.shape == "diag" else squares.sum(axis=1, keepdims=True)
 
     def covariances(self, products: Floats, d: int) -> Floats:
         """Return covariances of mean products about the means: (m, q) to (m, d, d) or (m, d)."""

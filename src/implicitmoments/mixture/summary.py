@@ -1,11 +1,11 @@
-"""What a fitted spherical mixture answers: labels, densities, samples, findings and pictures."""
+"""What a fitted mixture answers: labels, densities, samples, criteria, findings and pictures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, NotRequired
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -23,9 +23,12 @@ from implicitmoments.arrays import (
 from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
-from implicitmoments.mixture.family import Mixture, log_densities, log_joint
-from implicitmoments.mixture.incremental import Stream
-from implicitmoments.moments.components import Components
+from implicitmoments.mixture.gaussians import (
+    CovarianceType,
+    Gaussians,
+    log_densities,
+    log_joint,
+)
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
@@ -49,7 +52,7 @@ DENSITY_AXIS = "log density under the model (nats)"
 OVERLAP = " Components that overlap here may be separated along other directions."
 
 # rows and a mixture, both about one centre in one unit -> one entry or one row per row
-Asked = Callable[[Array, Mixture], Array]
+Asked = Callable[[Array, Gaussians], Array]
 
 
 class MeansSummary(Predictions, FittedEstimator):
@@ -61,8 +64,6 @@ class MeansSummary(Predictions, FittedEstimator):
         "weights_": Floats,
         "means_": Floats,
         "variance_": float | Floats,
-        "decoded_components_": NotRequired[Components | None],
-        "_stream": NotRequired[Stream | None],
     }
     points = ("means_",)
 
@@ -90,24 +91,21 @@ class MeansSummary(Predictions, FittedEstimator):
         )
 
 
-class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseEstimator):
-    """Answers of a ``SphericalMixture``, and its data for the report and the pictures.
+class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin, BaseEstimator):
+    """Answers of a mixture of Gaussians, and its data for the report and the pictures.
 
     Methods return arrays in the library of the rows that are given, on their device.
     """
 
-    kind = "mixture"
     answers: ClassVar[Mapping[str, str]] = {
         "labels": "predict",
         "probabilities": "predict_proba",
         "densities": "score_samples",
         "samples": "sample",
     }
-    results = (*MeansSummary.results, "lower_bound_", "converged_", "n_iter_")
+    vectors = "means_"
+    points = ("means_",)
     captions: ClassVar[Mapping[str, str]] = {
-        "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
-        "kept. A kept eigenvalue at the noise level, or others far above it, suggest another "
-        "number of components, or columns that differ in scale.",
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
         "components_of_one": "Rows and their mean, on the two directions of largest variance.",
@@ -116,6 +114,28 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
         "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
         "right, both have the same distribution.",
     }
+
+    weights_: Any
+    means_: Any
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return int(self.means_.shape[0])
+
+    @property
+    def _type(self) -> CovarianceType:
+        """The type of the fitted covariances."""
+        raise NotImplementedError
+
+    def _covariances(self) -> Floats:
+        """Return the covariances in NumPy, (k, d, d), or (k, d) if they are diagonal."""
+        raise NotImplementedError
+
+    def _mixture(self) -> Gaussians:
+        """Return the mixture in NumPy, in the user's units."""
+        weights = as_floats(self.weights_)
+        return Gaussians(weights / weights.sum(), as_floats(self.means_), self._covariances())
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component given each row.
@@ -149,42 +169,55 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
         rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
         mixture = self._mixture()
-        labels = np.repeat(np.arange(mixture.k), rng.multinomial(n_samples, mixture.weights))
-        deviations = np.sqrt(mixture.variances)[labels][:, None]
-        noise = rng.normal(size=(n_samples, mixture.d))
-        X = mixture.means[labels] + deviations * noise
+        sizes = rng.multinomial(n_samples, mixture.weights)
+        labels = np.repeat(np.arange(mixture.k), sizes)
+        X = rng.normal(size=(n_samples, mixture.d))
+        ends = np.cumsum(sizes)
+        for i in range(mixture.k):
+            own = X[ends[i] - sizes[i] : ends[i]]
+            covariance = mixture.covariances[i]
+            if mixture.diagonal:
+                own *= np.sqrt(covariance)
+            else:
+                own[...] = own @ np.linalg.cholesky(covariance).T
+            own += mixture.means[i]
         if isinstance(self.means_, np.ndarray):
             return X, labels
         return move_like(X, self.means_), index_like(labels, self.means_)
 
-    def _mixture(self) -> Mixture:
-        """Return the mixture in NumPy, in the user's units."""
-        weights, means = as_floats(self.weights_), as_floats(self.means_)
-        return Mixture(weights / weights.sum(), means, np.array(self._variances()))
+    def icl(self, X: Any, y: Any = None) -> float:
+        """Return the integrated completed likelihood criterion; lower is better.
+
+        The Bayesian information criterion of the most probable assignment of the rows: it also
+        charges for components that overlap, so it counts clusters rather than components.
+
+        Parameters
+        ----------
+        X, y : as for :meth:`bic`
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        doubt = self._function(_log_largest_share).total(self, X, None)
+        return self.bic(X, y) - 2 * float(doubt["total"])
 
     def _prediction(self) -> RowFunction:
         return self._function(_likeliest)
 
-    def _function(self, asked: Asked, *, density: bool = False) -> RowFunction:
-        mixture = self._mixture()
-        function = partial(_evaluate, mixture, asked, density)
-        return RowFunction(function, width=max(mixture.means.shape))
-
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         return self._function(log_densities, density=True)
 
-    def _title(self) -> str:
-        k = self._k()
-        return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
+    def _function(self, asked: Asked, *, density: bool = False) -> RowFunction:
+        mixture = self._mixture()
+        d = mixture.d
+        width = max(mixture.k, 2 * d if mixture.diagonal else d * (d + 3) // 2)
+        return RowFunction(partial(_evaluate, mixture, asked, density), width=width)
 
     def _evidence(self) -> list[Fact]:
-        stats, k, facts = self.stats_, self._k(), []
-        codes = self._codes()
-        if k > 1 and stats.get("start") == "moments":
-            # where BIC chose k, the moments may have resolved another number
-            if stats.get("spectra") and stats.get("ranks") == [k]:
-                facts += _eigenvalue_facts(stats, k, codes)
-            facts.append(Fact(True, Note("moments_started_em")))
+        stats, k, codes = self.stats_, self._k(), self._codes()
+        facts = self._moment_facts(stats, k, codes)
         widths = [width for width in stats.get("width_by_component", []) if math.isfinite(width)]
         unequal = "columns_differ_in_spread" in codes
         if len(widths) == k and max(widths) <= WIDE and not unequal:
@@ -197,9 +230,26 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
             facts.append(Fact(True, Note("groups_fitted_apart", {"groups": stats["groups"]})))
         return facts
 
+    @staticmethod
+    def _moment_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fact]:
+        if k == 1 or stats.get("start") != "moments":
+            return []
+        facts = []
+        # where BIC chose k, the moments may have resolved another number
+        if stats.get("spectra") and stats.get("ranks") == [k]:
+            facts = _eigenvalue_facts(stats, k, codes)
+        return [*facts, Fact(True, Note("moments_started_em"))]
+
     def _noise_free(self, rows: RowSample) -> bool:
-        least = LEAST_VARIANCE * float(rows.x.var(axis=0).sum())
-        return float(self._variances().max()) <= least
+        least = LEAST_VARIANCE * rows.x.var(axis=0)
+        return bool(np.any(self._mixture().variances.max(axis=0) <= least))
+
+    def _component_view(self, rows: RowSample) -> Means:
+        mixture, labels = self._mixture(), to_numpy(self.predict(rows.given))
+        variances = mixture.variances.mean(axis=1)
+        spherical = self._type.shape == "spherical"
+        covariances = None if spherical else mixture.expanded().covariances
+        return Means(mixture.weights, mixture.means, variances, np.asarray(labels), covariances)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])
@@ -207,26 +257,37 @@ class SphericalMixtureSummary(MeansSummary, DensityCriteria, DensityMixin, BaseE
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
 
 
-def _likeliest(x: Array, mixture: Mixture) -> Array:
+def _likeliest(x: Array, mixture: Gaussians) -> Array:
     return namespace_of(x).argmax(log_joint(x, mixture), axis=1)
 
 
-def _shares(x: Array, mixture: Mixture) -> Array:
+def _shares(x: Array, mixture: Gaussians) -> Array:
     return softmax_rows(log_joint(x, mixture))[0]
 
 
-def _evaluate(mixture: Mixture, asked: Asked, density: bool, x: Array) -> Array:
-    """Evaluate a function of rows about the centre of a mixture, in its own unit.
+def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
+    xp = namespace_of(x)
+    return xp.log(xp.max(_shares(x, mixture), axis=1))
 
+
+def _evaluate(mixture: Gaussians, asked: Asked, density: bool, x: Array) -> Array:
+    """Evaluate a function of rows about the centre of a mixture, in units of its deviations.
+
+    In double precision: a quadratic form in the products of columns loses half of its digits.
     ``density`` says whether the values are log densities, which depend on the unit.
     """
-    if isinstance(x, np.ndarray):
-        x = x.astype(np.float64, copy=False)
-    center, scale = move_like(mixture.weights @ mixture.means, x), math.sqrt(mixture.pooled)
-    # the centre as the precision of the rows has it
-    middle = to_numpy(center).astype(np.float64)
-    found = asked((x - center) / scale, mixture.moved(-middle / scale, 1 / scale))
-    return found - mixture.d * math.log(scale) if density else found
+    xp, dtype = namespace_of(x), x.dtype
+    x = xp.astype(x, xp.float64, copy=False)
+    center, scale = mixture.weights @ mixture.means, np.sqrt(mixture.weights @ mixture.variances)
+    found = asked(
+        (x - move_like(center, x)) / move_like(scale, x),
+        mixture.moved(-center / scale, 1 / scale),
+    )
+    if density:
+        found = found - float(np.log(scale).sum())
+    if isinstance(x, np.ndarray) or not xp.isdtype(found.dtype, "real floating"):
+        return found
+    return xp.astype(found, dtype, copy=False)
 
 
 def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fact]:

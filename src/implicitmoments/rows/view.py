@@ -381,6 +381,28 @@ class Rows(MappedRows):
         return self._lifts[lift]
 
     @cached_property
+    def _lifted_sums(self) -> dict[Callable[[Block], Block], Floats]:
+        return {}
+
+    def lifted_sum(self, lift: Callable[[Block], Block]) -> Floats:
+        """Return the weighted sum (p,) of all rows with another lift of their points.
+
+        Parameters
+        ----------
+        lift : callable
+            As for :meth:`transformed`.
+
+        Returns
+        -------
+        array of shape (p,)
+            Computed once, in one pass.
+        """
+        if lift not in self._lifted_sums:
+            found = self.transformed(lift).fold(_sum_points, what="sums of squares")
+            self._lifted_sums[lift] = to_numpy(found["points"])
+        return self._lifted_sums[lift]
+
+    @cached_property
     def block(self) -> Block:
         """All rows that are kept, as mapped, in memory."""
         return self.pick(np.arange(self.n))
@@ -408,6 +430,12 @@ def _measure_whole(
     view: Rows, measure: Measure, keyed: bool, block: Block, rows: range
 ) -> Mapping[str, Any]:
     return measure(view._whole(block, rows, keyed=keyed), rows)
+
+
+def _sum_points(block: Block) -> Sums:
+    x, counts = block["x"], block.get("counts")
+    weighted = x if counts is None else x * counts[:, None]
+    return {"points": namespace_of(x).sum(weighted, axis=0, dtype=namespace_of(x).float64)}
 
 
 def _count_rows(block: Block) -> Sums:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from implicitmoments.saving.declarations import ModelFileError, invalid
 from implicitmoments.saving.values import Json
 
-SCHEMA = 3  # raised by 1 when the format changes, with an entry in MIGRATIONS
+SCHEMA = 4  # raised by 1 when the format changes, with an entry in MIGRATIONS
 
 Document: TypeAlias = dict[str, Json]
 Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]
@@ -159,6 +159,47 @@ def _from_2(document: Document) -> Document:
     return document
 
 
+TO_4: dict[str, Renames] = {  # one engine for all mixtures
+    "classes": {"": {"Mixture": "Gaussians", "MixtureSums": "GaussianSums"}},
+    "fields": {
+        "Mixture": {"variances": "covariances"},
+        "MixtureSums": {"squares": "products"},
+        "Stream": {"moments": None, "read_at": "searched_at"},
+    },
+    "parameters": {},
+    "fitted": {"": {"_placing": None}},
+    "statistics": {"SphericalMixture": {"spectral_components": None}},
+}
+
+
+def _from_3(document: Document) -> Document:
+    placing = document["fitted"].get("_placing")
+    document = _rename(document, TO_4)
+    fitted, statistics = document["fitted"], document["statistics"]["map"]
+    if statistics.get("start") == "kmeans++":
+        statistics["start"] = "k-means++"
+    if fitted.get("_stream") is not None:
+        fitted["_stream"] = _stream_with_view(document, placing["tuple"])
+    return document
+
+
+def _stream_with_view(document: Document, placing: list[Json]) -> Json:
+    """Add the coordinates of a stream to it; return the object that stands for it."""
+    parameters, objects = document["parameters"], document["objects"]
+    (center, scale), variance = placing, parameters["variance"]
+    known = None if variance is None else variance / scale**2
+    stream = objects[document["fitted"]["_stream"]["object"]]["fields"]
+
+    def added(written: str, **held: Json) -> Json:
+        objects.append({"class": written, "fields": held})
+        return {"object": len(objects) - 1}
+
+    kind = added("CovarianceType", name=parameters["covariance_type"])
+    family = added("GaussianFamily", kind=kind, least=1e-6, known=known)
+    view = added("View", center=center, scale=scale, family=family)
+    return added("Stream", **stream, view=view)
+
+
 # By the schema that a migration starts from. A change of what is saved increases SCHEMA by 1 and
 # adds an entry; files of all schemas are in tests/data and are read by the tests.
-MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _from_1, 2: _from_2}
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _from_1, 2: _from_2, 3: _from_3}

@@ -72,8 +72,9 @@ class Ranking(Generic[S]):
         if self.merges is None:
             return
         losses, pairs = self.merges.losses, self.merges.pairs
-        elsewhere = [losses[~np.any(pairs == i, axis=1)] for i in self.origins]
-        cheapest = np.array([loss[0] if len(loss) else np.inf for loss in elsewhere])
+        merges = pairs[:, 0] != pairs[:, 1]
+        elsewhere = [losses[merges & ~np.any(pairs == i, axis=1)] for i in self.origins]
+        cheapest = np.array([loss[0] if len(loss) else 0.0 for loss in elsewhere])
         order = np.argsort(cheapest - self.gains, kind="stable")
         inserts = self.origins[order] < 0
         for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
@@ -176,7 +177,8 @@ def rank_moves(
     before : Ranking, optional
         Of a state before: components that hold the same rows as then keep their splits.
     """
-    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
+    found = trials.responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None])
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     splits = [
@@ -215,7 +217,8 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
-    found, sums = trials.responsibilities(family, rows, state), family.e_step(rows, state)
+    found = trials.responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None])
     return trials.merge_losses(family, rows, state, found, sums).apply(state)
 
 

@@ -1,4 +1,4 @@
-r"""Initialisation: a mixture decoded from the moments, and one by k-means++.
+r"""Means of spherical components, decoded from moments of rows whose noise is white.
 
 The variance comes first. With no more than d components the means leave directions free, along
 which the covariance is the noise: its smallest eigenvalues. With more, the same holds one order
@@ -9,22 +9,18 @@ variance taken out of it is the right one, and the sum of the others crosses zer
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, pair_rows, to_numpy
-from implicitmoments.mixture.family import Mixture, SphericalFamily
-from implicitmoments.moments import implicit_moments
+from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
-from implicitmoments.search import SEARCH, run_em
-from implicitmoments.search.moves import ENOUGH
 
 SMALLEST = 0.02  # lower bound, relative to the smallest eigenvalue of the covariance
 LARGEST_SIDE = 1_400  # of M_4: beyond it an eigendecomposition costs more than it is worth
@@ -32,11 +28,7 @@ NEWTON_STEPS = 8  # at most: Newton's method converges quadratically
 CLOSE = 1e-4  # relative change at which the iteration stops: EM refines the variance
 MANY_ROWS = 200_000  # of a second attempt, where the first does not resolve all components
 CLEAR_GAP = 1.2  # k-th eigenvalue over the noise floor at which one attempt is enough
-# Noise floors above which an eigenvalue counts as a component, where BIC chooses k afterwards: a
-# wrong count costs time, not the answer.
-ABOVE = 1.25
 SMALLEST_WEIGHT = 0.1  # of 1/k, in a start: EM may shrink a component, but hardly recovers one
-QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +160,10 @@ def _fourth_moment_root(x: Array, times: Array, k: int, upper: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class DecodedMixture:
+class Decoded:
     """Result of decoding the moments."""
 
-    mixture: Mixture | None = None  # none where they give none
+    mixture: Gaussians | None = None  # spherical; none where they give none
     components: Components | None = None
     numbers: dict[str, Any] = field(default_factory=dict)  # what was measured
 
@@ -182,122 +174,51 @@ class DecodedMixture:
         return found is not None and found.identified and found.gap >= CLEAR_GAP
 
 
-def decode_moments(
-    rows: Rows,
-    sample: Rows,
-    k: int,
-    family: SphericalFamily,
-    order: int | None,
-    rng: np.random.Generator,
-) -> DecodedMixture:
-    """Decode the moments of a sample of the rows, and of more rows if those are not clear.
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes spherical components of one variance from moments of orders 2r and 3r."""
 
-    Moments of orders 2r and 3r for r = ``order``, or for an r chosen by k and d.
-    """
-    if k == 1:
-        return DecodedMixture()
-    decoded = _decode(sample, k, family, order, int(rng.integers(2**31)))
-    if decoded.clear or SEARCH.rows_for(k) >= min(rows.kept, MANY_ROWS):
-        return decoded
-    many = draw_sample(rows, MANY_ROWS, rng)
-    return _decode(many, k, family, order, int(rng.integers(2**31)))
+    order: int | None = None  # r; None for one chosen by k and d
+    variance: float | None = None  # where it is known
+    least: float = 1e-6  # variance
 
+    def decode(self, rows: Rows, sample: Rows, k: int, rng: np.random.Generator) -> Decoded:
+        """Decode k components of a sample of the rows, and of more rows if not clear there."""
+        if k == 1:
+            return Decoded()
+        found = self._decode(sample, k, int(rng.integers(2**31)))
+        if found.clear or sample.n >= min(rows.kept, MANY_ROWS):
+            return found
+        many = rows.sample(MANY_ROWS, rng, single=True).merged()
+        return self._decode(many, k, int(rng.integers(2**31)))
 
-def draw_sample(rows: Rows, n: int, rng: np.random.Generator, width: int = 1) -> Rows:
-    """Hold about n rows, drawn at random; equal rows are counted once.
-
-    Single precision is enough for a search. Where ``width`` numbers will be made of each row, n
-    is at most what memory should hold.
-    """
-    return rows.sample(n, rng, width=width, single=True).merged()
-
-
-def _decode(
-    sample: Rows, k: int, family: SphericalFamily, order: int | None, seed: int
-) -> DecodedMixture:
-    """Decode k components; outliers, which would dominate sixth moments, have been left out."""
-    numbers: dict[str, Any] = {"moment_rows": sample.n}
-    if sample.n < k:
-        return DecodedMixture(numbers=numbers)
-    variance, how = (family.known, "known") if family.known else guess_variance(sample, k)
-    variance = max(variance, family.floor)
-    numbers |= {"first_variance": variance, "first_variance_from": how}
-    problem = SphericalMixtureProblem(sample, variance=variance)
-    try:
-        # degenerate rows divide by zero; what follows is checked to be finite
-        with np.errstate(all="ignore"):
-            found = find_components(all_rows(problem), k, order, seed)
-    except (ValueError, np.linalg.LinAlgError) as error:  # then k-means++ is the only start
-        reason = {"moments_error": getattr(error, "code", "linear_algebra")}
-        return DecodedMixture(numbers=numbers | reason)
-    numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
-    if not np.isfinite(found.guesses).all():
-        return DecodedMixture(None, found, numbers)
-    read = np.ones(k) / k if found.decoded is None else found.decoded.weights
-    weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
-    # means outside the ball that the rows fill are moved to its surface
-    reach = math.sqrt(float(namespace_of(sample.like).max(sample.lifted.block["x"][:, -2])))
-    lengths = np.linalg.norm(found.guesses, axis=1, keepdims=True)
-    means = found.guesses * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
-    mixture = Mixture(weights / weights.sum(), np.asarray(means, float), np.full(k, variance))
-    return DecodedMixture(mixture, found, numbers)
-
-
-def spectral_rank(sample: Rows, most: int, family: SphericalFamily) -> int:
-    """Count the eigenvalues of the centred moment of order 4 that stand above its noise."""
-    room = sample.n_features * (sample.n_features + 1) // 2
-    most = min(most, sample.n // 2, room // 2)  # the eigenvalues left over show the noise
-    if most < 2:
-        return 1
-    variance = max(family.known or guess_variance(sample, most)[0], family.floor)
-    center = np.average(sample.points, axis=0, weights=sample.counts)
-    problem = SphericalMixtureProblem(sample, variance=variance, center=center)
-    try:
-        report = implicit_moments(problem, n_components=most, order=4).steps[-1]
-    except (ValueError, np.linalg.LinAlgError):
-        return 1
-    above = int(np.sum(to_numpy(report.spectrum)[:most] > ABOVE * report.floor))
-    return min(max(above, 1), most)
-
-
-def choose_start(
-    sample: Rows,
-    k: int,
-    decoded: DecodedMixture,
-    family: SphericalFamily,
-    rng: np.random.Generator,
-) -> tuple[Mixture, str, dict[str, float]]:
-    """Run EM on a sample from the moments and from k-means++; choose the higher likelihood.
-
-    Returns the mixture, which start it came from, and the mean log-likelihood of each.
-    """
-    if k == 1:
-        one = Mixture(np.ones(1), np.zeros((1, sample.n_features)), np.ones(1))
-        return family.m_step(family.e_step(sample, one), one), "moments", {}
-    starts = {"kmeans++": kmeans_mixture(sample, k, family, rng)}
-    if decoded.mixture is not None:
-        starts["moments"] = decoded.mixture
-    settled = {kind: run_em(family, sample, start, QUICK) for kind, start in starts.items()}
-    levels = {kind: found.level for kind, found in settled.items()}
-    ahead = (levels["kmeans++"] - levels.get("moments", -np.inf)) * sample.total
-    kind = "kmeans++" if "moments" not in levels or ahead > ENOUGH else "moments"
-    return settled[kind].state, kind, levels
-
-
-def kmeans_mixture(
-    sample: Rows, k: int, family: SphericalFamily, rng: np.random.Generator
-) -> Mixture:
-    """Initialise the means by k-means++."""
-    points, counts = sample.points, sample.counts
-    n = min(k, len(points))
-    seed = int(rng.integers(2**31))
-    means, _ = kmeans_plusplus(points, n, sample_weight=counts, random_state=seed)
-    means = means.astype(np.float64)
-    apart = np.sum(means**2, axis=1) - 2 * points @ means.T
-    squared = np.maximum(apart.min(axis=1) + np.einsum("ij,ij->i", points, points), 0.0)
-    # A row and the mean next to it, which is a row too, both carry the noise.
-    variance = 0.5 * float(np.average(squared, weights=counts)) / sample.n_features
-    variance = family.known or max(variance, family.floor)
-    if n < k:  # one component per row, and the rest on top of them
-        means = np.vstack([means, means[rng.integers(n, size=k - n)]])
-    return Mixture(np.full(k, 1 / k), means, np.full(k, variance))
+    def _decode(self, sample: Rows, k: int, seed: int) -> Decoded:
+        """Decode k components; outliers, which would dominate sixth moments, were left out."""
+        numbers: dict[str, Any] = {"moment_rows": sample.n}
+        if sample.n < k:
+            return Decoded(numbers=numbers)
+        variance, how = self.variance, "known"
+        if variance is None:
+            variance, how = guess_variance(sample, k)
+        variance = max(variance, self.least)
+        numbers |= {"first_variance": variance, "first_variance_from": how}
+        problem = SphericalMixtureProblem(sample, variance=variance)
+        try:
+            # degenerate rows divide by zero; what follows is checked to be finite
+            with np.errstate(all="ignore"):
+                found = find_components(all_rows(problem), k, self.order, seed)
+        except (ValueError, np.linalg.LinAlgError) as error:  # then there are other starts
+            reason = {"moments_error": getattr(error, "code", "linear_algebra")}
+            return Decoded(numbers=numbers | reason)
+        numbers |= {"resolved": int(found.resolved.sum()), "gap": found.gap, "r": found.r}
+        if not np.isfinite(found.guesses).all():
+            return Decoded(None, found, numbers)
+        read = np.ones(k) / k if found.decoded is None else found.decoded.weights
+        weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
+        # means outside the ball that the rows fill are moved to its surface
+        reach = math.sqrt(float(namespace_of(sample.like).max(sample.lifted.block["x"][:, -2])))
+        lengths = np.linalg.norm(found.guesses, axis=1, keepdims=True)
+        means = found.guesses * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
+        covariances = np.full(means.shape, variance)
+        mixture = Gaussians(weights / weights.sum(), np.asarray(means, float), covariances)
+        return Decoded(mixture, found, numbers)

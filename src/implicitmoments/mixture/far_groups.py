@@ -1,0 +1,207 @@
+"""Groups of rows so far apart that each needs a unit of its own, fitted one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
+from implicitmoments.mixture.gaussian_fit import GaussianFit, Options, fit_gaussians
+from implicitmoments.mixture.gaussian_view import make_view
+from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.rows import Block, Rows
+from implicitmoments.rows.draws import Integers
+from implicitmoments.rows.outliers import squared_distances, standardise_rows
+from implicitmoments.search import SEARCH, Fitted, bic, rank_moves, run_em
+
+LINKED = 2_000  # rows among which groups are looked for
+JUMP = 500.0  # distance of groups over the largest step inside them: one fit copes with less
+SMALLEST_GROUP = 0.02  # of an equal share of rows
+NEARER = 0.25  # squared distance from a row to its own points over that to others'
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Points that assign a row to a group: that of the nearest point."""
+
+    center: Floats  # (d,)
+    scale: float  # rows are compared as (x − center) / scale
+    points: Floats  # (m, d)
+    labels: Integers  # (m,)
+
+    @property
+    def n(self) -> int:
+        """Number of groups."""
+        return int(self.labels.max()) + 1
+
+    def holds(self, g: int, block: Block) -> Array:
+        """Return which rows of a block are in group g, (n,)."""
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64, copy=False)
+        x = (x - move_like(self.center, x)) / self.scale
+        nearest = xp.argmin(squared_distances(x, move_like(self.points, x)), axis=1)
+        found: Array = xp.take(index_like(self.labels, x), nearest, axis=0) == g
+        return found
+
+
+def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
+    """Return groups of rows; None if all are one.
+
+    Groups are the clusters of single linkage of some rows just before its steps grow 500-fold.
+    """
+    if k == 1 or rows.kept < 2 * k:
+        return None
+    x = rows.sample(LINKED, rng).points.astype(np.float64)
+    links = linkage(x, method="single")
+    heights = links[:, 2]
+    last = heights[-(k - 1) :]
+    inside = np.maximum(np.append(heights[-k : -(k - 1)], last[:-1])[-len(last) :], 0.0)
+    jumps = np.flatnonzero((last > JUMP * inside) & (inside > 0))
+    if len(jumps) == 0:
+        return None
+    cut = 0.5 * (last[jumps[-1]] + inside[jumps[-1]])
+    labels: Integers = fcluster(links, cut, criterion="distance").astype(np.int64) - 1
+    sizes = np.bincount(labels)
+    if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
+        return None
+    chosen = _representatives(x, labels)
+    return Groups(rows.origin, rows.unit, x[chosen], labels[chosen])
+
+
+def _representatives(x: Floats, labels: Integers) -> Integers:
+    """Return few rows to which all others of their group are clearly nearest.
+
+    One of each group to begin with; then the row that is assigned least clearly, until all are.
+    """
+    chosen = [int(np.flatnonzero(labels == g)[0]) for g in range(int(labels.max()) + 1)]
+    while len(chosen) < len(x):
+        apart = np.maximum(squared_distances(x, x[chosen]), 0.0)
+        own = labels[:, None] == labels[chosen]
+        to_own = np.where(own, apart, np.inf).min(axis=1)
+        to_others = np.where(own, np.inf, apart).min(axis=1)
+        unclear = to_own - NEARER * to_others
+        worst = int(unclear.argmax())
+        if unclear[worst] <= 0:
+            break
+        chosen.append(worst)
+    return np.array(chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A far group of rows, and the mixture fitted to it, in the coordinates of its view."""
+
+    rows: Rows  # in the coordinates of the view
+    fit: GaussianFit
+    mixture: Gaussians
+
+    @property
+    def total(self) -> float:
+        return self.rows.total
+
+
+def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
+    """Fit a mixture; far groups of rows, where there are any, separately.
+
+    Each group gets the number of components of least BIC. Then the split that gains most, or the
+    merge that loses least, follows until there are k in all.
+    """
+    groups = None
+    if options.given is None:
+        groups = far_groups(standardise_rows(rows), options.k or options.most, rng)
+    if groups is None:
+        return fit_gaussians(rows, options, rng)
+    if len(options.types) > 1:
+        each = [fit_by_scale(rows, replace(options, types=(name,)), rng) for name in options.types]
+        scores = {fit.kind.name: _bic(fit, rows) for fit in each}
+        best = min(each, key=lambda fit: scores[fit.kind.name])
+        return replace(best, stats=best.stats | {"bic_by_covariance_type": scores})
+    room = (options.k or options.most) - groups.n + 1
+    parts = []
+    for g in range(groups.n):
+        group = rows.kept_by(partial(groups.holds, g))
+        group = group.hold() if rows.small else group
+        fit = fit_by_scale(group, replace(options, k=None, most=room), rng)
+        view = fit.view
+        parts.append(_Part(view.rows(group), fit, view.inside(fit.fitted.state)))
+    chosen = sum(part.mixture.k for part in parts)
+    if options.k is None or options.k == chosen:
+        return _join(rows, parts, options)
+    joined = _join(rows, _to_number(parts, options.k, rng), options)
+    return replace(joined, fewer=chosen if chosen < options.k else None)
+
+
+def _bic(fit: GaussianFit, rows: Rows) -> float:
+    state = fit.fitted.state
+    n_parameters = fit.kind.n_parameters(state.k, state.d)
+    return bic(fit.fitted.level * rows.total, n_parameters, rows.total)
+
+
+def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Part]:
+    """Split where that gains most, or merge where that loses least, until k are left."""
+    parts = list(parts)
+    samples = [
+        part.rows.sample(SEARCH.rows_for(part.mixture.k), rng, width=part.mixture.k).merged()
+        for part in parts
+    ]
+    while (excess := sum(part.mixture.k for part in parts) - k) != 0:
+        gains, changed = [], []
+        for part, sample in zip(parts, samples, strict=True):
+            ranking = rank_moves(part.fit.view.family, sample, part.mixture, rng)
+            gain, other = -np.inf, part.mixture
+            if excess < 0:
+                gain, other = ranking.gains[0], ranking.apply(other, np.array([0]))
+            elif ranking.merges is not None:
+                gain, other = -ranking.merges.losses[0], ranking.merges.apply(other)
+            gains.append(gain * part.total / sample.total)
+            changed.append(other)
+        best = int(np.argmax(gains))
+        family = parts[best].fit.view.family
+        settled = run_em(family, samples[best], changed[best], SEARCH)
+        parts[best] = replace(parts[best], mixture=settled.state)
+    return parts
+
+
+def _join(rows: Rows, parts: list[_Part], options: Options) -> GaussianFit:
+    """Run EM on every group, with one covariance where it is shared, and join the mixtures."""
+    views = [part.fit.view for part in parts]
+    shares = np.array([part.total for part in parts])
+    shares = shares / shares.sum()
+    fitted = [
+        run_em(view.family, part.rows, part.mixture, options.final)
+        for view, part in zip(views, parts, strict=True)
+    ]
+    if views[0].family.kind.tied and options.variance is None:
+        own = [view.outside(f.state).covariances[0] for view, f in zip(views, fitted, strict=True)]
+        pooled = np.tensordot(shares, np.array(own), axes=1)
+        fitted = [
+            run_em(view.with_known(pooled).family, part.rows, found.state, options.final)
+            for view, part, found in zip(views, parts, fitted, strict=True)
+        ]
+    states = [view.outside(found.state) for view, found in zip(views, fitted, strict=True)]
+    together = Gaussians(
+        np.concatenate(
+            [share * state.weights for share, state in zip(shares, states, strict=True)]
+        ),
+        np.vstack([state.means for state in states]),
+        np.concatenate([state.covariances for state in states]),
+    )
+    levels = [found.level - view.log_unit for view, found in zip(views, fitted, strict=True)]
+    level = float(shares @ (np.array(levels) + np.log(shares)))
+    converged, n_iter = all(f.converged for f in fitted), max(f.n_iter for f in fitted)
+    each = [part.fit.stats for part in parts]
+    starts = {stats["start"] for stats in each}
+    stats = {
+        "start": starts.pop() if len(starts) == 1 else "merge",
+        "groups": len(parts),
+        "n_moves": sum(s["n_moves"] for s in each),
+        "n_moves_tried": sum(s["n_moves_tried"] for s in each),
+        "group_stats": each,
+    }
+    fit = Fitted(together, level, (), converged, n_iter)
+    view = make_view(rows.sample(SEARCH.rows, 0), parts[0].fit.kind, options.ridge)
+    return GaussianFit(fit, view, stats, None)

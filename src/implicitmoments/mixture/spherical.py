@@ -1,0 +1,218 @@
+"""SphericalMixture: the paper's model, with means decoded from moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, NotRequired
+
+import numpy as np
+
+from implicitmoments.arrays import Floats, move_like
+from implicitmoments.estimator import Table, as_floats, column_names
+from implicitmoments.mixture.estimator import MixtureEstimator
+from implicitmoments.mixture.gaussian_fit import GaussianFit, Options
+from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.gaussians import CovarianceType
+from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.moments.components import Components, component_stats
+from implicitmoments.notes import InputError
+from implicitmoments.rows import RandomState, Rows
+from implicitmoments.search import WHOLE
+from implicitmoments.validation import (
+    check_even_order,
+    check_option,
+    check_variance,
+    check_whole,
+)
+
+
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class SphericalMixture(MixtureEstimator):
+    r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
+
+    The means are decoded from implicit moments of orders 4 and 6 (the setting of Theorem 4.19,
+    by orthogonal decomposition), also when there are more components than features. Other starts
+    compete by likelihood, and moves split and merge components, as in :class:`GaussianMixture`,
+    which fits components of other shapes. EM on all rows ends the fit.
+
+    Rows may be in memory, on a device or in a source that is read block by block: the search
+    holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library
+    of the rows and on their device.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default 2
+        The number k of components. ``"auto"`` starts from the number at which merging
+        micro-components gives the least Bayesian information criterion, and splits and merges
+        components while it falls.
+    variance : float, optional
+        The common variance :math:`\sigma^2`, where it is known; estimated by default.
+    covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
+        One variance for all components, or one each. The moments assume one for all.
+    order : {2, 4, 6} or "auto", default "auto"
+        The even order of the moment that is used. Components are decoded from it and from the
+        moment of one and a half times that order. ``"auto"`` chooses by the number of components
+        and features.
+    n_moves : int, default 20
+        The most moves that are tried on a sample; 0 for EM alone.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows.
+    tol : float, default 1e-7
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
+    random_state : int, generator or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
+
+    Attributes
+    ----------
+    weights_ : array of shape (k,)
+        In decreasing order.
+    means_ : array of shape (k, n_features)
+    variance_ : float, or array of shape (k,)
+        One for all components, or one each.
+    n_components_ : int
+        The number k of components.
+    converged_ : bool
+        Whether iterations stopped by ``tol``.
+    n_iter_ : int
+        Iterations over all rows.
+    lower_bound_ : float
+        Mean log-likelihood per row.
+    decoded_components_ : Components or None
+        The components decoded from the moments, in standardised coordinates, with ``notes`` on
+        what the moments leave open; see
+        :meth:`implicitmoments.moments.ImplicitMoments.components`.
+    notes_ : Notes
+        Findings about the fit, which print as sentences.
+    stats_ : dict
+        ``start``, ``"moments"``, ``"merge"`` or ``"k-means++"``; ``resolved``, components that the
+        moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that
+        raised the likelihood; ``rows_used``, and ``outliers`` left out;
+        ``misclassification_rate``, expected;
+        ``width_by_component``, the largest variance along a direction over that of spherical
+        noise; ``spread_by_column``, standard deviations about the means; ``bic_by_n_components``
+        of ``"auto"``, on the rows searched; ``groups`` fitted separately;
+        ``mean_log_likelihood_history`` of EM; ``spectra``, ``noise_floor``, ``ranks`` and
+        ``moment_orders`` of the moments; after ``partial_fit`` ``rows_seen``.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, truth = im.datasets.make_spherical_mixture(
+    ...     5_000, 8, 5, radius=5.0, separation=4.0, random_state=0
+    ... )
+    >>> model = im.SphericalMixture(8, random_state=0).fit(X)
+    >>> model.means_.shape, round(model.variance_, 1)
+    ((8, 5), 1.0)
+    >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
+    ((3,), (3, 8))
+    >>> rows, components = model.sample(4)
+    >>> rows.shape, model.score(rows) > -20
+    ((4, 5), True)
+    """
+
+    n_components: int | str = 2
+    _: KW_ONLY
+    variance: float | None = None
+    covariance_type: str = "tied_spherical"
+    order: int | str = "auto"
+    n_moves: int = 20
+    max_iter: int = 500
+    tol: float = 1e-7
+    max_components: int = 50
+    drop_outliers: bool = True
+    random_state: RandomState = None
+    rows_per_block: int | None = None
+
+    kind = "mixture"
+    results: ClassVar[tuple[str, ...]] = (
+        "n_components_",
+        "weights_",
+        "means_",
+        "variance_",
+        "lower_bound_",
+        "converged_",
+        "n_iter_",
+    )
+    saved: ClassVar[Mapping[str, Any]] = {
+        "weights_": Floats,
+        "means_": Floats,
+        "variance_": float | Floats,
+        "decoded_components_": NotRequired[Components | None],
+        "_stream": NotRequired[Stream | None],
+        "_view": NotRequired[View],
+    }
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
+        "kept. A kept eigenvalue at the noise level, or others far above it, suggest another "
+        "number of components, or columns that differ in scale.",
+        **MixtureEstimator.captions,
+    }
+
+    @property
+    def _type(self) -> CovarianceType:
+        return CovarianceType("tied_spherical" if np.ndim(self.variance_) == 0 else "spherical")
+
+    def _covariances(self) -> Floats:
+        variances = np.broadcast_to(as_floats(self.variance_), self._k())
+        return np.repeat(variances[:, None], self.means_.shape[1], axis=1)
+
+    def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
+        if kind.tied:
+            self.variance_: Any = float(whole[0, 0])
+        else:
+            own, like = whole[:, 0], self.means_
+            self.variance_ = own if isinstance(like, np.ndarray) else move_like(own, like)
+
+    def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
+        self.decoded_components_ = found.components
+        self.stats_ |= component_stats(found.components)
+        super()._store_fit(found, rows)
+
+    def _options(self, rows: Rows) -> Options:
+        return Options(
+            k=None if self.n_components == "auto" else int(self.n_components),
+            most=min(self.max_components, rows.kept),
+            types=(self.covariance_type,),
+            n_moves=self.n_moves,
+            starts="decoded",
+            final=replace(WHOLE, steps=self.max_iter, tol=self.tol),
+            variance=self.variance,
+            order=None if self.order == "auto" else int(self.order) // 2,
+        )
+
+    def _n_parameters(self) -> int:
+        known = self.variance is not None
+        return self._type.n_parameters(*self.means_.shape) - known
+
+    def _title(self) -> str:
+        k = self._k()
+        return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
+
+    def _parameter_tables(self) -> list[Table]:
+        columns = [self.component, "weight", "variance", *column_names(self)]
+        parts = (self.weights_, self._covariances()[:, 0], self.means_)
+        return [Table("Components", columns, numbered_rows(*parts))]
+
+    def _check_parameters(self) -> None:
+        """Raise for a parameter that cannot be used."""
+        super()._check_parameters()
+        check_whole("max_iter", self.max_iter, 1)
+        check_even_order(self.order, 6)
+        check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
+        if check_variance(self.variance) is not None and self.covariance_type == "spherical":
+            raise InputError(
+                "variance_known_and_estimated",
+                "`variance={variance:g}` is known, so there is none to estimate per component; "
+                "use `variance=None` or `covariance_type='tied_spherical'`",
+                variance=self.variance,
+            )
