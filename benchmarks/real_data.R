@@ -1,6 +1,7 @@
 # Data sets of R, and mclust's fits; called by real_data.py.
 #   Rscript real_data.R export <folder>
-# writes each set as a CSV file without a header: columns, then the class (empty if there is none).
+# writes each set as a CSV file without a header, columns, then the class (empty if there is none),
+# and prints the version of mclust.
 #   Rscript real_data.R fit <rows> <folder> <k> <seed> <models>
 # fits the matrix in a CSV file: each model with k components, then all with 1 to 9 ("auto"). Writes
 # one file for each, a line per component: weight, mean, covariance. Prints names and seconds.
@@ -66,6 +67,7 @@ fit_all <- function(path, folder, k, seed, models) {
 suppressMessages(library(mclust))
 if (args[1] == "export") {
   export(args[2])
+  cat(as.character(packageVersion("mclust")))
 } else {
   fit_all(args[2], args[3], as.integer(args[4]), as.integer(args[5]), strsplit(args[6], ",")[[1]])
 }

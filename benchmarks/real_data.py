@@ -20,9 +20,12 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
@@ -70,6 +73,12 @@ def compare(data: Data, seed: int, seeds: int, *, with_r: bool) -> dict[str, Any
     }
 
 
+def versions(mclust: str | None) -> str:
+    """Return the date and the versions of what was compared."""
+    said = f"{date.today()}: NumPy {np.__version__}, scikit-learn {sklearn.__version__}"
+    return said + (f", mclust {mclust}" if mclust else "")
+
+
 def tables(results: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of all tables in Markdown."""
     sets = {
@@ -81,6 +90,8 @@ def tables(results: dict[str, Any]) -> Iterator[str]:
         if name in results
     }
     yield from summary(sets)
+    yield "; ".join(sorted({results[name]["versions"] for name in sets})) + "."
+    yield ""
     yield from choices(results, sets)
     for name, kinds in sets.items():
         yield from one_set(results[name], name, kinds)
@@ -227,13 +238,14 @@ def main() -> None:
         results = json.loads(options.results.read_text())
     with tempfile.TemporaryDirectory() as folder:
         wanted = [] if options.tables else list(options.sets or (*SHIPPED, *IN_R))
-        with_r = bool(wanted) and export_from_r(Path(folder))
+        version = export_from_r(Path(folder)) if wanted else None
         for name in wanted:
-            if not with_r and name not in SHIPPED:
+            if version is None and name not in SHIPPED:
                 continue
             print(f"{name} ...", file=sys.stderr, flush=True)
             data = load(name, Path(folder), options.rows, options.seed)
-            results[name] = compare(data, options.seed, options.seeds, with_r=with_r)
+            found = compare(data, options.seed, options.seeds, with_r=version is not None)
+            results[name] = found | {"versions": versions(version)}
             if options.results:
                 options.results.write_text(json.dumps(results, indent=1))
     text = "\n".join(tables(results))

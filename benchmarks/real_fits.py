@@ -211,14 +211,18 @@ def fit_mclust(data: Data, seed: int) -> dict[str, Fit]:
     return found
 
 
-def export_from_r(folder: Path) -> bool:
-    """Write the sets of R to a folder, one CSV file each; say why if that fails."""
+def export_from_r(folder: Path) -> str | None:
+    """Write the sets of R to a folder, one CSV file each; return the version of mclust.
+
+    None, and a sentence on the standard error, if that fails.
+    """
     if shutil.which("Rscript") is None:
         print("Rscript is not installed: only sets of scikit-learn, no mclust", file=sys.stderr)
-        return False
+        return None
     command = ["Rscript", str(SCRIPT), "export", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         print(f"only sets of scikit-learn, no mclust, because R says: {reason}", file=sys.stderr)
-    return done.returncode == 0
+        return None
+    return done.stdout
