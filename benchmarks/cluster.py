@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from implicitmoments.mixture import Mixture, SphericalFamily
+from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import open_window
 from implicitmoments.moments.closed_form import even_mean
@@ -58,9 +58,10 @@ def moment_pass(n: int, p: int) -> tuple[float, int, int]:
 def em_pass(n: int, k: int, d: int) -> tuple[float, int, int]:
     """Time an E-step; count the bytes of its sums and of the mixture."""
     rng = np.random.default_rng(0)
-    mixture = Mixture(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones(k))
+    mixture = Gaussians(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones(k))
     rows = Rows.of(rng.normal(size=(n, d)))
-    taken = cpu_seconds(lambda: SphericalFamily().e_step(rows, mixture))
+    family = GaussianFamily(CovarianceType("tied_spherical"))
+    taken = cpu_seconds(lambda: family.e_step(rows, mixture))
     return taken, 8 * (k * (d + 2) + 2), len(dumps(mixture))
 
 

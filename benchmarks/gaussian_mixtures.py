@@ -1,18 +1,30 @@
-"""Gaussian mixtures of all covariance types against scikit-learn and EM from the truth.
+"""Gaussian mixtures of all covariance types against scikit-learn, mclust and EM from the truth.
 
-For each setting and seed: log-likelihood of all rows less that of EM from the truth, in nats, of
-``im.GaussianMixture``, of its best start without moves, of moves from a k-means++ start alone, and
-of scikit-learn from one start and, with ``--ten``, from ten; and seconds of each. Run as
+For each setting and seed: log-likelihood of all rows less that of EM from the truth, in nats, and
+seconds, of ``im.GaussianMixture``; with ``--ablations`` of its best start without moves and of
+moves from a k-means++ start alone; of scikit-learn from one start and, with ``--ten``, from ten;
+with ``--mclust`` of mclust (R) with the matching model. scikit-learn is timed with its default
+tolerance, and its EM then goes on until it converges, so that its nats are those of its optimum.
+``--jobs`` data sets are fitted at a time, all fits of one by one process. Run as
 
-    OMP_NUM_THREADS=1 python benchmarks/gaussian_mixtures.py --seeds 10 --ten
+    OMP_NUM_THREADS=1 python benchmarks/gaussian_mixtures.py --seeds 10 --first 100 --ten
+
+With ``--auto`` the type and the number of components are chosen: whether both are right, and where
+they are not, whether their BIC is below that of EM from the truth.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import tempfile
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -24,6 +36,15 @@ import implicitmoments as im
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 AS_GOOD = 2.0  # nats below EM from the truth
+LOST = 5.0  # nats below it, from which a fit of light components counts as lost
+MODELS = {  # of mclust
+    "tied_spherical": "EII",
+    "spherical": "VII",
+    "tied_diag": "EEI",
+    "diag": "VVI",
+    "tied": "EEE",
+    "full": "VVV",
+}
 
 
 @dataclass(frozen=True)
@@ -62,9 +83,14 @@ LIGHT = [
     for kind in ("tied_spherical", "full")
     for d in (2, 3, 8)
     for k in (5, 15, 40)
-    for each in (200,)
-    for separation in (2.0, 3.0, 5.0)
+    for each in (50, 200, 1_000)
+    for separation in (1.5, 2.0, 3.0, 5.0)
     for weights in ("equal", "zipf1.2", "dirichlet", "tiny")
+]
+AUTO = [
+    Setting("auto", kind, k, d, n, 3.5)
+    for kind in im.mixture.gaussians.COVARIANCE_TYPES
+    for k, d, n in ((3, 2, 1_500), (6, 4, 4_000), (10, 5, 10_000), (15, 8, 15_000))
 ]
 SETTINGS = {"separated": SEPARATED, "overlapping": OVERLAPPING, "light": LIGHT}
 
@@ -79,11 +105,11 @@ class Truth:
 
     def precisions(self, kind: str) -> Floats:
         """Return the precisions in the shape of ``precisions_init``."""
-        whole = np.linalg.inv(self.covariances)
+        whole: Any = np.linalg.inv(self.covariances)
         whole = whole[0] if kind.startswith("tied") else whole
         if kind.endswith("diag"):
-            return np.diagonal(whole, axis1=-2, axis2=-1)
-        return whole[..., 0, 0] if kind.endswith("spherical") else whole
+            whole = np.diagonal(whole, axis1=-2, axis2=-1)
+        return np.asarray(whole[..., 0, 0] if kind.endswith("spherical") else whole)
 
 
 def draw(setting: Setting, seed: int) -> tuple[Floats, Truth]:
@@ -118,64 +144,141 @@ def draw(setting: Setting, seed: int) -> tuple[Floats, Truth]:
         if all(distance > setting.separation**2 for distance in apart):
             means.append(at)
     labels = rng.choice(k, setting.n, p=weights)
-    roots = np.linalg.cholesky(covariances)
-    noise = np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(setting.n, d)))
-    return np.array(means)[labels] + noise, Truth(weights, np.array(means), covariances)
+    X, roots = rng.normal(size=(setting.n, d)), np.linalg.cholesky(covariances)
+    for i in range(k):
+        X[labels == i] = means[i] + X[labels == i] @ roots[i].T
+    return X, Truth(weights, np.array(means), covariances)
 
 
-Fit: TypeAlias = Callable[[Floats, Setting, int], Any]
+# rows, setting, seed -> log-likelihood of all rows, seconds, and codes of notes
+Fit: TypeAlias = Callable[[Floats, Setting, int], tuple[float, float, list[str]]]
 
 
-def ours(**how: Any) -> Fit:
-    """Return a fit of this library."""
-    return lambda X, setting, seed: im.GaussianMixture(
-        setting.k, covariance_type=setting.kind, random_state=seed, **how
-    ).fit(X)
+def ours(X: Floats, setting: Setting, seed: int, **how: Any) -> tuple[float, float, list[str]]:
+    """Fit with this library."""
+    clock = perf_counter()
+    model = im.GaussianMixture(setting.k, covariance_type=setting.kind, random_state=seed, **how)
+    model.fit(X)
+    seconds = perf_counter() - clock
+    return model.score(X) * len(X), seconds, model.notes_.codes
 
 
-def peer(n_init: int) -> Fit:
-    """Return scikit-learn's fit; it has no tied_spherical, which is fitted as spherical."""
-    return lambda X, setting, seed: Peer(
-        setting.k,
-        covariance_type=setting.kind.replace("tied_", ""),
-        n_init=n_init,
-        random_state=seed,
-    ).fit(X)
+def peer(X: Floats, setting: Setting, seed: int, n_init: int) -> tuple[float, float, list[str]]:
+    """Fit with scikit-learn; it has no tied_spherical, which is fitted as spherical."""
+    kind = setting.kind.replace("tied_", "")
+    clock = perf_counter()
+    model = Peer(setting.k, covariance_type=kind, n_init=n_init, random_state=seed).fit(X)
+    seconds = perf_counter() - clock
+    ended = em_from(X, kind, model.weights_, model.means_, model.precisions_)
+    return ended.score(X) * len(X), seconds, []
 
 
-def reference(X: Floats, setting: Setting, truth: Truth) -> float:
-    """Return the log-likelihood of EM from the truth."""
-    model = im.GaussianMixture(
-        setting.k,
-        covariance_type=setting.kind,
-        weights_init=truth.weights,
-        means_init=truth.means,
-        precisions_init=truth.precisions(setting.kind),
+def mclust(X: Floats, setting: Setting, seed: int) -> tuple[float, float, list[str]]:
+    """Fit with mclust, whose hierarchical start takes a random subset of the rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        np.savetxt(path, X, delimiter=",", fmt="%.17g")
+        program = (
+            f"suppressMessages(library(mclust)); X <- as.matrix(read.csv('{path}', header=FALSE));"
+            f"set.seed({seed}); t <- system.time(m <- Mclust(X, G={setting.k}, "
+            f"modelNames='{MODELS[setting.kind]}', verbose=FALSE))[3]; cat(m$loglik, t)"
+        )
+        done = subprocess.run(
+            ["Rscript", "-e", program], capture_output=True, text=True, check=True
+        )
+    level, seconds = (float(word) for word in done.stdout.split())
+    return level, seconds, []
+
+
+def from_truth(X: Floats, setting: Setting, truth: Truth) -> im.GaussianMixture:
+    """Return EM from the truth."""
+    precisions = truth.precisions(setting.kind)
+    return em_from(X, setting.kind, truth.weights, truth.means, precisions)
+
+
+def em_from(
+    X: Floats, kind: str, weights: Floats, means: Floats, precisions: Floats
+) -> im.GaussianMixture:
+    """Return EM until it converges, from given parameters."""
+    return im.GaussianMixture(
+        len(weights),
+        covariance_type=kind,
+        weights_init=weights,
+        means_init=means,
+        precisions_init=precisions,
         n_moves=0,
         tol=1e-9,
         drop_outliers=False,
     ).fit(X)
-    return model.score(X) * len(X)
 
 
-def measure(setting: Setting, seeds: range, fits: dict[str, Fit]) -> None:
-    """Print nats and seconds of all fits, seed by seed, and a summary."""
-    nats: dict[str, list[float]] = {name: [] for name in fits}
-    clocks: dict[str, list[float]] = {name: [] for name in fits}
-    for seed in seeds:
-        X, truth = draw(setting, seed)
-        level = reference(X, setting, truth)
-        for name, fit in fits.items():
-            clock = perf_counter()
-            model = fit(X, setting, seed)
-            clocks[name].append(perf_counter() - clock)
-            nats[name].append(model.score(X) * len(X) - level)
+Measured: TypeAlias = dict[str, tuple[float, float, list[str]]]  # by fit
+
+
+def measure(fits: dict[str, Fit], case: tuple[Setting, int]) -> Measured:
+    """Return nats above EM from the truth, seconds and notes of all fits of one data set."""
+    setting, seed = case
+    quiet()
+    X, truth = draw(setting, seed)
+    level = from_truth(X, setting, truth).score(X) * len(X)
+    found = {}
+    for name, fit in fits.items():
+        total, seconds, codes = fit(X, setting, seed)
+        found[name] = (total - level, seconds, codes)
+    return found
+
+
+def summarise(setting: Setting, found: list[Measured]) -> None:
+    """Print how good the fits of one setting are, and their median time."""
     print(setting)
-    for name in fits:
-        found = np.array(nats[name])
-        good = f"{np.sum(found > -AS_GOOD)} of {len(found)} as good"
-        worst = f"least {found.min():,.1f}, median {np.median(found):,.1f}"
-        print(f"  {name:24s} {good}, {worst}, {np.median(clocks[name]):.2f} s", flush=True)
+    for name in found[0]:
+        nats = np.array([each[name][0] for each in found])
+        good = f"{np.sum(nats > -AS_GOOD)} of {len(nats)} as good"
+        worst = f"least {nats.min():,.1f}, median {np.median(nats):,.1f}"
+        seconds = np.median([each[name][1] for each in found])
+        print(f"  {name:24s} {good}, {worst}, {seconds:.2f} s", flush=True)
+
+
+def count_lost(cases: list[tuple[Setting, int]], found: list[Measured]) -> None:
+    """Print how many fits of light components are lost, and how many of those without a note."""
+    for name in found[0]:
+        for words, least in (("separation 3 and 5", 3.0), ("all", 0.0)):
+            some = [
+                each[name]
+                for (setting, _), each in zip(cases, found, strict=True)
+                if setting.separation >= least
+            ]
+            lost = [codes for nats, _, codes in some if nats < -LOST]
+            silent = sum(not codes for codes in lost)
+            share = f"{len(lost)} of {len(some)} lost ({len(lost) / len(some):.1%})"
+            print(f"  {name:24s} {words}: {share}, {silent} of them without a note", flush=True)
+    for (setting, seed), each in zip(cases, found, strict=True):
+        nats, _, codes = each["GaussianMixture"]
+        if nats < -LOST:
+            print(f"    {setting}, seed {seed}: {nats:.1f}, {codes}")
+
+
+def quiet() -> None:
+    """Leave out warnings: fits are compared by likelihood."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", im.AssumptionWarning)
+
+
+def choose(case: tuple[Setting, int]) -> str:
+    """Print type and number of components that the fit chooses; return whether they are right."""
+    setting, seed = case
+    quiet()
+    X, truth = draw(setting, seed)
+    least = from_truth(X, setting, truth).bic(X)
+    clock = perf_counter()
+    model = im.GaussianMixture("auto", covariance_type="auto", random_state=seed).fit(X)
+    seconds, above = perf_counter() - clock, model.bic(X) - least
+    right = (model.covariance_type_, model.n_components_) == (setting.kind, setting.k)
+    verdict = "right" if right else "BIC prefers it" if above < 0 else "wrong"
+    chosen = f"{model.covariance_type_} k={model.n_components_}"
+    words = f"{chosen}, {verdict}, BIC less that of the truth's {above:.1f}, {seconds:.2f} s"
+    print(f"{setting}, seed {seed}: {words}", flush=True)
+    return verdict
 
 
 def main() -> None:
@@ -183,27 +286,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, help="data sets per setting")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="data sets at a time")
     parser.add_argument("--ten", action="store_true", help="scikit-learn from ten starts, too")
+    parser.add_argument("--mclust", action="store_true", help="mclust, too")
     parser.add_argument("--ablations", action="store_true", help="parts of the fit by themselves")
+    parser.add_argument("--auto", action="store_true", help="choose type and number")
     parser.add_argument("--only", choices=sorted(SETTINGS), action="append")
     parser.add_argument("--kind", help="settings of one covariance type")
     options = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    warnings.simplefilter("ignore", im.AssumptionWarning)
-    fits = {"GaussianMixture": ours()}
+    seeds = range(options.first, options.first + options.seeds)
+    fits: dict[str, Fit] = {"GaussianMixture": ours}
     if options.ablations:
-        fits |= {
-            "starts only": ours(n_moves=0),
-            "moves from k-means++": ours(init_params="k-means++"),
-        }
-    fits["scikit-learn, 1 start"] = peer(1)
+        fits["starts only"] = partial(ours, n_moves=0)
+        fits["moves from k-means++"] = partial(ours, init_params="k-means++")
+    fits["scikit-learn, 1 start"] = partial(peer, n_init=1)
     if options.ten:
-        fits["scikit-learn, 10 starts"] = peer(10)
-    for name in options.only or SETTINGS:
-        for setting in SETTINGS[name]:
-            if options.kind in (None, setting.kind):
-                seeds = range(options.first, options.first + options.seeds)
-                measure(setting, seeds, fits)
+        fits["scikit-learn, 10 starts"] = partial(peer, n_init=10)
+    if options.mclust:
+        fits["mclust"] = mclust
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        if options.auto:
+            kinds = [each for each in AUTO if options.kind in (None, each.kind)]
+            verdicts = list(pool.map(choose, [(each, seed) for each in kinds for seed in seeds]))
+            counts = {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))}
+            print(f"of {len(verdicts)} data sets: {counts}")
+            return
+        for name in options.only or SETTINGS:
+            chosen = [each for each in SETTINGS[name] if options.kind in (None, each.kind)]
+            cases = [(setting, seed) for setting in chosen for seed in seeds]
+            found: list[Measured] = []
+            for each in pool.map(partial(measure, fits), cases):
+                found.append(each)
+                if name != "light" and len(found) % len(seeds) == 0:
+                    summarise(cases[len(found) - 1][0], found[-len(seeds) :])
+            if name == "light":
+                count_lost(cases, found)
 
 
 if __name__ == "__main__":

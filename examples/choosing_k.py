@@ -2,10 +2,10 @@
 Choosing the number of components
 =================================
 
-``n_components="auto"`` counts the eigenvalues of the fourth moment above the noise floor, and then
-splits and merges components as long as the Bayesian information criterion decreases. There is no
-need to fit a model for every number in a range; this example does so to show that the result is
-the same.
+``n_components="auto"`` merges small groups of rows down to the number with the lowest Bayesian
+information criterion, and then splits and merges components as long as the criterion decreases.
+There is no need to fit a model for every number in a range; this example does so to show that the
+result is the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ K, D = 14, 8
 X, truth = make_spherical_mixture(8_000, K, D, radius=4.0, separation=3.5, random_state=0)
 
 auto = SphericalMixture("auto", random_state=0).fit(X)
-print(f"{auto.n_components_} components; {auto.stats_['spectral_components']} by eigenvalues")
+tried = auto.stats_["bic_by_n_components"]
+print(f"{auto.n_components_} components; numbers tried: {', '.join(map(str, tried))}")
+print(f"components that the moments resolve: {auto.stats_['resolved']}")
 
 # %%
 # For comparison, one fit for every number. The criterion decreases until there is a component for
@@ -31,6 +33,7 @@ criteria = [SphericalMixture(k, random_state=0).fit(X).bic(X) for k in numbers]
 figure, panel = plt.subplots(figsize=(6.5, 4), layout="constrained")
 panel.plot(numbers, criteria, "o-", label="one fit per number")
 panel.plot(auto.n_components_, auto.bic(X), "*", markersize=18, color="C3", label='"auto"')
+panel.plot(list(tried), list(tried.values()), "x", color="C1", label='tried by "auto"')
 panel.axvline(K, color="0.7", linewidth=0.8)
 panel.set_xlabel("components")
 panel.set_ylabel("BIC (lower is better)")

@@ -197,13 +197,16 @@ def models() -> Probes:
 
 def fitting() -> Probes:
     """Return the probes of fitting."""
-    tried = fit().stats_["start_log_likelihood"]
     gaussian = im.GaussianMixture(2, random_state=0)
+    every = im.GaussianMixture(2, covariance_type="tied", n_moves=0, random_state=0).fit(X)
+    tried = every.stats_["start_log_likelihood"]
     outliers = [int(each.stats_["outliers"]) for each in (fit(WILD), clone(gaussian).fit(WILD))]
     starts = im.ActivationSumRegressor().n_starts
     return {
         "initialisation": lambda: (
-            "moments, or k-means++" if "moments" in tried else "unknown",
+            "moments, merged groups, k-means++"
+            if set(tried) == {"moments", "merge", "k-means++"}
+            else "unknown",
             f"starts compared {tried}",
         ),
         "multiple starts": lambda: (
@@ -252,8 +255,11 @@ def using() -> Probes:
     model = im.SphericalMixture(2, random_state=0)
     return {
         "incremental fits": lambda: tries(
-            lambda: im.SphericalMixture(2).partial_fit(X).partial_fit(X).weights_,
-            yes="`partial_fit`, spherical mixtures",
+            lambda: [
+                each(2).partial_fit(X).partial_fit(X).weights_
+                for each in (im.SphericalMixture, im.GaussianMixture)
+            ],
+            yes="`partial_fit`, mixtures of Gaussians",
         ),
         "data in files": from_file,
         "resumes after an interruption": interrupted,

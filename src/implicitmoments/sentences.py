@@ -76,7 +76,7 @@ SENTENCES: dict[str, str] = {
     "eigenvalue is {ratio:.1f} times the noise",
     "moments_show_more": "the moments show more than {k} components, or components that are not "
     "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
-    "moments_started_em": "EM was initialised from the moments; a k-means++ start gave no higher "
+    "moments_started_em": "EM was initialised from the moments; no other start gave a higher "
     "likelihood",
     "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
     "along one direction)",
@@ -193,9 +193,11 @@ SENTENCES: dict[str, str] = {
     "the fit may be one of several local optima; compare `bic()` for fewer components, and "
     "`lower_bound_` for a few values of `random_state`",
     "columns_constant": "columns without variation: {columns}; they say nothing about the "
-    "components, and only `reg_covar` gives them a variance; leave them out",
+    "components; leave them out",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
-    "singular but for `reg_covar`; leave one of them out, or use `covariance_type='diag'`",
+    "singular but for `reg_covar`; leave one of them out",
+    "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
+    "where columns are independent within a component; leave one of them out",
     "covariance_undetermined": "{n:count row} for {parameters} parameters of one component do not "
     "determine a covariance of `covariance_type={kind!r}`; use more rows, or "
     "`covariance_type='diag'` or `'spherical'`",

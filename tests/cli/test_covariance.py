@@ -100,6 +100,40 @@ def test_type_and_number_are_chosen(call, long, tmp_path):
     assert (found["n_components"], found["covariance_type"]) == (3, "full")
 
 
+BAD_ROWS = {
+    "too_few_distinct_rows": "1,2\n3,4\n5,7\n" * 99,
+    "too_few_rows": "1,2\n3,4\n5,7\n",
+    "rows_all_equal": "1,2\n" * 99,
+    "column_not_numeric": "1,2\n3,x\n5,7\n8,2\n",
+    "not_finite": "1,2\n3,nan\n5,7\n8,2\n",
+}
+
+
+@pytest.mark.parametrize("code", BAD_ROWS)
+@pytest.mark.parametrize("name", [*TYPES, "auto", None])
+def test_rows_that_cannot_be_fitted(refused, tmp_path, name, code):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n" + BAD_ROWS[code])
+    how = ["--covariance", name] if name else []
+    refused(code, "fit", "mixture", path, "-k", "4", *how, "-o", tmp_path / "m.im")
+    assert not (tmp_path / "m.im").exists()
+
+
+@pytest.mark.parametrize("name", [*TYPES, None])
+def test_few_rows_and_columns_without_use_are_noted(call, tmp_path, name):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(8, 2)), np.ones(8)])
+    np.savetxt(tmp_path / "rows.csv", X, delimiter=",", header="a,b,c", comments="")
+    how = ["--set", f"covariance_type={name}"] if name else []
+    out = ("--json", "-o", tmp_path / "m.im")
+    document = json.loads(
+        call("fit", "mixture", tmp_path / "rows.csv", "-k", "4", *how, *out).stdout
+    )
+    codes = {note["code"] for note in document["notes"]}
+    assert "columns_constant" in codes
+    assert {"components_borrow", "few_rows_per_component"} & codes
+
+
 @pytest.mark.parametrize(
     ("kind", "covariance", "settings", "expected"),
     [

@@ -1,6 +1,7 @@
 """Every estimator fits the same model, wherever its rows are."""
 
 import json
+from functools import partial
 from itertools import pairwise
 
 import dask
@@ -25,7 +26,14 @@ NEAR, _ = im.datasets.make_spherical_mixture(N, 3, 4, radius=1.2, random_state=0
 LINES = im.datasets.make_regression_mixture(N, 2, 3, noise=1.0, random_state=0)[:2]
 SUMS = im.datasets.make_activation_sum(N, 2, 3, random_state=0)[:2]
 CASES = {
-    "GaussianMixture": (im.GaussianMixture(3, random_state=0), (POINTS,), "score_samples"),
+    **{
+        f"GaussianMixture {name}": (
+            im.GaussianMixture(3, covariance_type=name, random_state=0),
+            (POINTS,),
+            "score_samples",
+        )
+        for name in ("full", "tied", "diag", "auto")
+    },
     "SphericalMixture": (im.SphericalMixture(3, random_state=0), (POINTS,), "score_samples"),
     "SphericalMixtureDensity": (
         im.SphericalMixtureDensity(3, degree=4, random_state=0),
@@ -60,7 +68,8 @@ def case(request):
     """Return an estimator, its rows, and answers of a fit to arrays in memory."""
     model, data, method = CASES[request.param]
     fitted = clone(model).fit(*data)
-    return model, data, lambda m: answers(m, data, method), answers(fitted, data, method)
+    ask = partial(answers, data=data, method=method)
+    return model, data, ask, ask(fitted)
 
 
 def answers(model, data, method):
@@ -119,7 +128,7 @@ def test_fits_dask_arrays_and_answers_them_lazily(case):
     with dask.config.set(scheduler="synchronous"):
         fitted = clone(model).fit(*there)
         np.testing.assert_allclose(ask(fitted), expected, rtol=1e-6, atol=1e-9)
-        lazy = answers(fitted, there, CASES[type(model).__name__][2])
+        lazy = ask(fitted, data=there)
         assert hasattr(lazy, "__dask_graph__")
         np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-6, atol=1e-9)
 

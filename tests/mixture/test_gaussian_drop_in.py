@@ -37,6 +37,67 @@ def test_repeated_warm_starts_converge(rows, max_iter):
     assert "not_converged" not in model.notes_.codes
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_two_warm_iterations_are_two_iterations(rows):
+    one = im.GaussianMixture(2, max_iter=2, random_state=0).fit(rows)
+    other = im.GaussianMixture(2, max_iter=1, warm_start=True, random_state=0).fit(rows)
+    assert (one.n_iter_, other.n_iter_) == (2, 1)
+    np.testing.assert_allclose(other.fit(rows).covariances_, one.covariances_, rtol=1e-9)
+
+
+def test_a_warm_start_keeps_the_type_that_was_chosen(rows):
+    model = im.GaussianMixture(2, covariance_type="auto", warm_start=True, random_state=0)
+    kind = model.fit(rows).covariance_type_
+    assert model.fit(rows + 0.1).covariance_type_ == kind
+    assert model.stats_["start"] == "given"
+
+
+def drawn_start(rng, name):
+    """Parameters far from any maximum."""
+    roots = rng.normal(size=(2, 2, 2))
+    precisions = np.eye(2) + roots @ roots.transpose(0, 2, 1)
+    given = {
+        "full": precisions,
+        "tied": precisions[0],
+        "diag": precisions[:, 0] ** 2,
+        "spherical": precisions[:, 0, 0],
+    }
+    means = np.array([[1.0, 2.0], [4.0, -1.0]])
+    start = {"weights_init": np.array([0.3, 0.7]), "means_init": means}
+    return start | {"precisions_init": given[name], "covariance_type": name}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("max_iter", [1, 3])
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical"])
+def test_em_from_given_parameters_is_that_of_scikit_learn(rows, rng, name, max_iter):
+    start = drawn_start(rng, name) | {"max_iter": max_iter, "tol": 1e-9}
+    ours = im.GaussianMixture(2, reg_covar=0, **start).fit(rows)
+    theirs = OneStart(2, reg_covar=0, **start).fit(rows)
+    assert ours.n_iter_ == max_iter
+    for attribute in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
+        np.testing.assert_allclose(getattr(ours, attribute), getattr(theirs, attribute), rtol=1e-6)
+    ours.set_params(max_iter=0).fit(rows)
+    for attribute in ("weights", "means", "precisions"):
+        given = getattr(ours, f"{attribute}_init")
+        np.testing.assert_allclose(getattr(ours, f"{attribute}_"), given, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical", "tied_spherical"])
+def test_answers_have_the_precision_of_the_rows(rows, name):
+    rows = np.column_stack([rows, rows[:, 0] * 2 + 1]).astype(np.float32)  # singular
+    how = {"covariance_type": name, "reg_covar": 0, "random_state": 0}
+    model = im.GaussianMixture(2, **how).fit(rows)
+    double = im.GaussianMixture(2, **how).fit(rows.astype(np.float64))
+    arrays = [model.weights_, model.means_, model.precisions_, model.score_samples(rows)]
+    for array in (*arrays, model.predict_proba(rows)):
+        assert np.isfinite(array).all()
+        assert isinstance(array, float) or array.dtype == np.float32
+    np.testing.assert_allclose(model.means_, double.means_, rtol=1e-4, atol=1e-4)
+    assert (model.predict(rows) == double.predict(rows)).all()
+
+
 def test_a_warm_start_goes_before_means_that_are_given(rows):
     far = [[5.0, 0.0], [0.0, 0.0]]
     model = im.GaussianMixture(2, means_init=far, warm_start=True, random_state=0).fit(rows)

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
-from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,

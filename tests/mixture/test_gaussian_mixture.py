@@ -1,5 +1,7 @@
 """GaussianMixture finds the components; scikit-learn from one start does not always."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn import datasets as sklearn_datasets
@@ -234,8 +236,24 @@ def test_which_starts_compete(which):
     ("how", "code"),
     [
         ({"means_init": np.zeros((3, 2))}, "init_of_wrong_shape"),
+        ({"means_init": np.full((2, 2), np.nan)}, "init_of_wrong_shape"),
+        ({"means_init": [["a", "b"]] * 2}, "init_not_numeric"),
+        ({"means_init": [[1.0, 2.0], [3.0]]}, "init_not_numeric"),
+        ({"weights_init": np.ones(3) / 3}, "init_of_wrong_shape"),
         ({"weights_init": np.full(2, 0.6)}, "weights_not_a_distribution"),
+        ({"weights_init": [1.5, -0.5]}, "weights_not_a_distribution"),
         ({"precisions_init": -np.ones((2, 2, 2))}, "precisions_not_positive"),
+        ({"precisions_init": [[[1.0, 0.5], [0.0, 1.0]]] * 2}, "precisions_not_positive"),
+        ({"precisions_init": np.eye(3), "covariance_type": "tied"}, "init_of_wrong_shape"),
+        (
+            {"precisions_init": [1.0, 0.0], "covariance_type": "tied_diag"},
+            "precisions_not_positive",
+        ),
+        (
+            {"precisions_init": -1.0, "covariance_type": "tied_spherical"},
+            "precisions_not_positive",
+        ),
+        ({"precisions_init": np.eye(2), "covariance_type": "auto"}, "init_with_auto"),
         ({"n_components": "auto", "means_init": np.zeros((2, 2))}, "init_with_auto"),
         ({"covariance_type": "round"}, "unknown_option"),
         ({"init_params": "moments"}, "no_moments_of_type"),
@@ -249,32 +267,64 @@ def test_parameters_that_cannot_be_used(how, code):
         im.GaussianMixture(**{"n_components": 2, **how}).fit(X)
 
 
-def test_rows_that_cannot_be_fitted():
-    with refuses("rows_all_equal", n=20):
-        im.GaussianMixture(2).fit(np.ones((20, 3)))
+MODELS = [
+    *(partial(im.GaussianMixture, covariance_type=name) for name in (*COVARIANCE_TYPES, "auto")),
+    *(partial(im.SphericalMixture, covariance_type=name) for name in COVARIANCE_TYPES[:2]),
+]
+NAMES = [f"{model.func.__name__}-{model.keywords['covariance_type']}" for model in MODELS]
+each_model = pytest.mark.parametrize("model", MODELS, ids=NAMES)
+
+
+@each_model
+def test_rows_that_cannot_be_fitted(model):
+    for k in (1, 2, "auto"):
+        with refuses("rows_all_equal", n=20):
+            model(k).fit(np.ones((20, 3)))
     few = np.repeat(np.arange(6.0).reshape(3, 2), 10, axis=0)
     with refuses("too_few_distinct_rows", k=4, n=3):
-        im.GaussianMixture(4).fit(few)
-    with refuses("too_few_rows"):
-        im.GaussianMixture(4).fit(np.eye(3))
+        model(4).fit(few)
+    with refuses("too_few_rows", k=4, n=3):
+        model(4).fit(np.eye(3))
+    for bad in (np.nan, np.inf, "text"):
+        with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's check)
+            model(2).fit(np.array([[0.0, 1.0], [2.0, bad], [1.0, 3.0]], dtype=object))
+
+
+def noted(model, code):
+    (note,) = [note for note in model.notes_ if note.code == code]
+    return note.values
 
 
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-def test_notes_on_rows_and_columns(rng):
+@each_model
+def test_notes_on_columns(rng, model):
     X = rng.normal(size=(100, 3))
-    constant = np.column_stack([X, np.full(100, 7.0)])
-    model = im.GaussianMixture(2, random_state=0).fit(constant)
-    (note,) = [note for note in model.notes_ if note.code == "columns_constant"]
-    assert note.values["columns"] == ["x3"]
-    double = np.column_stack([X, 2 * X[:, 0] + 1])
-    model = im.GaussianMixture(2, random_state=0).fit(double)
-    (note,) = [note for note in model.notes_ if note.code == "columns_dependent"]
-    assert (note.values["column"], note.values["other"]) == ("x3", "x0")
-    few = rng.normal(size=(8, 3))  # two rows per component
-    model = im.GaussianMixture(4, random_state=0).fit(few)
-    assert "components_borrow" in model.notes_.codes
-    assert np.isfinite(model.score(few))
-    wide = im.GaussianMixture(1).fit(rng.normal(size=(5, 12)))
+    constant = model(2, random_state=0).fit(np.column_stack([X, np.full(100, 7.0)]))
+    assert noted(constant, "columns_constant") == {"columns": ["x3"]}
+    double = model(2, random_state=0).fit(np.column_stack([X, 2 * X[:, 0] + 1]))
+    code = "columns_dependent" if double._type.shape == "full" else "columns_repeated"
+    assert noted(double, code) == {"column": "x3", "other": "x0"}
+    plain = model(2, random_state=0).fit(X)
+    assert not any(code.startswith("columns") for code in plain.notes_.codes)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@each_model
+def test_few_rows_are_fitted_with_a_note(rng, model):
+    X = rng.normal(size=(8, 3))
+    found = model(4, random_state=0).fit(X)  # two rows per component
+    assert {"components_borrow", "few_rows_per_component"} & set(found.notes_.codes)
+    assert np.isfinite(found.score(X))
+    wide = rng.normal(size=(6, 12))  # fewer rows than parameters of a component
+    found = model(2, random_state=0).fit(wide)
+    assert {"components_borrow", "few_rows_per_component"} & set(found.notes_.codes)
+    assert np.isfinite(found.score(rng.normal(size=(6, 12))))
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("name", ["full", "tied"])
+def test_one_covariance_of_fewer_rows_than_its_parameters(rng, name):
+    wide = im.GaussianMixture(1, covariance_type=name).fit(rng.normal(size=(5, 12)))
     assert "covariance_undetermined" in wide.notes_.codes
 
 

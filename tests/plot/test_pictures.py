@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+import warnings
 
 import array_api_strict
 import matplotlib as mpl
@@ -16,8 +17,10 @@ from sklearn.pipeline import make_pipeline
 
 import implicitmoments as im
 from implicitmoments.estimator import findings_of
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from implicitmoments.plot import canvas
 from implicitmoments.registry import ESTIMATORS, estimator_class
+from implicitmoments.report import write_report
 from implicitmoments.testing import refuses
 
 mpl.use("Agg")
@@ -101,6 +104,23 @@ def test_means_have_circles_of_one_deviation(fitted, name):
         np.testing.assert_allclose(
             np.ptp(ring.get_xdata()) / 2, np.sqrt(model.variance_), rtol=1e-6
         )
+
+
+@pytest.mark.parametrize("name", COVARIANCE_TYPES)
+def test_means_have_ellipses_of_their_covariance(rng, name, tmp_path):
+    means = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    X = np.repeat(means, 200, axis=0) + rng.normal(size=(600, 2)) @ [[1.5, 0.4], [0.4, 0.6]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", im.AssumptionWarning)
+        model = im.GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
+    ax = im.plot.components(model, X, ax=new_axes())
+    rings = [line.get_data() for line in ax.lines if len(line.get_xdata()) == 73]
+    areas = [abs(np.trapezoid(y, x)) for x, y in rings[::2]]  # an outline and a colour each
+    expected = np.sqrt(np.linalg.det(model._mixture().expanded().covariances))
+    polygon = 36 * np.sin(np.pi / 36)
+    np.testing.assert_allclose(sorted(areas), sorted(polygon * expected), rtol=1e-6)
+    write_report(model, X, path=tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
 def test_rows_on_lines_lie_on_them():

@@ -14,6 +14,7 @@ from implicitmoments.report import verdict_of, write_report
 from implicitmoments.testing import refuses
 
 DRAWN = [
+    "GaussianMixture",
     "SphericalMixture",
     "SphericalMixtureDensity",
     "RegressionMixture",

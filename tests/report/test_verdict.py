@@ -87,7 +87,7 @@ def test_a_kmeans_start_is_no_evidence(fitted):
         "moments_started_em" in codes(model, supports=True)
         for model in (
             changed(fitted, "SphericalMixture"),
-            changed(fitted, "SphericalMixture", start="kmeans++"),
+            changed(fitted, "SphericalMixture", start="k-means++"),
         )
     ]
     assert found == [True, False]

@@ -14,7 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info
 
-from implicitmoments import SphericalMixture
+from implicitmoments import GaussianMixture, SphericalMixture
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.rows import DaskSource
 from implicitmoments.testing import refuses
@@ -117,8 +117,9 @@ def test_rows_that_the_cluster_holds_are_passed_over(client):
     np.testing.assert_array_equal(DaskSource(x).pick(chosen)["x"], x.compute()[chosen])
 
 
-def test_a_fit_on_the_cluster_is_that_of_arrays(client):
+@pytest.mark.parametrize("model", [SphericalMixture, GaussianMixture])
+def test_a_fit_on_the_cluster_is_that_of_arrays(client, model):
     X, _ = make_spherical_mixture(N, 3, 4, radius=4.0, separation=4.0, random_state=0)
-    there = SphericalMixture(3, random_state=0).fit(da.from_array(X, chunks=(3_000, 4)))
-    here = SphericalMixture(3, random_state=0).fit(X)
+    there = model(3, random_state=0).fit(da.from_array(X, chunks=(3_000, 4)))
+    here = model(3, random_state=0).fit(X)
     np.testing.assert_allclose(there.means_, here.means_, rtol=1e-8)

@@ -13,6 +13,7 @@ from implicitmoments.rows import (
     mean_and_covariance,
     shares_of,
 )
+from implicitmoments.rows.fold import lift_points
 from implicitmoments.testing import refuses
 
 
@@ -201,10 +202,11 @@ def test_single_precision_is_for_rows_that_are_near(X):
 
 def test_lifted_points(X):
     rows = Rows.of(X).mapped(np.full(3, 5.0), 0.5)
-    found = rows.lifted.fold(lambda block: {"sum": block["x"].sum(axis=0)})["sum"]
+    found = rows.lifted_by(lift_points).fold(lambda block: {"sum": block["x"].sum(axis=0)})["sum"]
     z = (X - 5.0) * 0.5
     np.testing.assert_allclose(found, [*z.sum(axis=0), (z**2).sum(), 1_000])
-    held = rows.hold().lifted
+    np.testing.assert_allclose(rows.lifted_by(lift_points).point_sum, found)
+    held = rows.hold().lifted_by(lift_points)
     assert held.held
     np.testing.assert_allclose(held.points.sum(axis=0), found)
 

@@ -1,15 +1,16 @@
 """Mixtures of Gaussians: starts that compete, search, EM on all rows."""
 
 from implicitmoments.mixture.diagnostics import ROWS_FOR_WIDTH, measure_within
+from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.far_groups import far_groups
+from implicitmoments.mixture.fit import one_less, search_again
 from implicitmoments.mixture.gaussian import GaussianMixture
-from implicitmoments.mixture.gaussian_family import GaussianFamily
-from implicitmoments.mixture.gaussian_fit import Options, one_less, search_again
-from implicitmoments.mixture.gaussian_view import make_view
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_densities, log_joint
 from implicitmoments.mixture.incremental import begin_stream, continue_stream
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.mixture.spherical import SphericalMixture
+from implicitmoments.mixture.starts import Options
+from implicitmoments.mixture.view import make_view
 
 __all__ = [
     "GaussianMixture",

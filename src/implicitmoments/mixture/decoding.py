@@ -60,14 +60,6 @@ def coordinates(M: Floats) -> Floats:
     return np.asarray(M[..., i, j] * factor)
 
 
-def matrices(c: Floats, p: int) -> Floats:
-    """Return the symmetric matrices with given coordinates (..., p(p+1)/2)."""
-    i, j, factor = _places(p)
-    M = np.zeros((*c.shape[:-1], p, p))
-    M[..., i, j] = M[..., j, i] = c / factor
-    return M
-
-
 def raw_moments(y: Array, times: Array) -> tuple[Floats, Floats]:
     """Return the means of y yᵀ (p, p) and of products of its coordinates, for weights of sum 1."""
     n, p = y.shape
@@ -216,7 +208,7 @@ class Decoder:
         read = np.ones(k) / k if found.decoded is None else found.decoded.weights
         weights = np.clip(np.nan_to_num(read, nan=1 / k), SMALLEST_WEIGHT / k, 1.0)
         # means outside the ball that the rows fill are moved to its surface
-        reach = math.sqrt(float(namespace_of(sample.like).max(sample.lifted.block["x"][:, -2])))
+        reach = math.sqrt(float(np.max(np.sum(sample.points**2, axis=1))))
         lengths = np.linalg.norm(found.guesses, axis=1, keepdims=True)
         means = found.guesses * np.minimum(1.0, reach / np.maximum(lengths, 1e-300))
         covariances = np.full(means.shape, variance)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats, softmax_rows, to_numpy
-from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joint
+from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.search import SEARCH
@@ -25,6 +25,7 @@ ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 CONSTANT = 1e-12  # of the largest deviation of a column: a column with less is constant
 PROBED = 20_000  # rows in which columns are compared
+ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one another
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +35,9 @@ class Within:
     # (d,), standard deviation about the mean in each column, in the component where it is least:
     # one that contains two groups does not count
     spreads: Floats
-    # (k,), largest variance of a component along any direction, with columns scaled by their
-    # pooled spread, over the largest that spherical noise has with as many rows; NaN for
-    # components with few rows
+    # (k,), largest variance of a component along any direction, in units of its own in the mixture
+    # and with columns scaled by their pooled spread, over the largest that spherical noise has
+    # with as many rows; NaN for components with few rows
     widths: Floats
     misclassification_rate: float  # expected
 
@@ -54,7 +55,7 @@ def measure_within(sample: Rows, mixture: Gaussians) -> Within:
     """Measure the rows of a sample about the means."""
     shares = to_numpy(softmax_rows(log_joint(sample.block["x"], mixture))[0])
     labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
-    counts = sample.counts
+    counts, deviations = sample.counts, np.sqrt(mixture.variances.mean(axis=1))
     parts: dict[int, tuple[Floats, Floats]] = {}
     pooled, least = np.zeros(sample.n_features), np.full(sample.n_features, np.inf)
     for i in range(mixture.k):
@@ -62,8 +63,9 @@ def measure_within(sample: Rows, mixture: Gaussians) -> Within:
         if len(own) >= ROWS_FOR_WIDTH:
             mass = counts[own]
             apart = points[own] - mass @ points[own] / mass.sum()
-            parts[i], squares = (apart, mass), mass @ apart**2
-            pooled, least = pooled + squares, np.minimum(least, squares / mass.sum())
+            parts[i], squares = (apart / deviations[i], mass), mass @ apart**2
+            pooled += squares / deviations[i] ** 2
+            least = np.minimum(least, squares / mass.sum())
     pooled = np.sqrt(pooled / max(1, sum(mass.sum() for _, mass in parts.values())))
     varying = pooled > 0
     widths = np.full(mixture.k, np.nan)
@@ -143,7 +145,7 @@ def notes_on(fit: Evidence) -> Notes:
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:
-    """Return notes on constant columns, and on columns that are linear functions of others."""
+    """Return notes on constant columns, and on one that is a linear function of another."""
     covariance = mean_and_covariance(fit.rows.sample(PROBED, 0)).covariance
     scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     constant = np.flatnonzero(scale <= CONSTANT * max(float(scale.max()), np.finfo(float).tiny))
@@ -151,12 +153,11 @@ def _notes_on_columns(fit: Evidence) -> Notes:
     if len(constant) and len(constant) < len(scale):
         columns = [fit.columns[j] for j in constant]
         notes.append(Note("columns_constant", {"columns": columns}))
-    if fit.kind.shape == "full":
-        safe = np.where(scale > 0, scale, np.inf)
-        alike = np.abs(np.triu(covariance / np.outer(safe, safe), 1)) > CORRELATED
-        for i, j in np.argwhere(alike)[:1]:
-            values = {"column": fit.columns[j], "other": fit.columns[i]}
-            notes.append(Note("columns_dependent", values))
+    code = "columns_dependent" if fit.kind.shape == "full" else "columns_repeated"
+    scale[constant] = np.inf
+    alike = np.abs(np.triu(covariance / np.outer(scale, scale), 1)) > CORRELATED
+    for i, j in np.argwhere(alike)[:1] if fit.rows.kept > ROWS_TO_COMPARE else ():
+        notes.append(Note(code, {"column": fit.columns[j], "other": fit.columns[i]}))
     return notes
 
 

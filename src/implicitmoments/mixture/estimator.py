@@ -11,8 +11,7 @@ from implicitmoments.arrays import Array, check_squares, move_like, namespace_of
 from implicitmoments.estimator import column_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Options, one_less, search_again
-from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.fit import GaussianFit, one_less, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import (
     Stream,
@@ -20,13 +19,15 @@ from implicitmoments.mixture.incremental import (
     continue_stream,
     in_one_unit,
 )
+from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
+from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import leave_out_outliers, standardise_rows
 from implicitmoments.rows.view import LARGEST_SINGLE
-from implicitmoments.search import SEARCH, Fitted, run_em
+from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.validation import (
     check_enough_rows,
     check_number,
@@ -117,6 +118,7 @@ class MixtureEstimator(MixtureSummary):
     def _fit(self, rows: Rows, seed: int) -> None:
         self._stream: Stream | None = None
         self._held: dict[str, Array] | None = None
+        self._view: View | None = None  # of the rows held
         self._fitted = 0
         self._check_enough(rows.n)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
@@ -137,22 +139,21 @@ class MixtureEstimator(MixtureSummary):
             columns = {name: xp.concat([held[name], columns[name]]) for name in held}
         rows = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
         self._check_enough(rows.n)
-        known = held is not None and hasattr(self, "_view")  # which old files do not have
-        if not known or rows.n >= min(SEARCH.rows, REFIT * self._fitted):
-            self._view, self._fitted = self._fit_rows(rows, seed), rows.n
+        view = None if held is None else getattr(self, "_view", None)  # old files have none
+        if view is None or rows.n >= min(SEARCH.rows, REFIT * self._fitted):
+            view, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
-            self._refine(rows)
-        self._stream, self._held = None, columns
+            self._refine(view, rows)
+        self._stream, self._held, self._view = None, columns, view
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(self._k()):
-            view = self._view
             kept = view.hold(self._without_outliers(rows)[0])
             self._stream = begin_stream(view, kept, view.inside(self._mixture()))
             self._held = None
 
-    def _refine(self, rows: Rows) -> None:
+    def _refine(self, view: View, rows: Rows) -> None:
         """Run EM on held rows of which a part was fitted before."""
-        view, kept = self._view, self._without_outliers(rows)[0]
+        kept = self._without_outliers(rows)[0]
         start = view.inside(self._mixture())
         found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
         self._store(view.fitted(found), view.family.kind, rows)
@@ -163,11 +164,12 @@ class MixtureEstimator(MixtureSummary):
         """Update a stream; where its mixture was compared with others, check it again."""
         view, rng = before.view, np.random.default_rng((seed, before.n_seen))
         rows, n_out = self._without_outliers(rows)
-        options = replace(self._options(rows), k=before.mixture.k, given=None)
+        options = replace(self._options(rows), k=before.mixture.k)
         search = search_again(view, options, rng)
         self._stream = stream = continue_stream(before, view.rows(rows), search, rng)
         level = stream.sums.level - view.log_unit
-        fitted = Fitted(view.outside(stream.mixture), level, (), self.converged_, self.n_iter_)
+        passes = self.n_iter_ + 1
+        fitted = Fitted(view.outside(stream.mixture), level, (), self.converged_, passes)
         self._store(fitted, view.family.kind, rows)
         self.stats_["outliers"] += n_out
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
@@ -214,24 +216,26 @@ class MixtureEstimator(MixtureSummary):
             self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
 
     def _store(self, fitted: Fitted[Gaussians], kind: CovarianceType, rows: Rows) -> None:
-        """Store parameters with the heaviest component first, and the course of EM.
+        """Store parameters, the heaviest component first unless it was given, and EM's course.
 
-        In the library of the rows and on their device; in NumPy always in double precision.
+        In the library and the precision of the rows, and on their device.
         """
         state, like = fitted.state, rows.first["x"]
-        if not self._keeps_order():
+        if self.stats_["start"] != "given":
             state = state.take(np.argsort(-state.weights, kind="stable"))
-        own = isinstance(like, np.ndarray)
-        self.weights_ = state.weights if own else move_like(state.weights, like)
-        self.means_ = state.means if own else move_like(state.means, like)
+        self.weights_, self.means_ = move_like(state.weights, like), move_like(state.means, like)
         self._store_covariances(state.covariances, kind)
-        self.converged_, self.n_iter_ = fitted.converged, min(fitted.n_iter, self.max_iter)
+        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter - 1
         self.lower_bound_ = float(fitted.level)
         self.stats_["mean_log_likelihood_history"] = fitted.history
 
-    def _keeps_order(self) -> bool:
-        """Say whether components stay in the order in which the user gave them."""
-        return False
+    def _final(self) -> Budget:
+        """Return the budget of EM on all rows, of which the last pass only measures the fit."""
+        return replace(WHOLE, steps=self.max_iter + 1, tol=self.tol)
+
+    def _going_on(self) -> bool:
+        """Say whether rows of earlier calls of :meth:`partial_fit` are part of the fit."""
+        return getattr(self, "_stream", None) is not None or bool(getattr(self, "_held", None))
 
     def _store_covariances(self, whole: Any, kind: CovarianceType) -> None:
         """Store covariances (k, d, d) or (k, d)."""

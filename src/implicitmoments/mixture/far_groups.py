@@ -9,9 +9,10 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Options, fit_gaussians
-from implicitmoments.mixture.gaussian_view import make_view
+from implicitmoments.mixture.fit import GaussianFit, fit_gaussians
 from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.starts import Options
+from implicitmoments.mixture.view import make_view
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.outliers import squared_distances, standardise_rows

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, move_like
+from implicitmoments.arrays import Floats, machine_epsilon, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Given, Options, types_of
-from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.fit import GaussianFit, types_of
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     inverse_roots,
     precisions_of,
 )
+from implicitmoments.mixture.given import GIVEN, read_given
 from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.starts import Given, Options
 from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.search import WHOLE
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 STARTS = ("auto", "moments", "merge", "k-means++")
 # scikit-learn's further names: starts that depend on random numbers, of which k-means++ is best
 SCATTERED = ("kmeans", "random", "random_from_data")
-GIVEN = ("weights_init", "means_init", "precisions_init")
-LEAST_RIDGE = 1e-10  # with less, rounding makes covariances singular
+# With less, rounding makes covariances singular: in EM, and in the precision of the rows, in
+# multiples of its epsilon, when they are stored.
+LEAST_RIDGE, ROUNDINGS = 1e-10, 8
 TITLES = {
     "full": "Gaussians",
     "tied": "Gaussians with one covariance",
@@ -70,16 +72,18 @@ class GaussianMixture(MixtureEstimator):
         a column that is rounded to steps of h no variance is below h²/12, so that components do
         not collapse.
     max_iter : int, default 500
-        The largest number of EM iterations over all rows; 0 for what the search has found.
+        The largest number of EM iterations over all rows; 0 for what the search has found, or
+        for the start that is given.
     n_init : int, default 1
-        Number of starts of each kind that depends on random numbers.
+        Number of complete fits with random numbers of their own, the best of which is kept.
     init_params : {"auto", "moments", "merge", "k-means++"}, default "auto"
         Which starts compete: all that apply, or one kind; ``"moments"`` beside k-means++.
         scikit-learn's ``"kmeans"``, ``"random"`` and ``"random_from_data"`` mean ``"k-means++"``.
     weights_init : array of shape (k,), optional
-        Weights to start from. With any of the three, no other starts compete.
+        Weights to start from. With any of the three, no other starts compete, and components
+        stay in the order of the start.
     means_init : array of shape (k, n_features), optional
-        Means to start from.
+        Means to start from: EM on all rows starts exactly there, and no moves are tried.
     precisions_init : array, optional
         Precisions to start from, in the shape of ``precisions_``.
     n_moves : int, default 20
@@ -90,8 +94,9 @@ class GaussianMixture(MixtureEstimator):
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
     warm_start : bool, default False
-        Start from the last fit, if it has as many components and features, rather than from
-        what is given; converged if the likelihood rises by less than ``tol`` between the two.
+        Let :meth:`fit` start EM on all rows from the last fit, if it has as many components and
+        features, rather than from what is given, and try no moves; converged if the likelihood
+        rises by less than ``tol`` between the two.
     verbose : int, default 0
         1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
     verbose_interval : int, default 10
@@ -188,7 +193,7 @@ class GaussianMixture(MixtureEstimator):
         "covariances_": float | Floats,
         "covariance_type_": str,
         "_stream": NotRequired[Stream | None],
-        "_view": NotRequired[View],
+        "_view": NotRequired[View | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",  # moments are at most a start
@@ -222,7 +227,7 @@ class GaussianMixture(MixtureEstimator):
             whole = whole[0]
         if np.ndim(whole) == 0:
             return float(whole)
-        return whole if isinstance(self.means_, np.ndarray) else move_like(whole, self.means_)
+        return move_like(whole, self.means_)
 
     @property
     def _type(self) -> CovarianceType:
@@ -263,21 +268,21 @@ class GaussianMixture(MixtureEstimator):
         if self.verbose:
             sys.stdout.write("\n".join(self._steps()) + "\n")
 
-    def _keeps_order(self) -> bool:
-        return self.warm_start or any(getattr(self, name) is not None for name in GIVEN)
-
     def _options(self, rows: Rows) -> Options:
         k, d = None if self.n_components == "auto" else int(self.n_components), rows.n_features
+        last = self._last(d)
+        given = last or self._given(k, d)
+        placed = given is not None and given.means is not None
         return Options(
             k=k,
             most=min(self.max_components, rows.kept),
-            types=types_of(self.covariance_type),
-            ridge=max(self.reg_covar, LEAST_RIDGE),
-            n_moves=self.n_moves,
-            n_init=self.n_init,
+            types=types_of(self.covariance_type_ if last else self.covariance_type),
+            ridge=max(self.reg_covar, LEAST_RIDGE, ROUNDINGS * machine_epsilon(rows.first["x"])),
+            n_moves=0 if placed else self.n_moves,
+            n_init=1 if placed else self.n_init,
             starts="k-means++" if self.init_params in SCATTERED else self.init_params,
-            final=replace(WHOLE, steps=max(self.max_iter, 1), tol=self.tol),
-            given=self._last(d) or self._given(k, d),
+            final=self._final(),
+            given=given,
         )
 
     def _steps(self) -> Iterator[str]:
@@ -294,7 +299,7 @@ class GaussianMixture(MixtureEstimator):
 
     def _last(self, d: int) -> Given | None:
         """Return the last fit, if the user asks for it and it fits."""
-        if not self.warm_start or getattr(self, "means_", None) is None:
+        if not self.warm_start or self._going_on() or getattr(self, "means_", None) is None:
             return None
         same = self.covariance_type in (self.covariance_type_, "auto")
         if not same or self.means_.shape != (self.n_components, d):
@@ -314,48 +319,9 @@ class GaussianMixture(MixtureEstimator):
                 "`n_components` and `covariance_type` other than 'auto'",
                 name=asked[0],
             )
-        weights, means, precisions = (
-            None if getattr(self, name) is None else as_floats(getattr(self, name))
-            for name in GIVEN
+        return read_given(
+            {name: getattr(self, name) for name in GIVEN}, self.covariance_type, k, d
         )
-        _check_shape("weights_init", weights, (k,))
-        _check_shape("means_init", means, (k, d))
-        if weights is not None and (weights.min() < 0 or not np.isclose(weights.sum(), 1.0)):
-            raise InputError(
-                "weights_not_a_distribution",
-                "`weights_init` must be non-negative and sum to 1, got a sum of {total:g} and a "
-                "least weight of {least:g}",
-                total=float(weights.sum()),
-                least=float(weights.min()),
-            )
-        return Given(weights, means, self._given_covariances(precisions, k, d))
-
-    def _given_covariances(self, precisions: Floats | None, k: int, d: int) -> Floats | None:
-        """Return the covariances, (k, d, d) or (k, d), of precisions that the user gives."""
-        if precisions is None:
-            return None
-        kind = CovarianceType(self.covariance_type)
-        shape = {"full": (d, d), "diag": (d,), "spherical": ()}[kind.shape]
-        _check_shape("precisions_init", precisions, shape if kind.tied else (k, *shape))
-        whole = np.repeat(precisions[None], k, axis=0) if kind.tied else precisions
-        if kind.shape == "spherical":
-            whole = np.repeat(whole[:, None], d, axis=1)
-        positive = (
-            whole.min() > 0
-            if whole.ndim == 2
-            else bool(
-                np.allclose(whole, whole.transpose(0, 2, 1))
-                and np.linalg.eigvalsh(whole).min() > 0
-            )
-        )
-        if not positive:
-            raise InputError(
-                "precisions_not_positive",
-                "`precisions_init` must be symmetric and positive definite, for "
-                "`covariance_type={kind!r}`",
-                kind=kind.name,
-            )
-        return precisions_of(whole)[0]
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""
@@ -378,15 +344,3 @@ class GaussianMixture(MixtureEstimator):
                 "spherical; with `covariance_type={kind!r}` use 'auto', 'merge' or 'k-means++'",
                 kind=self.covariance_type,
             )
-
-
-def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> None:
-    """Raise for an array of another shape."""
-    if value is not None and (value.shape != shape or not np.isfinite(value).all()):
-        raise InputError(
-            "init_of_wrong_shape",
-            "`{name}` must be finite and of shape {expected}, got shape {found}",
-            name=name,
-            expected=shape,
-            found=value.shape,
-        )

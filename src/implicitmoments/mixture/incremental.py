@@ -11,8 +11,8 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import move_like, namespace_of, to_numpy
-from implicitmoments.mixture.gaussian_view import View
 from implicitmoments.mixture.gaussians import Gaussians, GaussianSums
+from implicitmoments.mixture.view import View
 from implicitmoments.rows import ArraySource, Rows, weights_of
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, run_em

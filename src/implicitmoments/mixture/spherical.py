@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NotRequired
 
 import numpy as np
@@ -11,15 +11,15 @@ import numpy as np
 from implicitmoments.arrays import Floats, move_like
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.mixture.estimator import MixtureEstimator
-from implicitmoments.mixture.gaussian_fit import GaussianFit, Options
-from implicitmoments.mixture.gaussian_view import View
+from implicitmoments.mixture.fit import GaussianFit
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.search import WHOLE
 from implicitmoments.validation import (
     check_even_order,
     check_option,
@@ -149,7 +149,7 @@ class SphericalMixture(MixtureEstimator):
         "variance_": float | Floats,
         "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
-        "_view": NotRequired[View],
+        "_view": NotRequired[View | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
@@ -170,8 +170,7 @@ class SphericalMixture(MixtureEstimator):
         if kind.tied:
             self.variance_: Any = float(whole[0, 0])
         else:
-            own, like = whole[:, 0], self.means_
-            self.variance_ = own if isinstance(like, np.ndarray) else move_like(own, like)
+            self.variance_ = move_like(whole[:, 0], self.means_)
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         self.decoded_components_ = found.components
@@ -185,7 +184,7 @@ class SphericalMixture(MixtureEstimator):
             types=(self.covariance_type,),
             n_moves=self.n_moves,
             starts="decoded",
-            final=replace(WHOLE, steps=self.max_iter, tol=self.tol),
+            final=self._final(),
             variance=self.variance,
             order=None if self.order == "auto" else int(self.order) // 2,
         )

@@ -181,8 +181,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
             else:
                 own[...] = own @ np.linalg.cholesky(covariance).T
             own += mixture.means[i]
-        if isinstance(self.means_, np.ndarray):
-            return X, labels
         return move_like(X, self.means_), index_like(labels, self.means_)
 
     def icl(self, X: Any, y: Any = None) -> float:
@@ -285,9 +283,9 @@ def _evaluate(mixture: Gaussians, asked: Asked, density: bool, x: Array) -> Arra
     )
     if density:
         found = found - float(np.log(scale).sum())
-    if isinstance(x, np.ndarray) or not xp.isdtype(found.dtype, "real floating"):
-        return found
-    return xp.astype(found, dtype, copy=False)
+    # rows of integers have answers in double precision
+    single = xp.isdtype(found.dtype, "real floating") and xp.isdtype(dtype, "real floating")
+    return xp.astype(found, dtype, copy=False) if single else found
 
 
 def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fact]:

@@ -66,7 +66,7 @@ def _two_digits(value: float) -> float:
 
 
 def _start(kind: str) -> str:
-    words = {"moments": "the moments", "kmeans++": "k-means++", "merge": "micro-components"}
+    words = {"moments": "the moments", "merge": "micro-components"}
     return words.get(kind, kind)
 
 
@@ -92,7 +92,7 @@ STATISTICS = {
     "rows_used": Statistic("rows", "Rows of the fit, without outliers."),
     "rows_seen": Statistic("rows so far", "Rows passed to partial_fit."),
     "corrections": Statistic(
-        "moments decoded again", "How often partial_fit restarted from all moments."
+        "mixtures replaced", "How often a search of partial_fit found a higher likelihood."
     ),
     "moment_rows": Statistic("rows of the moments", "Rows used to estimate moments."),
     "sample_rows": Statistic("rows of the search", "Rows used to compare starts and moves."),
@@ -105,9 +105,6 @@ STATISTICS = {
         "moves tried", "Components moved elsewhere to increase the likelihood."
     ),
     "n_moves": Statistic("moves accepted", "Moves that increased the likelihood."),
-    "spectral_components": Statistic(
-        "components by the spectrum", "Eigenvalues above the noise, where the search began."
-    ),
     "bic_by_n_components": Statistic(
         "BIC above the best", "By number of components; lower is better.", _above_best
     ),
@@ -164,9 +161,6 @@ STATISTICS = {
     "network_error": Statistic("error of the network", "Squared, expected on new rows."),
     "whitened": Statistic("inputs standardised", "To mean 0 and identity covariance."),
     "n_starts": Statistic("starts", "Initialisations of the network that were compared."),
-    "seconds_start": Statistic(
-        "seconds for the start", "Moments, and EM on a sample of the rows.", _two_digits
-    ),
     "seconds_search": Statistic("seconds for moves", "On a sample of the rows.", _two_digits),
     "seconds_em": Statistic("seconds for EM", "On all rows.", _two_digits),
 }

@@ -261,6 +261,20 @@ def weights_of(block: Block) -> Array:
     return namespace_of(x).ones_like(x[:, 0]) if counts is None else counts
 
 
+def count_rows(block: Block) -> Sums:
+    """Count the rows of a block, and add up their weights."""
+    counts = weights_of(block)
+    total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
+    return {"kept": int(counts.shape[0]), "total": float(total)}
+
+
+def sum_points(block: Block) -> Sums:
+    """Add up the points of a block, times their weights."""
+    x, counts = block["x"], block.get("counts")
+    weighted = x if counts is None else x * counts[:, None]
+    return {"points": namespace_of(x).sum(weighted, axis=0, dtype=namespace_of(x).float64)}
+
+
 def shares_of(block: Block, n_shares: int) -> Array:
     """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
     keys = block["key"] if "key" in block else row_keys(block["x"])

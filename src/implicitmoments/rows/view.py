@@ -22,7 +22,15 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers, RowDraws, draw_numbers
-from implicitmoments.rows.fold import After, Block, Measure, Sums, lift_points, weights_of
+from implicitmoments.rows.fold import (
+    After,
+    Block,
+    Measure,
+    Sums,
+    count_rows,
+    sum_points,
+    weights_of,
+)
 from implicitmoments.rows.mapped_rows import Census, MappedRows
 from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source, take_along
 
@@ -107,7 +115,7 @@ class Rows(MappedRows):
             return self.known
         if not self.keep and not self.weighted_rows:
             return Census(self.n, float(self.n))
-        found = self.as_given().fold(_count_rows, what="counting rows")
+        found = self.as_given().fold(count_rows, what="counting rows")
         return Census(int(found.get("kept", 0)), float(found.get("total", 0.0)))
 
     @property
@@ -351,12 +359,6 @@ class Rows(MappedRows):
         return counts is None or bool(namespace_of(counts).all(counts > 0))
 
     @cached_property
-    def lifted(self) -> Rows:
-        """Rows with points :math:`(z, |z|^2, 1)`, in memory where these are."""
-        rows = self.transformed(lift_points)
-        return rows.hold() if self.held else rows
-
-    @cached_property
     def _lifts(self) -> dict[Callable[[Block], Block], Rows]:
         return {}
 
@@ -373,34 +375,15 @@ class Rows(MappedRows):
         Rows
             In memory where these are and memory allows; then they are computed once.
         """
-        if lift is lift_points:
-            return self.lifted
         if lift not in self._lifts:
             rows = self.transformed(lift)
             self._lifts[lift] = rows.hold() if self.held and rows.small else rows
         return self._lifts[lift]
 
     @cached_property
-    def _lifted_sums(self) -> dict[Callable[[Block], Block], Floats]:
-        return {}
-
-    def lifted_sum(self, lift: Callable[[Block], Block]) -> Floats:
-        """Return the weighted sum (p,) of all rows with another lift of their points.
-
-        Parameters
-        ----------
-        lift : callable
-            As for :meth:`transformed`.
-
-        Returns
-        -------
-        array of shape (p,)
-            Computed once, in one pass.
-        """
-        if lift not in self._lifted_sums:
-            found = self.transformed(lift).fold(_sum_points, what="sums of squares")
-            self._lifted_sums[lift] = to_numpy(found["points"])
-        return self._lifted_sums[lift]
+    def point_sum(self) -> Floats:
+        """The weighted sum of all points, (p,)."""
+        return to_numpy(self.fold(sum_points, what="sums of squares")["points"])
 
     @cached_property
     def block(self) -> Block:
@@ -430,15 +413,3 @@ def _measure_whole(
     view: Rows, measure: Measure, keyed: bool, block: Block, rows: range
 ) -> Mapping[str, Any]:
     return measure(view._whole(block, rows, keyed=keyed), rows)
-
-
-def _sum_points(block: Block) -> Sums:
-    x, counts = block["x"], block.get("counts")
-    weighted = x if counts is None else x * counts[:, None]
-    return {"points": namespace_of(x).sum(weighted, axis=0, dtype=namespace_of(x).float64)}
-
-
-def _count_rows(block: Block) -> Sums:
-    counts = weights_of(block)
-    total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
-    return {"kept": int(counts.shape[0]), "total": float(total)}

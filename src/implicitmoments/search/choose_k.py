@@ -11,11 +11,15 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S, bic
-from implicitmoments.search.moves import Searched, merge_cheapest, search_moves
+from implicitmoments.search.moves import GROW, OPTIMISM, Ranking, Searched, search_moves
+from implicitmoments.search.trials import total_rows
 
 C = TypeVar("C")  # a candidate, and what fitting makes of it
 F = TypeVar("F")
 
+# Times the sum of all predicted gains that growth may gain: splits at once gain 0.5 to 1.5 times
+# what is predicted, and the splits of their parts less.
+FURTHER = 2.0
 FAILURES = 2  # numbers in a row that are no better, before the search turns: BIC may have a bump
 
 
@@ -28,7 +32,7 @@ class Chosen(Generic[S]):
     scores: dict[int, float] = field(default_factory=dict)
 
 
-def choose_k(
+def choose_k(  # noqa: PLR0913 (each documented)
     family: Family[R, S, E],
     rows: R,
     state: S,
@@ -37,12 +41,16 @@ def choose_k(
     rng: np.random.Generator,
     budget: Budget = SEARCH,
     local: Budget = LOCAL,
+    *,
+    least: float = math.inf,
 ) -> Chosen[S]:
-    """Split, then merge components while the Bayesian information criterion decreases.
+    """Split and merge components while the Bayesian information criterion decreases.
 
-    All components whose predicted gain is above the penalty are split at once, so that the number
-    may double in a round. Moves improve every number. The result has the least criterion of all
-    that were tried, and one component more and one less were tried.
+    First without moves: all components whose predicted gain is above the penalty are split at
+    once, so that the number may double in a round, and all pairs whose merge costs less are merged
+    at once. Then moves improve the number that was best and its neighbours, where they may lower
+    the criterion. The result has the least criterion of all that were tried, and one component
+    more and one less were tried, unless ``least`` is out of reach.
 
     Parameters
     ----------
@@ -54,29 +62,71 @@ def choose_k(
         Moves tried per number of components.
     budget, local : Budget
         As in :func:`search_moves`.
+    least : float
+        A criterion to surpass: the search ends where that is out of reach.
     """
-    total, scores = family.e_step(rows, state).total, dict[int, float]()
+    total, scores = total_rows(family, rows), dict[int, float]()
 
-    def judge(candidate: S) -> tuple[float, Searched[S]]:
-        found = search_moves(family, rows, candidate, n_moves, rng, budget, local)
+    def parameters(k: int) -> int:
+        return family.n_parameters(state.take(np.zeros(k, dtype=np.int64)))
+
+    penalty = 0.5 * (parameters(2) - parameters(1)) * math.log(total)
+    known: Ranking[S] | None = None
+
+    def judge(candidate: S, n_moves: int, budget: Budget) -> tuple[float, Searched[S]]:
+        nonlocal known
+        k, best = candidate.k, min(least, *scores.values(), math.inf)
+        target = 0.5 * (parameters(k) * math.log(total) - best)
+        found = search_moves(
+            family,
+            rows,
+            candidate,
+            n_moves,
+            rng,
+            budget,
+            local,
+            target=target,
+            worth=penalty / OPTIMISM,
+            ranking=known,
+        )
+        known = found.ranking
         score = bic(found.log_likelihood, family.n_parameters(found.state), total)
         scores[found.state.k] = min(score, scores.get(found.state.k, math.inf))
         return score, found
 
+    def hopeless(found: Searched[S]) -> bool:
+        """Return whether predicted changes, each to its full extent, leave ``least`` as it is."""
+        gains = FURTHER * found.ranking.gains[: max(most - found.state.k, 1)] - penalty
+        reach = gains[gains > 0].sum()
+        if found.ranking.merges is not None:
+            losses = found.ranking.merges.losses
+            reach += np.sum(penalty - losses[found.ranking.merges.cheap(penalty)])
+        return bool(min(scores.values()) - 2 * reach > least)
+
     def grown(found: Searched[S]) -> S | None:
         k, ranking = found.state.k, found.ranking
-        if k >= most:
+        if k >= most or hopeless(found):
             return None
-        larger = ranking.apply(found.state, np.array([0]))
-        extra = family.n_parameters(larger) - family.n_parameters(found.state)
-        penalty = 0.5 * extra * math.log(total)
         worth = np.flatnonzero(ranking.gains > penalty)[: most - k]
-        return ranking.apply(found.state, worth) if len(worth) > 1 else larger
+        return ranking.apply(found.state, worth if len(worth) else np.array([0]))
 
     def pruned(found: Searched[S]) -> S | None:
-        return merge_cheapest(family, rows, found.state) if found.state.k > 1 else None
+        merges = found.ranking.merges
+        if merges is None or hopeless(found):
+            return None
+        cheap = merges.cheap(penalty)
+        return merges.apply(found.state, cheap if len(cheap) else 0)
 
-    best = grow_and_prune(judge(state), judge, (grown, pruned))
+    rough = grow_and_prune(
+        judge(state, 0, GROW), lambda each: judge(each, 0, GROW), (grown, pruned), patience=1
+    )
+    if hopeless(rough):
+        return Chosen(rough, dict(sorted(scores.items())))
+    best = grow_and_prune(
+        judge(rough.state, n_moves, budget),
+        lambda each: judge(each, n_moves, budget),
+        (grown, pruned),
+    )
     return Chosen(best, dict(sorted(scores.items())))
 
 

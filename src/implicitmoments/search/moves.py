@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,7 +24,7 @@ from implicitmoments.search.em import (
     S,
     run_em,
 )
-from implicitmoments.search.trials import Merges, Shares
+from implicitmoments.search.trials import Merges, Shares, total_rows
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
@@ -64,21 +65,23 @@ class Ranking(Generic[S]):
         parts = [part for part, kept in zip(self.parts, others, strict=True) if kept]
         return replace(self, gains=self.gains[others], origins=self.origins[others], parts=parts)
 
-    def promising(self) -> Iterator[int]:
+    def promising(self, needed: float = 0.0) -> Iterator[int]:
         """Yield the changes that may repay the cheapest merge of other components.
 
         The best insertions and the best splits, whose gains are larger by chance.
+
+        Parameters
+        ----------
+        needed : float
+            The least rise of the log-likelihood that is of use.
         """
         if self.merges is None:
             return
-        losses, pairs = self.merges.losses, self.merges.pairs
-        merges = pairs[:, 0] != pairs[:, 1]
-        elsewhere = [losses[merges & ~np.any(pairs == i, axis=1)] for i in self.origins]
-        cheapest = np.array([loss[0] if len(loss) else 0.0 for loss in elsewhere])
+        cheapest = self.merges.cheapest_after_split(self.origins)
         order = np.argsort(cheapest - self.gains, kind="stable")
         inserts = self.origins[order] < 0
         for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
-            if self.gains[at] > max(ENOUGH, cheapest[at] / OPTIMISM):
+            if self.gains[at] > max(ENOUGH, (cheapest[at] + needed) / OPTIMISM):
                 yield int(at)
 
 
@@ -93,7 +96,7 @@ class Searched(Generic[S]):
     ranking: Ranking[S]  # of the moves from ``state``
 
 
-def search_moves(
+def search_moves(  # noqa: PLR0913 (each documented)
     family: Family[R, S, E],
     rows: R,
     state: S,
@@ -101,22 +104,30 @@ def search_moves(
     rng: np.random.Generator,
     budget: Budget = SEARCH,
     local: Budget = LOCAL,
+    *,
+    target: float = -math.inf,
+    worth: float = math.inf,
+    ranking: Ranking[S] | None = None,
 ) -> Searched[S]:
     """Exchange components while that raises the likelihood; try at most ``n_moves`` times.
 
     Parameters
     ----------
+    target : float
+        A log-likelihood: moves that are not likely to reach it are not tried.
+    worth, ranking
+        As ``worth`` and ``before`` in :func:`rank_moves`.
     budget : Budget
         Of EM, before the first move and after each.
     local : Budget
         Of the EM of two parts of one component, and of insertions.
     """
     best = run_em(family, rows, state, budget)
-    total, accepted, tried = family.e_step(rows, best.state).total, 0, 0
-    ranking: Ranking[S] | None = None
+    total, accepted, tried = total_rows(family, rows), 0, 0
     while True:
-        ranking, before = rank_moves(family, rows, best.state, rng, local, ranking), best
-        swaps = _swaps(family, rows, best.state, ranking, rng, budget, local)
+        ranking, before = rank_moves(family, rows, best.state, rng, local, ranking, worth), best
+        needed = max(target - best.level * total, 0.0)
+        swaps = _swaps(family, rows, best.state, ranking, needed, rng, budget, local)
         for at, swapped in islice(swaps, n_moves - tried):
             tried += 1
             trial = run_em(family, rows, swapped, budget)
@@ -137,6 +148,7 @@ def _swaps(
     rows: R,
     state: S,
     ranking: Ranking[S],
+    needed: float,
     rng: np.random.Generator,
     budget: Budget,
     local: Budget,
@@ -148,15 +160,16 @@ def _swaps(
     split finds them only without it.
     """
     few = replace(budget, steps=BETWEEN)
-    for at in ranking.promising():
+    for at in ranking.promising(needed):
         larger = run_em(family, rows, ranking.apply(state, np.array([at])), few).state
         while larger.k > state.k:
             larger = merge_cheapest(family, rows, larger)
         yield at, larger
     if ranking.merges is not None and ranking.overlap:
         smaller = run_em(family, rows, ranking.merges.apply(state), few).state
-        again = rank_moves(family, rows, smaller, rng, local, ranking)
-        for at in range(min(PATIENCE, len(again.gains))):
+        worth = (float(ranking.merges.losses[0]) + needed) / OPTIMISM
+        again = rank_moves(family, rows, smaller, rng, local, ranking, worth)
+        for at in np.flatnonzero(again.gains > worth)[:PATIENCE]:
             yield -1, again.apply(smaller, np.array([at]))
 
 
@@ -167,6 +180,7 @@ def rank_moves(
     rng: np.random.Generator,
     local: Budget = LOCAL,
     before: Ranking[S] | None = None,
+    worth: float = 0.0,
 ) -> Ranking[S]:
     """Predict the gain of every split and insertion, and the loss of every merge.
 
@@ -176,16 +190,23 @@ def rank_moves(
         Of one component.
     before : Ranking, optional
         Of a state before: components that hold the same rows as then keep their splits.
+    worth : float
+        A gain that is of use with a component more. Smaller ones that do not repay a merge
+        either are estimates.
     """
     found = trials.responsibilities(family, rows, state)
     sums = family.expect(rows, found.shares * found.counts[:, None])
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
+    merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
+    enough = np.full(state.k, worth)
+    if merges is not None:
+        enough = np.minimum(enough, merges.cheapest_after_split(np.arange(state.k)) / OPTIMISM)
     splits = [
-        known.get(i) or trials.split_gain(family, rows, state, found, pool, i, rng, local)
+        known.get(i)
+        or trials.split_gain(family, rows, state, found, pool, i, rng, local, worth=enough[i])
         for i in range(state.k)
     ]
-    merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
     candidates = state.take(np.zeros(0, dtype=np.int64))
     overlap = merges is not None and float(merges.losses[0]) < OVERLAP * sums.total / state.k
     if overlap:

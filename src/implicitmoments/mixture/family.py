@@ -19,7 +19,7 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture.gaussian_candidates import missing_components, split_starts
+from implicitmoments.mixture.candidates import missing_components, split_starts
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
@@ -77,7 +77,7 @@ class GaussianFamily:
         found = given.fold(step, width=state.k, what="EM")
         counts, total = to_numpy(found["counts"]), float(found["total"])
         points = (to_numpy(found["moments"]) - counts[:, None] * center) * scale
-        products = rows.lifted_sum(self.kind.lift)[None, state.d : -1]
+        products = rows.lifted_by(self.kind.lift).point_sum[None, state.d : -1]
         common = np.sum(precisions * self.kind.covariances(products, state.d))
         about_zero = counts[:, None] * self.kind.products(
             points / np.maximum(counts, TINY)[:, None]
@@ -281,6 +281,8 @@ class GaussianFamily:
         self, part: Rows, state: Gaussians, i: int, rng: np.random.Generator
     ) -> Gaussians:
         """Return halves, unequal parts, concentric ones, and a light part."""
+        if not self.kind.tied and part.total < 2 * self.kind.fewest_rows(state.d):
+            return state.take(np.zeros(0, dtype=np.int64))  # parts would borrow what they differ in
         return split_starts(part, state, i, self.kind, rng, free=self.free)
 
     def candidates(

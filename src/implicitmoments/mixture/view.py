@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.mixture.gaussian_family import GaussianFamily
+from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
@@ -108,7 +108,7 @@ def check_distinct(sample: Rows, k: int | None, *, whole: bool) -> None:
     if sample.n == 1 and sample.total > 1:
         raise InputError(
             "rows_all_equal",
-            "all {n:count row} are equal, so there is no covariance to estimate; check X",
+            "all {n:count row} are equal, so there is no covariance to estimate; check the data",
             n=round(sample.total),
         )
     if k is not None and sample.n < k:

@@ -15,8 +15,9 @@ HALVES = 0.8  # on either side: the means of the halves of a Gaussian
 HALVED = 2 / math.pi  # of the variance along the axis along which a Gaussian is halved
 UNEQUAL, TAIL = (0.85, 0.15), 1.5  # weights, and where the light part is
 LIGHT, FEWEST = 0.02, 2.0  # weight of a part at an ill-explained row, and its least rows
-SMALL = 0.3  # covariance of a light part, relative to that of the component
-NARROW, WIDE = 0.4, 1.8  # covariances of two concentric parts, relative to the whole
+# Covariances in two dimensions: of a light part and of two concentric ones, relative to that of
+# the component, and of a further component, relative to the pooled one.
+SMALL, NARROW, WIDE, NEW = 0.3, 0.4, 1.8, 0.5
 RIDGE = 0.01  # of the mean variance, added to that of a half: it may have no width at all
 # Longest and random axes, and ill-explained rows, from which splits start; successive halving
 # keeps the best three.
@@ -57,16 +58,25 @@ def split_starts(
     for step in steps:
         half = kind.covariances(spread - HALVED * kind.products(step[None]), state.d)[0] + ridge
         starts.add(0.5, (mean + HALVES * step, mean - HALVES * step), (half, half))
+    small, narrow, wide = (scaled(factor, state.d) for factor in (SMALL, NARROW, WIDE))
     heavy, light = UNEQUAL
     for step in (sign * step for step in steps[: min(N_AXES, state.d)] for sign in (1, -1)):
         balanced = mean - TAIL * light / heavy * step
-        starts.add(light, (balanced, mean + TAIL * step), (own, SMALL * own))
+        starts.add(light, (balanced, mean + TAIL * step), (own, small * own))
     if free:
-        starts.add(0.5, (mean, mean), (NARROW * own, WIDE * own))
+        starts.add(0.5, (mean, mean), (narrow * own, wide * own))
     light = min(max(LIGHT, FEWEST / total), 0.5)
     for place in ill_explained(_in_metric(x - mean, root), counts):
-        starts.add(light, (mean, x[place]), (own, SMALL * own))
+        starts.add(light, (mean, x[place]), (own, small * own))
     return starts.state()
+
+
+def scaled(factor: float, d: int) -> float:
+    """Return a factor of covariances in d dimensions that costs a row as much as one in two.
+
+    A row of N(0, I) loses d/2 (1/s − 1 + log s), or about d/4 (1 − s)², under N(0, s I).
+    """
+    return 1 + (factor - 1) * math.sqrt(min(1.0, 2 / d))
 
 
 class PairStarts:
@@ -161,7 +171,7 @@ def missing_components(
     points = np.asarray(rows.points[low], dtype=np.float64)
     places = neighbour_means(points, _in_metric(points, root), rng)
     means = np.vstack([midpoints(state, root), places])
-    within = 0.5 * pooled if free else pooled
+    within = scaled(NEW, state.d) * pooled if free else pooled
     weights = np.full(len(means), 0.5 / state.k)
     return Gaussians(weights, means, np.repeat(within[None], len(means), axis=0))
 

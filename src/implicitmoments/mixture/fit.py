@@ -1,0 +1,272 @@
+"""Fit of a Gaussian mixture: starts that compete, moves on a sample, EM on all rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    Gaussians,
+)
+from implicitmoments.mixture.initialisation import QUICK
+from implicitmoments.mixture.starts import (
+    POORER,
+    Options,
+    Raced,
+    named_starts,
+    race,
+    race_starts,
+    start_from,
+)
+from implicitmoments.mixture.view import View, check_distinct, make_view
+from implicitmoments.moments.components import Components
+from implicitmoments.rows import Rows
+from implicitmoments.search import (
+    SEARCH,
+    Fitted,
+    Searched,
+    bic,
+    choose_k,
+    merge_cheapest,
+    run_em,
+    search_moves,
+)
+from implicitmoments.search.moves import OPTIMISM
+
+# A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
+FAINT, MORE_ROWS = 0.25, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Found(Raced):
+    """The best mixture of one type on a sample, after moves."""
+
+    searched: tuple[Searched[Gaussians], ...] = ()
+    scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether a merge is predicted to cost far more than the penalty of a component."""
+        merges = self.searched[-1].ranking.merges if self.searched else None
+        family, k, d = self.view.family, self.state.k, self.state.d
+        if merges is None:
+            return k == 1
+        saved = family.n_parameters(self.state) - family.kind.n_parameters(k - 1, d)
+        return bic(float(merges.losses[0]) / OPTIMISM, saved, self.sample.total) < 0
+
+    def after(self, searched: Searched[Gaussians]) -> Found:
+        """Return the mixture that a search ended with."""
+        level = searched.log_likelihood
+        return replace(self, state=searched.state, log_likelihood=level, searched=(searched,))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianFit:
+    """A fitted mixture, in the user's units."""
+
+    fitted: Fitted[Gaussians]
+    view: View
+    stats: dict[str, Any]
+    components: Components | None  # decoded from the moments
+    fewer: int | None = None  # a smaller number of components of lower BIC, if one was found
+    n_moves: int | None = None  # moves tried, where the search ended because none were left
+
+    @property
+    def kind(self) -> CovarianceType:
+        """The type of its covariances."""
+        return self.view.family.kind
+
+    def bic(self, total: float) -> float:
+        """Bayesian information criterion of so many rows."""
+        n_parameters = self.view.family.n_parameters(self.fitted.state)
+        return bic(self.fitted.level * total, n_parameters, total)
+
+
+def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
+    """Fit rows in the user's units without outliers."""
+    n = SEARCH.rows_for(options.k or options.most)
+    sample = rows.sample(n, rng, width=options.k or options.most).merged()
+    check_distinct(sample, options.k, whole=sample.n >= rows.kept)
+    options = replace(options, most=min(options.most, sample.n))
+    # Each fit has random numbers of its own: with more of them, the first ones are the same.
+    generators = [rng, *rng.spawn(options.n_init - 1)]
+    fits = (fit_once(rows, sample, options, each) for each in generators)
+    return min(fits, key=lambda fit: fit.bic(rows.total))
+
+
+def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
+    """Search on a sample of the rows, then run EM on all of them."""
+    times, k = [perf_counter()], options.k
+    # 1. On a sample, for each type: starts, then moves or the number of components. The type whose
+    # starts are best comes first: others are searched as far as they may still surpass it.
+    raced: dict[str, Raced] = {}
+    for name in options.types:
+        view = make_view(sample, CovarianceType(name), options.ridge)
+        if options.variance is not None:
+            view = view.with_known(np.full(rows.n_features, options.variance))
+        raced[name] = race_starts(view, rows, sample, options, raced, rng)
+    found: dict[str, Found] = {}
+    for name in sorted(raced, key=lambda name: raced[name].bic):
+        found[name] = search_type(raced[name], rows, options, found, rng)
+    best = min(found.values(), key=lambda each: each.bic)
+    # 2. Moves on more rows where a component is light.
+    light = float(best.state.weights.min()) < FAINT / best.state.k
+    view = best.view
+    if best.state.k > 1 and light and sample.n < rows.kept and options.n_moves:
+        more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
+        again = search_moves(view.family, more, best.state, options.n_moves, rng)
+        best = replace(best, state=again.state, searched=(*best.searched, again), sample=more)
+    times.append(perf_counter())
+    # 3. EM on all rows.
+    fitted = run_em(view.family, view.rows(rows), best.state, options.final)
+    times.append(perf_counter())
+    tried = [searched.tried for searched in best.searched]
+    stats = {
+        "start": best.start,
+        "start_log_likelihood": {
+            name: level - view.log_unit for name, level in best.levels.items()
+        },
+        **best.decoded.numbers,
+        "sample_rows": best.sample.n,
+        "n_moves": sum(searched.accepted for searched in best.searched),
+        "n_moves_tried": sum(tried),
+        "seconds_search": times[1] - times[0],
+        "seconds_em": times[2] - times[1],
+        **({"bic_by_n_components": best.scores} if best.scores else {}),
+    }
+    if len(found) > 1:
+        stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
+    exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
+    more_rows = None if best.sample.total == rows.total else view.rows(rows)
+    fewer = None
+    if k is not None and not best.needs_all:
+        fewer = one_less(view, best.sample, fitted.state, more_rows)
+    return GaussianFit(
+        view.fitted(fitted),
+        view,
+        stats,
+        best.decoded.components,
+        fewer,
+        options.n_moves if exhausted else None,
+    )
+
+
+def second_starts(options: Options, found: Found) -> tuple[str, ...]:
+    """Return starts that compete where moves were worth a try: the first is then in doubt."""
+    if options.given is not None or len(options.types) > 1 or found.state.k == 1:
+        return ()
+    if options.k is None:
+        return ("moments",) if options.starts == "decoded" else ()
+    if options.starts not in ("auto", "decoded") or not sum(s.tried for s in found.searched):
+        return ()
+    return tuple(name for name in ("moments", "k-means++") if name not in options.first)
+
+
+def search_type(
+    raced: Raced,
+    everything: Rows,
+    options: Options,
+    others: Mapping[str, Found],
+    rng: np.random.Generator,
+) -> Found:
+    """Try moves from the best start of a type, or choose the number of components.
+
+    Parameters
+    ----------
+    everything : Rows
+        All rows.
+    others : mapping of str to Found
+        Fits of other types. The best of them and those of types with fewer parameters are starts,
+        too, and moves that cannot surpass the best are not tried.
+    """
+    view, rows, family, k = raced.view, raced.sample, raced.view.family, options.k
+    offset = 2 * rows.total * view.log_unit  # of criteria in the user's units
+    least = min((each.bic for each in others.values()), default=math.inf)
+    fits = [
+        start_from(view, each)
+        for name, each in others.items()
+        if name in POORER[family.kind.name] or each.bic <= least
+    ]
+    found = Found(**vars(raced))
+    if fits:
+        start, fitted, levels = race(family, rows, [(raced.start, raced.state), *fits])
+        total, levels = fitted.level * rows.total, raced.levels | levels
+        found = replace(
+            found, state=fitted.state, log_likelihood=total, start=start, levels=levels
+        )
+    before = found.log_likelihood
+    if k is None:
+        chosen = choose_k(
+            family, rows, found.state, options.most, options.n_moves, rng, least=least - offset
+        )
+        scores = {number: score + offset for number, score in chosen.scores.items()}
+        found = replace(found.after(chosen.searched), scores=scores)
+        before = found.log_likelihood
+    elif k > 1 and options.n_moves:
+        penalty = family.n_parameters(found.state) * math.log(rows.total)
+        target = 0.5 * (penalty + offset - least)  # the log-likelihood at which BIC is ``least``
+        searched = search_moves(family, rows, found.state, options.n_moves, rng, target=target)
+        found = found.after(searched)
+    starts, decoded = named_starts(
+        view, everything, rows, found.state.k, second_starts(options, found), options, rng
+    )
+    if decoded.numbers:
+        found = replace(found, decoded=decoded)
+    if not starts:
+        return found
+    start, fitted, levels = race(family, rows, starts)
+    found = replace(found, levels=found.levels | levels)
+    if fitted.level * rows.total <= before:
+        return found
+    again = search_moves(family, rows, fitted.state, options.n_moves, rng)
+    if again.log_likelihood <= found.log_likelihood:
+        return found
+    return replace(found, start=start).after(again)
+
+
+def search_again(
+    view: View, options: Options, rng: np.random.Generator
+) -> Callable[[Rows, Gaussians], Gaussians]:
+    """Return the search of a sample for a mixture at least as likely as a given one."""
+
+    def search(sample: Rows, state: Gaussians) -> Gaussians:
+        which = () if options.given is not None else options.first
+        starts, _ = named_starts(view, view.back(sample), sample, state.k, which, options, rng)
+        best = race(view.family, sample, [("last", state), *starts])[1].state
+        if not options.n_moves or best.k == 1:
+            return best
+        return search_moves(view.family, sample, best, options.n_moves, rng).state
+
+    return search
+
+
+def one_less(view: View, sample: Rows, state: Gaussians, rows: Rows | None = None) -> int | None:
+    """Return one component less, if BIC is lower after the cheapest merge, followed by EM.
+
+    On a sample; and if it is lower there on all rows, where they are given: they may show a
+    component that a sample does not.
+    """
+    if state.k == 1:
+        return None
+    family = view.family
+    less = merge_cheapest(family, sample, state)
+    saved = family.n_parameters(state) - family.n_parameters(less)
+    for part in [sample] if rows is None else [sample, rows]:
+        found = run_em(family, part, less, QUICK)
+        gain = part.total * (family.e_step(part, state).level - found.level)
+        if bic(gain, saved, part.total) < 0:
+            return None
+        less = found.state
+    return less.k
+
+
+def types_of(covariance_type: str) -> tuple[str, ...]:
+    """Return the types among which the fit chooses, from the fewest to the most parameters."""
+    return COVARIANCE_TYPES if covariance_type == "auto" else (covariance_type,)

@@ -1,0 +1,85 @@
+"""Parameters from which a user wants a fit to start, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.estimator import as_floats
+from implicitmoments.mixture.gaussians import CovarianceType, precisions_of
+from implicitmoments.mixture.starts import Given
+from implicitmoments.notes import InputError
+
+GIVEN = ("weights_init", "means_init", "precisions_init")
+
+
+def read_given(values: Mapping[str, Any], covariance_type: str, k: int, d: int) -> Given:
+    """Return a start of k components in d columns; raise where it is none.
+
+    Parameters
+    ----------
+    values : mapping of str to array-like or None
+        Of each name in ``GIVEN``; precisions in the shape of the type.
+    """
+    weights, means, precisions = (_numbers(name, values[name]) for name in GIVEN)
+    _check_shape("weights_init", weights, (k,))
+    _check_shape("means_init", means, (k, d))
+    if weights is not None and (weights.min() < 0 or not np.isclose(weights.sum(), 1.0)):
+        raise InputError(
+            "weights_not_a_distribution",
+            "`weights_init` must be non-negative and sum to 1, got a sum of {total:g} and a "
+            "least weight of {least:g}",
+            total=float(weights.sum()),
+            least=float(weights.min()),
+        )
+    kind = CovarianceType(covariance_type)
+    return Given(weights, means, _covariances(precisions, kind, k, d))
+
+
+def _covariances(precisions: Floats | None, kind: CovarianceType, k: int, d: int) -> Floats | None:
+    """Return the covariances, (k, d, d) or (k, d), of precisions that the user gives."""
+    if precisions is None:
+        return None
+    shape = {"full": (d, d), "diag": (d,), "spherical": ()}[kind.shape]
+    _check_shape("precisions_init", precisions, shape if kind.tied else (k, *shape))
+    whole = np.repeat(precisions[None], k, axis=0) if kind.tied else precisions
+    if kind.shape == "spherical":
+        whole = np.repeat(whole[:, None], d, axis=1)
+    symmetric = kind.shape != "full" or np.allclose(whole, whole.transpose(0, 2, 1))
+    least = np.linalg.eigvalsh(whole).min() if kind.shape == "full" else whole.min()
+    if not symmetric or least <= 0:
+        raise InputError(
+            "precisions_not_positive",
+            "`precisions_init` must be symmetric and positive definite, for "
+            "`covariance_type={kind!r}`",
+            kind=kind.name,
+        )
+    return precisions_of(whole)[0]
+
+
+def _numbers(name: str, value: Any) -> Floats | None:
+    """Return an array of any library, or a nested list, in NumPy."""
+    try:
+        return None if value is None else as_floats(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "init_not_numeric",
+            "`{name}` must be an array of numbers: {error}",
+            name=name,
+            error=error,
+        ) from None
+
+
+def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> None:
+    """Raise for an array of another shape."""
+    if value is not None and (value.shape != shape or not np.isfinite(value).all()):
+        raise InputError(
+            "init_of_wrong_shape",
+            "`{name}` must be finite and of shape {expected}, got shape {found}",
+            name=name,
+            expected=shape,
+            found=value.shape,
+        )

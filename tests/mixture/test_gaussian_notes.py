@@ -1,0 +1,58 @@
+"""Notes appear where a fit is in doubt, and only there."""
+
+import numpy as np
+import pytest
+
+import implicitmoments as im
+
+TYPES = ("full", "tied", "diag", "spherical")
+
+
+def ring(rng):
+    angle, radius = rng.uniform(0, 2 * np.pi, 2_000), 5 + 0.3 * rng.normal(size=2_000)
+    return radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+NOT_GAUSSIAN = {
+    "square": lambda rng: rng.uniform(size=(2_000, 2)),
+    "heavy tails": lambda rng: rng.standard_t(2, size=(2_000, 2)),
+    "ring": ring,
+}
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("shape", NOT_GAUSSIAN)
+def test_several_components_of_one_group_are_noted(rng, shape, name):
+    X = NOT_GAUSSIAN[shape](rng)
+    model = im.GaussianMixture("auto", covariance_type=name, random_state=0).fit(X)
+    assert model.n_components_ > 1
+    assert {"components_overlap", "local_optimum"} & set(model.notes_.codes)
+
+
+def groups(rng, sizes, apart):
+    """Elongated groups on a line."""
+    turned = np.array([[1.5, 0.3], [0.3, 0.8]])
+    means = apart * np.arange(len(sizes))[:, None] * [0.5, 1.0]
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    return means[labels] + rng.normal(size=(sum(sizes), 2)) @ turned
+
+
+@pytest.mark.parametrize("k", [3, "auto"])
+@pytest.mark.parametrize("name", ["full", "tied", "auto"])
+def test_separated_components_have_no_note(rng, name, k):
+    X = groups(rng, (700, 500, 300), 10.0)
+    model = im.GaussianMixture(k, covariance_type=name, random_state=0).fit(X)
+    assert model.n_components_ == 3
+    assert model.notes_ == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "apart"),
+    [((3_000, 2_000, 1_500), 2.0), ((900, 600, 12), 7.0)],
+    ids=["near", "light"],
+)
+def test_a_fit_that_nothing_confirms_is_noted(rng, sizes, apart):
+    model = im.GaussianMixture(3, covariance_type="tied", random_state=0)
+    model.fit(groups(rng, sizes, apart))
+    assert "local_optimum" in model.notes_.codes

@@ -1,0 +1,33 @@
+"""Micro-components are merged by the likelihood of the type of covariance."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from implicitmoments.mixture.family import GaussianFamily
+from implicitmoments.mixture.gaussians import CovarianceType
+from implicitmoments.mixture.initialisation import Groups, TiedAgglomeration
+
+
+@pytest.mark.parametrize("known", [None, 0.7])
+@pytest.mark.parametrize("name", ["tied", "tied_spherical"])
+def test_the_merge_is_that_of_the_least_cost(name, known, rng):
+    kind, d = CovarianceType(name), 3
+    x = rng.normal(size=(12, 5, d)) + 2 * rng.normal(size=(12, 1, d))
+    means = x.mean(axis=1)
+    inside = np.array(
+        [kind.products(part - m).sum(axis=0) for part, m in zip(x, means, strict=True)]
+    )
+    groups = Groups(np.full(12, 5.0), means, inside)
+    if known is not None:
+        known = known * (np.eye(d) if kind.shape == "full" else np.ones(d))
+    family = GaussianFamily(kind, least=1e-9, known=known)
+    costs = [
+        TiedAgglomeration(groups.joined(a, b, kind), family).cost
+        for a, b in combinations(range(12), 2)
+    ]
+    joined = TiedAgglomeration(groups, family)
+    joined.merge()
+    np.testing.assert_allclose(joined.cost, min(costs))
+    assert sorted(costs)[1] > joined.cost + 0.01  # the second best pair is another
