@@ -282,7 +282,8 @@ class GaussianFamily:
     ) -> Gaussians:
         """Return halves, unequal parts, concentric ones, and a light part."""
         if not self.kind.tied and part.total < 2 * self.kind.fewest_rows(state.d):
-            return state.take(np.zeros(0, dtype=np.int64))  # parts would borrow what they differ in
+            # parts would borrow what they differ in
+            return state.take(np.zeros(0, dtype=np.int64))
         return split_starts(part, state, i, self.kind, rng, free=self.free)
 
     def candidates(
