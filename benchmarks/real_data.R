@@ -1,0 +1,73 @@
+# Data sets of R, and mclust's fits; called by real_data.py.
+#   Rscript real_data.R export <folder>
+# writes each set as a CSV file without a header, columns, then the class (empty if there is none),
+# and prints the version of mclust.
+#   Rscript real_data.R fit <rows> <folder> <k> <seed> <models>
+# fits the matrix in a CSV file: each model with k components, then all with 1 to 9 ("auto"). Writes
+# one file for each, a line per component: weight, mean, covariance. Prints names and seconds.
+args <- commandArgs(trailingOnly = TRUE)
+
+export <- function(folder) {
+  sets <- list(
+    faithful = list(datasets::faithful, NULL),
+    thyroid = list(mclust::thyroid[, -1], mclust::thyroid$Diagnosis),
+    diabetes = list(mclust::diabetes[, -1], mclust::diabetes$class),
+    banknote = list(mclust::banknote[, -1], mclust::banknote$Status),
+    acidity = list(data.frame(mclust::acidity), NULL),
+    galaxies = list(data.frame(MASS::galaxies), NULL),
+    crabs = list(MASS::crabs[, 4:8], paste(MASS::crabs$sp, MASS::crabs$sex)),
+    glass = list(MASS::fgl[, 1:9], MASS::fgl$type)
+  )
+  of <- new.env()
+  names <- c("Vehicle", "Vowel", "Satellite", "LetterRecognition", "Shuttle")
+  data(list = names, package = "mlbench", envir = of)
+  of$Vowel$V1 <- NULL  # the speaker
+  for (name in names) {
+    set <- get(name, of)
+    classes <- sapply(set, is.factor)
+    sets[[name]] <- list(set[, !classes], set[, classes])
+  }
+  for (name in names(sets)) {
+    set <- sets[[name]]
+    label <- if (is.null(set[[2]])) rep("", nrow(set[[1]])) else as.character(set[[2]])
+    write.table(cbind(set[[1]], label), file.path(folder, paste0(tolower(sub("Recognition", "", name)), ".csv")),
+                sep = ",", row.names = FALSE, col.names = FALSE)
+  }
+}
+
+components <- function(fit) {
+  found <- fit$parameters
+  if (fit$d == 1) {
+    variances <- rep_len(found$variance$sigmasq, fit$G)
+    return(cbind(found$pro, found$mean, variances))
+  }
+  cbind(found$pro, t(found$mean), t(matrix(found$variance$sigma, ncol = fit$G)))
+}
+
+fit_all <- function(path, folder, k, seed, models) {
+  X <- as.matrix(read.csv(path, header = FALSE))
+  jobs <- c(lapply(models, function(model) list(model, k)), list(list(models, 1:9)))
+  names(jobs) <- c(models, "auto")
+  for (name in names(jobs)) {
+    set.seed(seed)
+    clock <- proc.time()[3]
+    fit <- tryCatch(
+      mclust::Mclust(X, G = jobs[[name]][[2]], modelNames = jobs[[name]][[1]], verbose = FALSE),
+      error = function(e) NULL
+    )
+    if (is.null(fit) || !is.finite(fit$loglik)) next
+    seconds <- proc.time()[3] - clock
+    if (is.null(fit$parameters$pro)) fit$parameters$pro <- 1  # of one component
+    write.table(components(fit), file.path(folder, paste0(name, ".csv")),
+                sep = ",", row.names = FALSE, col.names = FALSE)
+    cat(name, fit$modelName, seconds, fit$loglik, "\n")
+  }
+}
+
+suppressMessages(library(mclust))
+if (args[1] == "export") {
+  export(args[2])
+  cat(as.character(packageVersion("mclust")))
+} else {
+  fit_all(args[2], args[3], as.integer(args[4]), as.integer(args[5]), strsplit(args[6], ",")[[1]])
+}
