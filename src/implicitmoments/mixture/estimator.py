@@ -118,6 +118,7 @@ class MixtureEstimator(MixtureSummary):
     def _fit(self, rows: Rows, seed: int) -> None:
         self._stream: Stream | None = None
         self._held: dict[str, Array] | None = None
+        self._view: View | None = None  # of the rows held
         self._fitted = 0
         self._check_enough(rows.n)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
@@ -138,22 +139,21 @@ class MixtureEstimator(MixtureSummary):
             columns = {name: xp.concat([held[name], columns[name]]) for name in held}
         rows = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
         self._check_enough(rows.n)
-        known = held is not None and hasattr(self, "_view")  # which old files do not have
-        if not known or rows.n >= min(SEARCH.rows, REFIT * self._fitted):
-            self._view, self._fitted = self._fit_rows(rows, seed), rows.n
+        view = None if held is None else getattr(self, "_view", None)  # old files have none
+        if view is None or rows.n >= min(SEARCH.rows, REFIT * self._fitted):
+            view, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
-            self._refine(rows)
-        self._stream, self._held = None, columns
+            self._refine(view, rows)
+        self._stream, self._held, self._view = None, columns, view
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(self._k()):
-            view = self._view
             kept = view.hold(self._without_outliers(rows)[0])
             self._stream = begin_stream(view, kept, view.inside(self._mixture()))
             self._held = None
 
-    def _refine(self, rows: Rows) -> None:
+    def _refine(self, view: View, rows: Rows) -> None:
         """Run EM on held rows of which a part was fitted before."""
-        view, kept = self._view, self._without_outliers(rows)[0]
+        kept = self._without_outliers(rows)[0]
         start = view.inside(self._mixture())
         found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
         self._store(view.fitted(found), view.family.kind, rows)

@@ -281,6 +281,8 @@ class GaussianFamily:
         self, part: Rows, state: Gaussians, i: int, rng: np.random.Generator
     ) -> Gaussians:
         """Return halves, unequal parts, concentric ones, and a light part."""
+        if not self.kind.tied and part.total < 2 * self.kind.fewest_rows(state.d):
+            return state.take(np.zeros(0, dtype=np.int64))  # parts would borrow what they differ in
         return split_starts(part, state, i, self.kind, rng, free=self.free)
 
     def candidates(

@@ -193,7 +193,7 @@ class GaussianMixture(MixtureEstimator):
         "covariances_": float | Floats,
         "covariance_type_": str,
         "_stream": NotRequired[Stream | None],
-        "_view": NotRequired[View],
+        "_view": NotRequired[View | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",  # moments are at most a start

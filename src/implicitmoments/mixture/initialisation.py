@@ -27,12 +27,13 @@ from implicitmoments.search.em import Places
 MICRO = 6  # micro-components per component: fewer mix components that overlap
 ROWS_PER_MICRO = 20  # of the k-means: it need not be accurate
 LLOYD_STEPS = 5
-DETERMINANT_COST = 2e10  # multiplications of the determinants of all pairs: a few seconds
+DETERMINANT_COST = 5e9  # multiplications of the determinants of all pairs: a second
 # Moments of a component of fewer rows are noise, and decoding more components takes longer than
 # the rest of a fit.
 ROWS_PER_DECODED, MOST_DECODED = 40, 100
-# Rows of all starts of a kind together: few rows have many maxima, and cost little.
-MOST_STARTS, ROWS_OF_STARTS = 5, 10_000
+# Starts of a kind, and their rows times components in all: few rows have many maxima, and cost
+# little.
+MOST_STARTS, WORK_OF_STARTS = 5, 100_000
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
 
@@ -240,7 +241,7 @@ def n_micro(kind: CovarianceType, sample: Rows, k: int | None, most: int) -> int
     n = min(MICRO * wanted, int(sample.total / kind.fewest_rows(d)))
     if kind.shape == "full":  # the pairs of n groups have n²/2 determinants
         n = min(n, int((DETERMINANT_COST / d**3) ** 0.5))
-    return max(n, 2 * (k or 1))
+    return max(n, k or 1)
 
 
 def merged_state(family: GaussianFamily, groups: Groups, k: int | None, most: int) -> Gaussians:
@@ -352,7 +353,7 @@ def starts_of(
 
     The fewer rows, the more starts.
     """
-    for _ in range(min(MOST_STARTS, max(1, ROWS_OF_STARTS // sample.n))):
+    for _ in range(min(MOST_STARTS, max(1, WORK_OF_STARTS // (k * sample.n)))):
         seed = int(rng.integers(2**31))
         if "merge" in which:
             labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)

@@ -149,7 +149,7 @@ class SphericalMixture(MixtureEstimator):
         "variance_": float | Floats,
         "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
-        "_view": NotRequired[View],
+        "_view": NotRequired[View | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were read; filled: those "

@@ -182,7 +182,8 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
     def split_starts(self, part: R, state: S, i: int, rng: np.random.Generator) -> S:
         """Return two parts for component i, from several starts, for the rows that it holds.
 
-        Include unequal parts: a light component hides in the tails of a heavy one.
+        Include unequal parts: a light component hides in the tails of a heavy one. None where the
+        rows cannot tell two parts.
         """
         ...
 

@@ -151,6 +151,8 @@ def split_gain(  # noqa: PLR0913 (each documented)
     rest, alone = pool.sum(axis=0) - pool[i], state.keep(np.array([i]))
     part = some(max(SCREEN_ROWS, 4 * family.n_parameters(alone)))
     trials, half = family.split_starts(part, state, i, rng), budget.steps // 2
+    if trials.k == 0:
+        return -np.inf, state.keep(np.array([i, i]))
     trials, levels = _fit_pairs(family, part, trials, rest, SCREEN_STEPS)
     if SCREEN_SAFETY * (gain := rise(part)) < worth:
         return gain, trials.keep(_best_pairs(levels, 1))
