@@ -24,7 +24,7 @@ def test_convergence_shows_what_is_left_to_gain():
     X, _ = im.datasets.make_spherical_mixture(1500, 3, 2, radius=2.0, random_state=0)
     model = im.SphericalMixture(3, n_moves=0, random_state=0, tol=1e-9).fit(X)
     history = np.array(model.stats_["mean_log_likelihood_history"])
-    assert len(history) == model.n_iter_
+    assert len(history) == model.n_iter_ + 1  # that of the start, too
     assert history[-1] == pytest.approx(model.lower_bound_)
     ax = im.plot.convergence(model, new_axes())
     assert ax.get_yscale() == "log"

@@ -20,6 +20,9 @@ ROWS_FOR_WIDTH = 20  # of a component whose width is measured: fewer give no eig
 UNLIKE = 2.0  # ratio of the spreads of two columns from which one variance misleads
 WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
 IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
+# The same among the rows of one component: equal ones two deviations apart have 0.16, and parts
+# of one group with heavy tails or without a peak 0.4 and more.
+SHARED = 0.3
 ROWS_PER_FEATURE = 10  # of a component: fewer do not show that it is spherical
 ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
@@ -40,6 +43,12 @@ class Within:
     # with as many rows; NaN for components with few rows
     widths: Floats
     misclassification_rate: float  # expected
+    worst_rate: float = 0.0  # the same of rows of one component, where it is highest
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether components overlap."""
+        return self.misclassification_rate > IN_DOUBT or self.worst_rate > SHARED
 
 
 def look_within(view: View, rows: Rows, mixture: Gaussians, rng: np.random.Generator) -> Within:
@@ -72,9 +81,12 @@ def measure_within(sample: Rows, mixture: Gaussians) -> Within:
     for i, (apart, mass) in parts.items():
         if varying.any():
             widths[i] = _width(apart[:, varying] / pooled[varying], mass)
-    rate = 1.0 - float(counts @ shares.max(axis=1) / counts.sum())
+    sums = counts @ shares
+    right = np.bincount(labels, counts * shares.max(axis=1), mixture.k)
+    rates = 1 - right / np.maximum(sums, np.finfo(float).tiny)
     spreads = np.sqrt(least) if parts else np.full(sample.n_features, np.nan)
-    return Within(spreads, widths, rate)
+    rate = 1 - float(right.sum() / sums.sum())
+    return Within(spreads, widths, rate, float(rates.max()))
 
 
 def _width(apart: Floats, mass: Floats) -> float:
@@ -104,11 +116,6 @@ class Evidence:
     n_moves: int | None = None  # where all of them were tried
 
     @property
-    def overlapping(self) -> bool:
-        """Whether components overlap."""
-        return self.within.misclassification_rate > IN_DOUBT
-
-    @property
     def n(self) -> int | float:
         """Rows that were fitted, with their weights."""
         total = self.rows.total
@@ -126,11 +133,11 @@ def notes_on(fit: Evidence) -> Notes:
     k = fit.mixture.k
     if fit.most is not None and k >= fit.most:
         notes.append(Note("stopped_at_max_components", {"most": fit.most}))
-    elif fit.most is not None and fit.overlapping:
+    elif fit.most is not None and fit.within.overlapping:
         rate = fit.within.misclassification_rate
         notes.append(Note("components_overlap", {"rate": rate}))
     smallest = fit.rows.total * float(fit.mixture.weights.min())
-    unproved = fit.overlapping or smallest < ROWS_PER_FEATURE * fit.mixture.d
+    unproved = fit.within.overlapping or smallest < ROWS_PER_FEATURE * fit.mixture.d
     # one component needs no search, and groups that were fitted apart have no common one
     resolved = k if k == 1 or "groups" in fit.stats else fit.stats.get("resolved", 0)
     if fit.fewer is not None:
@@ -156,7 +163,9 @@ def _notes_on_columns(fit: Evidence) -> Notes:
     code = "columns_dependent" if fit.kind.shape == "full" else "columns_repeated"
     scale[constant] = np.inf
     alike = np.abs(np.triu(covariance / np.outer(scale, scale), 1)) > CORRELATED
-    for i, j in np.argwhere(alike)[:1] if fit.rows.kept > ROWS_TO_COMPARE else ():
+    # far groups lie on a line whatever their columns are
+    comparable = fit.rows.kept > ROWS_TO_COMPARE and "groups" not in fit.stats
+    for i, j in np.argwhere(alike)[:comparable]:
         notes.append(Note(code, {"column": fit.columns[j], "other": fit.columns[i]}))
     return notes
 
@@ -187,7 +196,9 @@ def _notes_on_shape(fit: Evidence) -> Notes:
         values = {"least": fit.columns[least], "least_spread": float(spreads[least])}
         values |= {"most": fit.columns[most], "most_spread": float(spreads[most])}
         notes.append(Note("columns_differ_in_spread", values))
-    if not fit.overlapping and widths.max() > WIDE:  # pieces of one group may have any shape
+    if (
+        not fit.within.overlapping and widths.max() > WIDE
+    ):  # pieces of one group may have any shape
         values = {"component": int(widths.argmax()), "ratio": float(widths.max())}
         notes.append(Note("component_not_spherical", values))
     return notes

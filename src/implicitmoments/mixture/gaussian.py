@@ -203,7 +203,7 @@ class GaussianMixture(MixtureEstimator):
     @property
     def lower_bounds_(self) -> list[float]:
         """Mean log-likelihoods per row after each step of EM on all rows."""
-        return list(self.stats_["mean_log_likelihood_history"])
+        return list(self.stats_["mean_log_likelihood_history"][1:])
 
     @property
     def precisions_(self) -> Any:
@@ -291,7 +291,7 @@ class GaussianMixture(MixtureEstimator):
             yield f"start {name}: mean log-likelihood {level:.6f} per row of a sample"
         yield f"moves: {self.stats_['n_moves']} of {self.stats_['n_moves_tried']} kept"
         if self.verbose > 1:
-            for i, level in enumerate(self.lower_bounds_):
+            for i, level in enumerate(self.stats_["mean_log_likelihood_history"]):
                 if i % self.verbose_interval == 0:
                     yield f"EM step {i}: mean log-likelihood {level:.6f} per row"
         word = "converged" if self.converged_ else "did not converge"

@@ -18,6 +18,7 @@ from implicitmoments.mixture.initialisation import (
     decoded_state,
     merged_state,
     n_micro,
+    n_starts,
     nearest_state,
     partition_rows,
     starts_of,
@@ -128,8 +129,9 @@ def race_starts(
         return Raced(view, rows, state, level * rows.total, "given", {"given": level})
     if k is None:
         n, kind = n_micro(family.kind, rows, None, options.most), family.kind
-        groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
-        starts.append(("merge", merged_state(family, groups, None, options.most)))
+        for _ in range(n_starts(rows, options.most)):
+            groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
+            starts.append(("merge", merged_state(family, groups, None, options.most)))
     elif k == 1:
         x = rows.block["x"]
         starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
