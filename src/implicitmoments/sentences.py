@@ -174,10 +174,10 @@ SENTENCES: dict[str, str] = {
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
     "({least}) to {most_spread:.3g} ({most}), but the model has one variance for all columns: "
     "groups may be split or merged; divide each column by its spread before the fit, or use "
-    "`GaussianMixture`",
+    "`GaussianMixture` with `covariance_type='diag'`",
     "component_not_spherical": "component {component} is not spherical (variance ratio "
     "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
-    "increase `n_components`, or use `GaussianMixture`",
+    "increase `n_components`, or use `GaussianMixture` with `covariance_type='full'`",
     "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
     "or, where groups do not have the shape that the model assumes, set `n_components`",
     "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): a "

@@ -12,7 +12,7 @@ from implicitmoments.arrays import Floats, softmax_rows, to_numpy
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joint
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
-from implicitmoments.rows import Rows, mean_and_covariance
+from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
@@ -55,7 +55,8 @@ def look_within(view: View, rows: Rows, mixture: Gaussians, rng: np.random.Gener
     """Measure a sample of the rows about the means, in the user's units."""
     affordable = int(MOST_PRODUCTS / mixture.d**2)
     n = min(SEARCH.rows, max(ROWS_FOR_WIDTH * mixture.k, affordable))
-    sample = view.hold(rows.sample(n, rng, width=mixture.k))
+    # in double precision: groups may be far apart
+    sample = view.rows(rows.sample(n, rng, width=mixture.k)).hold()
     found = measure_within(sample, view.inside(mixture))
     return replace(found, spreads=found.spreads * view.scale)
 
@@ -152,8 +153,16 @@ def notes_on(fit: Evidence) -> Notes:
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:
-    """Return notes on constant columns, and on one that is a linear function of another."""
-    covariance = mean_and_covariance(fit.rows.sample(PROBED, 0)).covariance
+    """Return notes on constant columns, and on one that is a linear function of another.
+
+    About the means of the components: far groups lie on a line whatever their columns are.
+    """
+    sample = fit.rows.sample(PROBED, 0)
+    x, counts = sample.points.astype(np.float64), sample.counts
+    unit = np.maximum(np.abs(x).max(axis=0), np.finfo(float).tiny)
+    z, means = x / unit, fit.mixture.means / unit
+    apart = z - means[np.argmin(np.sum(means**2, axis=1) - 2 * z @ means.T, axis=1)]
+    covariance = (apart * counts[:, None]).T @ apart / counts.sum()
     scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     constant = np.flatnonzero(scale <= CONSTANT * max(float(scale.max()), np.finfo(float).tiny))
     notes = Notes()
@@ -163,9 +172,8 @@ def _notes_on_columns(fit: Evidence) -> Notes:
     code = "columns_dependent" if fit.kind.shape == "full" else "columns_repeated"
     scale[constant] = np.inf
     alike = np.abs(np.triu(covariance / np.outer(scale, scale), 1)) > CORRELATED
-    # far groups lie on a line whatever their columns are
-    comparable = fit.rows.kept > ROWS_TO_COMPARE and "groups" not in fit.stats
-    for i, j in np.argwhere(alike)[:comparable]:
+    if alike.any() and fit.rows.kept > ROWS_TO_COMPARE:
+        i, j = np.argwhere(alike)[0]
         notes.append(Note(code, {"column": fit.columns[j], "other": fit.columns[i]}))
     return notes
 

@@ -153,11 +153,14 @@ class MixtureEstimator(MixtureSummary):
 
     def _refine(self, view: View, rows: Rows) -> None:
         """Run EM on held rows of which a part was fitted before."""
-        kept = self._without_outliers(rows)[0]
+        kept, n_out = self._without_outliers(rows)
         start = view.inside(self._mixture())
         found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
         self._store(view.fitted(found), view.family.kind, rows)
-        self.notes_ = self.notes_.without("not_converged")
+        self.stats_ |= {"outliers": n_out, "rows_used": kept.kept}
+        self.notes_ = self.notes_.without("not_converged").without("outliers_dropped")
+        if n_out:
+            self.notes_.append(Note("outliers_dropped", {"n": n_out}))
         self._note_convergence()
 
     def _continue(self, rows: Rows, before: Stream, seed: int) -> None:
@@ -168,7 +171,7 @@ class MixtureEstimator(MixtureSummary):
         search = search_again(view, options, rng)
         self._stream = stream = continue_stream(before, view.rows(rows), search, rng)
         level = stream.sums.level - view.log_unit
-        passes = self.n_iter_ + 1
+        passes = self.n_iter_ + 2  # the first of which has no step before it
         fitted = Fitted(view.outside(stream.mixture), level, (), self.converged_, passes)
         self._store(fitted, view.family.kind, rows)
         self.stats_["outliers"] += n_out

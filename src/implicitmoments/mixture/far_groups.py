@@ -12,14 +12,16 @@ from implicitmoments.arrays import Array, Floats, index_like, move_like, namespa
 from implicitmoments.mixture.fit import GaussianFit, fit_gaussians
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.view import make_view
+from implicitmoments.mixture.view import View, make_view, rounding_steps
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.outliers import squared_distances, standardise_rows
-from implicitmoments.search import SEARCH, Fitted, bic, rank_moves, run_em
+from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
 LINKED = 2_000  # rows among which groups are looked for
-JUMP = 500.0  # distance of groups over the largest step inside them: one fit copes with less
+# Distance of groups over the largest step inside them. With less, the least variance, which is
+# relative to that of all rows, stays below that of a component.
+JUMP = 100.0
 SMALLEST_GROUP = 0.02  # of an equal share of rows
 NEARER = 0.25  # squared distance from a row to its own points over that to others'
 
@@ -29,7 +31,7 @@ class Groups:
     """Points that assign a row to a group: that of the nearest point."""
 
     center: Floats  # (d,)
-    scale: float  # rows are compared as (x − center) / scale
+    factors: Floats  # (d,), rows are compared as (x − center) times them
     points: Floats  # (m, d)
     labels: Integers  # (m,)
 
@@ -43,7 +45,7 @@ class Groups:
         x = block["x"]
         xp = namespace_of(x)
         x = xp.astype(x, xp.float64, copy=False)
-        x = (x - move_like(self.center, x)) / self.scale
+        x = (x - move_like(self.center, x)) * move_like(self.factors, x)
         nearest = xp.argmin(squared_distances(x, move_like(self.points, x)), axis=1)
         found: Array = xp.take(index_like(self.labels, x), nearest, axis=0) == g
         return found
@@ -52,11 +54,14 @@ class Groups:
 def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     """Return groups of rows; None if all are one.
 
-    Groups are the clusters of single linkage of some rows just before its steps grow 500-fold.
+    Groups are the clusters of single linkage of some rows just before its steps grow 100-fold.
     """
     if k == 1 or rows.kept < 2 * k:
         return None
     x = rows.sample(LINKED, rng).points.astype(np.float64)
+    # a column of few values has gaps, but no groups
+    compared = (rounding_steps(x, np.ones(len(x)), x.std(axis=0)) == 0).astype(float)
+    x = x * compared
     links = linkage(x, method="single")
     heights = links[:, 2]
     last = heights[-(k - 1) :]
@@ -70,7 +75,7 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
         return None
     chosen = _representatives(x, labels)
-    return Groups(rows.origin, rows.unit, x[chosen], labels[chosen])
+    return Groups(rows.origin, compared / rows.unit, x[chosen], labels[chosen])
 
 
 def _representatives(x: Floats, labels: Integers) -> Integers:
@@ -118,7 +123,7 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
         return fit_gaussians(rows, options, rng)
     if len(options.types) > 1:
         each = [fit_by_scale(rows, replace(options, types=(name,)), rng) for name in options.types]
-        scores = {fit.kind.name: _bic(fit, rows) for fit in each}
+        scores = {fit.kind.name: fit.bic(rows.total) for fit in each}
         best = min(each, key=lambda fit: scores[fit.kind.name])
         return replace(best, stats=best.stats | {"bic_by_covariance_type": scores})
     room = (options.k or options.most) - groups.n + 1
@@ -134,12 +139,6 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
         return _join(rows, parts, options)
     joined = _join(rows, _to_number(parts, options.k, rng), options)
     return replace(joined, fewer=chosen if chosen < options.k else None)
-
-
-def _bic(fit: GaussianFit, rows: Rows) -> float:
-    state = fit.fitted.state
-    n_parameters = fit.kind.n_parameters(state.k, state.d)
-    return bic(fit.fitted.level * rows.total, n_parameters, rows.total)
 
 
 def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Part]:
@@ -198,11 +197,22 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> GaussianFit:
     starts = {stats["start"] for stats in each}
     stats = {
         "start": starts.pop() if len(starts) == 1 else "merge",
+        "start_log_likelihood": {},
         "groups": len(parts),
         "n_moves": sum(s["n_moves"] for s in each),
         "n_moves_tried": sum(s["n_moves_tried"] for s in each),
         "group_stats": each,
     }
     fit = Fitted(together, level, (), converged, n_iter)
-    view = make_view(rows.sample(SEARCH.rows, 0), parts[0].fit.kind, options.ridge)
-    return GaussianFit(fit, view, stats, None)
+    return GaussianFit(fit, _joined_view(rows, views, options), stats, None)
+
+
+def _joined_view(rows: Rows, views: list[View], options: Options) -> View:
+    """Return a view of all rows with the least variances, and the known one, of the groups."""
+    view = make_view(rows.sample(SEARCH.rows, 0), views[0].family.kind, options.ridge)
+    own = np.array([each.family.least * np.square(each.scale) for each in views])
+    least = own.min(axis=0) / np.square(view.scale)
+    view = replace(view, family=replace(view.family, least=least))
+    if options.variance is None:
+        return view
+    return view.with_known(np.full(rows.n_features, options.variance))

@@ -42,6 +42,7 @@ from implicitmoments.search.moves import OPTIMISM
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
+AFTERWARDS = replace(QUICK, steps=5)  # EM on all rows of a mixture that has settled on a sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +56,10 @@ class Found(Raced):
     def needs_all(self) -> bool:
         """Whether a merge is predicted to cost far more than the penalty of a component."""
         merges = self.searched[-1].ranking.merges if self.searched else None
-        family, k, d = self.view.family, self.state.k, self.state.d
+        family, k = self.view.family, self.state.k
         if merges is None:
             return k == 1
-        saved = family.n_parameters(self.state) - family.kind.n_parameters(k - 1, d)
+        saved = family.n_parameters(self.state) - family.n_parameters(self.state.drop(0))
         return bic(float(merges.losses[0]) / OPTIMISM, saved, self.sample.total) < 0
 
     def after(self, searched: Searched[Gaussians]) -> Found:
@@ -93,7 +94,7 @@ def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> Gau
     """Fit rows in the user's units without outliers."""
     n = SEARCH.rows_for(options.k or options.most)
     sample = rows.sample(n, rng, width=options.k or options.most).merged()
-    check_distinct(sample, options.k, whole=sample.n >= rows.kept)
+    check_distinct(sample, options.k)
     options = replace(options, most=min(options.most, sample.n))
     # Each fit has random numbers of its own: with more of them, the first ones are the same.
     fits = (fit_once(rows, sample, options, each) for each in rng.spawn(options.n_init))
@@ -112,7 +113,8 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     if best.state.k > 1 and light and sample.n < rows.kept and options.n_moves:
         more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
         again = search_moves(view.family, more, best.state, options.n_moves, rng)
-        best = replace(best, state=again.state, searched=(*best.searched, again), sample=more)
+        searched = (*best.searched, again)
+        best = replace(best.after(again), searched=searched, sample=more)
     times.append(perf_counter())
     # 3. EM on all rows.
     fitted = run_em(view.family, view.rows(rows), best.state, options.final)
@@ -160,7 +162,8 @@ def search_types(
     generators = dict(zip(COVARIANCE_TYPES, rng.spawn(len(COVARIANCE_TYPES)), strict=True))
 
     def raced_type(name: str, raced: Mapping[str, Raced]) -> Raced:
-        view = make_view(sample, CovarianceType(name), options.ridge)
+        means = None if options.given is None else options.given.means
+        view = make_view(sample, CovarianceType(name), options.ridge, means)
         if options.variance is not None:
             view = view.with_known(np.full(rows.n_features, options.variance))
         return race_starts(view, rows, sample, options, raced, generators[name])
@@ -288,7 +291,7 @@ def one_less(view: View, sample: Rows, state: Gaussians, rows: Rows | None = Non
     less = merge_cheapest(family, sample, state)
     saved = family.n_parameters(state) - family.n_parameters(less)
     for part in [sample] if rows is None else [sample, rows]:
-        found = run_em(family, part, less, QUICK)
+        found = run_em(family, part, less, QUICK if part is sample else AFTERWARDS)
         gain = part.total * (family.e_step(part, state).level - found.level)
         if bic(gain, saved, part.total) < 0:
             return None

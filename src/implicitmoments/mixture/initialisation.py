@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.arrays import Floats, move_like, softmax_rows, to_numpy
 from implicitmoments.mixture.candidates import inverse_root
@@ -39,7 +41,7 @@ FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class GroupSums:
     """Sums over groups of rows, from which the likelihood of their merges follows."""
 
     counts: Floats  # (m,)
@@ -51,20 +53,20 @@ class Groups:
         """Number of groups."""
         return len(self.counts)
 
-    def take(self, chosen: Places) -> Groups:
+    def take(self, chosen: Places) -> GroupSums:
         """Return some of the groups."""
-        return Groups(self.counts[chosen], self.means[chosen], self.inside[chosen])
+        return GroupSums(self.counts[chosen], self.means[chosen], self.inside[chosen])
 
-    def merged(self, a: int, others: Integers, kind: CovarianceType) -> Groups:
+    def merged(self, a: int, others: Integers, kind: CovarianceType) -> GroupSums:
         """Return group a merged with each of some others."""
         counts = self.counts[a] + self.counts[others]
         apart = self.means[others] - self.means[a]
         share = (self.counts[others] / counts)[:, None]
         inside = self.inside[a] + self.inside[others]
         inside = inside + self.counts[a] * share * kind.products(apart)
-        return Groups(counts, self.means[a] + share * apart, inside)
+        return GroupSums(counts, self.means[a] + share * apart, inside)
 
-    def joined(self, a: int, b: int, kind: CovarianceType) -> Groups:
+    def joined(self, a: int, b: int, kind: CovarianceType) -> GroupSums:
         """Return the groups with a < b merged in the place of a."""
         one = self.merged(a, np.array([b]), kind)
         found = self.take(np.delete(np.arange(len(self.counts)), b))
@@ -89,10 +91,12 @@ def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
         x[some], n, sample_weight=counts[some], random_state=seed, n_local_trials=1
     )
     means = KMeans(n, init=centers, n_init=1, max_iter=LLOYD_STEPS)
-    return np.asarray(means.fit(x[some], sample_weight=counts[some]).predict(x))
+    with warnings.catch_warnings():  # groups may be empty
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(means.fit(x[some], sample_weight=counts[some]).predict(x))
 
 
-def sum_groups(sample: Rows, kind: CovarianceType, labels: Integers) -> Groups:
+def sum_groups(sample: Rows, kind: CovarianceType, labels: Integers) -> GroupSums:
     """Return the sums of groups of held rows."""
     n_groups, d = int(labels.max()) + 1, sample.n_features
     places = (labels, np.arange(len(labels)))
@@ -112,17 +116,17 @@ def sum_groups(sample: Rows, kind: CovarianceType, labels: Integers) -> Groups:
     inside = sums[filled, d:-1] - sizes[:, None] * kind.products(centers)
     if kind.shape != "full":
         inside = np.maximum(inside, 0.0)  # but for rounding
-    return Groups(sizes, centers, inside)
+    return GroupSums(sizes, centers, inside)
 
 
 class Agglomeration:
-    """Groups that are merged greedily by the likelihood of a Gaussian for each.
+    """GroupSums that are merged greedily by the likelihood of a Gaussian for each.
 
     The cost of a group is :math:`n/2 log|C| - n log(n / N)`, with a covariance C that borrows
     d + 1 rows from the pooled one; that of a pair is the rise of the sum of all costs.
     """
 
-    def __init__(self, groups: Groups, family: GaussianFamily) -> None:
+    def __init__(self, groups: GroupSums, family: GaussianFamily) -> None:
         self.groups, self.kind, self.family = groups, family.kind, family
         self.ridge = float(np.mean(family.least))
         self.total, self.d = float(groups.counts.sum()), groups.means.shape[1]
@@ -176,7 +180,7 @@ class Agglomeration:
 
 
 class TiedAgglomeration:
-    r"""Groups that are merged greedily by the likelihood of Gaussians with one covariance.
+    r"""GroupSums that are merged greedily by the likelihood of Gaussians with one covariance.
 
     A merge of two groups, whose means differ by δ, adds c δδᵀ to the sum of products about the
     means, with :math:`c = n_a n_b / (n_a + n_b)`. The log-likelihood of N rows falls by
@@ -185,7 +189,7 @@ class TiedAgglomeration:
     :math:`c δᵀW^{-1}δ / 2` if it is known. For a diagonal one the first is a lower bound.
     """
 
-    def __init__(self, groups: Groups, family: GaussianFamily) -> None:
+    def __init__(self, groups: GroupSums, family: GaussianFamily) -> None:
         self.groups, self.family = groups, family
         self.total = float(groups.counts.sum())
 
@@ -244,7 +248,7 @@ def n_micro(kind: CovarianceType, sample: Rows, k: int | None, most: int) -> int
     return max(n, k or 1)
 
 
-def merged_state(family: GaussianFamily, groups: Groups, k: int | None, most: int) -> Gaussians:
+def merged_state(family: GaussianFamily, groups: GroupSums, k: int | None, most: int) -> Gaussians:
     """Merge micro-components down to k components.
 
     For k None to the number with the least Bayesian information criterion of the
@@ -269,10 +273,10 @@ def merged_state(family: GaussianFamily, groups: Groups, k: int | None, most: in
         joined.merge()
 
 
-def merged_by_shape(family: GaussianFamily, groups: Groups, k: int) -> Gaussians:
+def merged_by_shape(family: GaussianFamily, groups: GroupSums, k: int) -> Gaussians:
     """Merge micro-components as if each component had its own covariance, then share it.
 
-    Groups on a long axis are one component before the covariance that all share is long, too.
+    GroupSums on a long axis are one component before the covariance that all share is long, too.
     """
     free = replace(family, kind=CovarianceType(family.kind.shape), known=None)
     state = converted(merged_state(free, groups, k, k), family.kind)

@@ -21,6 +21,7 @@ from implicitmoments.mixture.initialisation import (
     n_starts,
     nearest_state,
     partition_rows,
+    scattered_state,
     starts_of,
     sum_groups,
 )
@@ -124,7 +125,7 @@ def race_starts(
         start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
     ]
     if options.given is not None and k is not None:
-        state = given_start(view, rows, options.given, k)
+        state = given_start(view, rows, options.given, k, rng)
         level = family.e_step(rows, state).level
         return Raced(view, rows, state, level * rows.total, "given", {"given": level})
     if k is None:
@@ -162,9 +163,10 @@ def named_starts(
 
 def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
     """Return the mixture of another type as a start, and its name."""
-    state = view.inside(other.view.outside(other.state).expanded())
-    kind = view.family.kind
-    return f"{other.view.family.kind.name} fit", converted(state, kind)
+    state = converted(view.inside(other.view.outside(other.state).expanded()), view.family.kind)
+    # least variances differ between types
+    state = replace(state, covariances=view.family.raised(state.covariances))
+    return f"{other.view.family.kind.name} fit", state
 
 
 def race(
@@ -189,14 +191,15 @@ def race(
                 fitted = run_em(family, rows, fitted.state, QUICK)  # noqa: PLW2901
             kept.append((name, fitted))
         levels[name] = max(fitted.level, levels.get(name, -math.inf))
-    start, best = min(kept, key=lambda pair: score(pair[1]))
-    for name, fitted in kept:  # the first of those that are as good
-        if score(fitted) < score(best) + 2 * ENOUGH and fitted.state.k == best.state.k:
-            return name, fitted, levels
+    best = min((fitted for _, fitted in kept), key=score)
+    # named after the first of those that are as good
+    start = next(name for name, fitted in kept if score(fitted) <= score(best) + 2 * ENOUGH)
     return start, best, levels
 
 
-def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
+def given_start(
+    view: View, rows: Rows, given: Given, k: int, rng: np.random.Generator
+) -> Gaussians:
     """Return the start that the user asks for; what is not given follows from the rows.
 
     Without means they are those of k-means++; without weights and covariances those of the rows
@@ -205,8 +208,7 @@ def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
     family = view.family
     means = given.means
     if means is None:
-        state = dict(starts_of(rows, family, k, ["k-means++"], np.random.default_rng(0)))
-        start = state["k-means++"]
+        start = scattered_state(rows, family, k, int(rng.integers(2**31)))
     else:
         inside = (means - view.center) / view.scale
         start = replace(nearest_state(rows, family, inside), means=inside)
@@ -214,7 +216,6 @@ def given_start(view: View, rows: Rows, given: Given, k: int) -> Gaussians:
         start = replace(start, weights=given.weights)
     if given.covariances is not None:
         there = Gaussians(start.weights, start.means, given.covariances)
-        start = replace(
-            start, covariances=there.moved(0 * view.center, 1 / view.scale).covariances
-        )
+        moved = there.moved(0 * view.center, 1 / view.scale).covariances
+        start = replace(start, covariances=family.raised(moved))
     return start

@@ -16,6 +16,8 @@ from implicitmoments.search import Fitted
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
 # differ by less, in deviations of the column, are equal but for rounding.
 TIED, ROUNDING = 0.5, 1e-6
+FLAT = 1e-13  # of the values of a column: deviations that are rounding
+LEAST = 1e-20  # variance, relative to that of a column: with less, squares lose all their digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,22 +73,37 @@ class View:
         return replace(self, family=replace(self.family, known=known))
 
 
-def make_view(sample: Rows, kind: CovarianceType, ridge: float) -> View:
-    """Standardise columns; all alike for spherical covariances, which depend on their units."""
+def make_view(
+    sample: Rows, kind: CovarianceType, ridge: float, means: Floats | None = None
+) -> View:
+    """Standardise columns; all alike for spherical covariances, which depend on their units.
+
+    Least variances are ``ridge`` times those of the columns, or of their deviations from the
+    nearest of some ``means``, in the user's units.
+    """
     x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
     center = counts @ x / counts.sum()
     variances = counts @ (x - center) ** 2 / counts.sum()
+    flat = variances <= (FLAT * np.abs(x).max(axis=0)) ** 2
     if kind.shape == "spherical":
         variances = np.full(len(center), variances.mean())
+        flat = np.full(len(center), flat.all())
     # a constant column keeps its unit: the least variance is all that it has
-    scale = np.sqrt(np.where(variances > 0, variances, 1.0))
-    least = (_steps(x, counts, scale) / scale) ** 2 / 12
+    scale = np.sqrt(np.where(flat, 1.0, variances))
+    least = (rounding_steps(x, counts, scale) / scale) ** 2 / 12
+    relative = np.ones(len(center))
+    if means is not None:
+        z, placed = (x - center) / scale, (means - center) / scale
+        nearest = np.argmin(np.sum(placed**2, axis=1) - 2 * z @ placed.T, axis=1)
+        within = z - placed[nearest]
+        relative = np.minimum(counts @ within**2 / counts.sum(), 1.0)
     if kind.shape == "spherical":
-        least = np.full(len(center), least.mean())
-    return View(center, scale, GaussianFamily(kind, np.maximum(least, ridge)))
+        least, relative = (np.full(len(center), each.mean()) for each in (least, relative))
+    least = np.maximum(np.maximum(least, ridge * relative), LEAST)
+    return View(center, scale, GaussianFamily(kind, least))
 
 
-def _steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
+def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
     """Return the step to which each column is rounded, (d,); 0 for columns with few equal values.
 
     A variable that is rounded to steps of h has at least the variance h²/12 (Sheppard).
@@ -101,10 +118,8 @@ def _steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
     return found
 
 
-def check_distinct(sample: Rows, k: int | None, *, whole: bool) -> None:
+def check_distinct(sample: Rows, k: int | None) -> None:
     """Raise where all rows are equal, or fewer are distinct than there are components."""
-    if not whole:
-        return
     if sample.n == 1 and sample.total > 1:
         raise InputError(
             "rows_all_equal",

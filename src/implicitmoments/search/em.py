@@ -57,12 +57,6 @@ class State:
             return other
         return self.drop(i).add(other, float(self.weights[i] / self.weights.sum()))
 
-    def merge(self, i: int, j: int, merged: Self) -> Self:
-        """Return the components with one in the place of i and j, which has their weight."""
-        others = np.setdiff1d(np.arange(self.k), [i, j])
-        weight = float(self.weights[i] + self.weights[j])
-        return self.keep(others).add(merged, weight) if len(others) else merged
-
 
 @dataclass(frozen=True, eq=False)
 class Expectations:
@@ -245,16 +239,20 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
     :math:`r = \theta_1 - \theta_0` and :math:`u = \theta_2 - \theta_1 - r`, it extrapolates to
     :math:`\theta_0 + 2 a r + a^2 u`, :math:`a = |r| / |u|` (SQUAREM, Varadhan and Roland 2008),
     unless that lowers the likelihood. Anderson acceleration needs fewer passes near a regular
-    maximum, and two to three times as many where components overlap.
+    maximum, and two to three times as many where components overlap. Where an M-step is not the
+    maximum, as with components that borrow rows, the likelihood may fall: EM then ends before.
 
     Of the budget, ``steps`` and ``tol`` are used.
     """
     history: list[float] = []
     trail, n_iter, converged = [state], 0, False  # at most θ_0, θ_1, θ_2 since the last one
     while n_iter < budget.steps and not converged:
-        state = trail[-1]
-        sums, n_iter = family.e_step(rows, state), n_iter + 1
+        sums, n_iter = family.e_step(rows, trail[-1]), n_iter + 1
         rise = sums.level - history[-1] if history else np.inf
+        if rise < 0:
+            converged = True
+            break
+        state = trail[-1]
         history.append(sums.level)
         trail.append(family.m_step(sums, state))
         if n_iter > PLAIN_STEPS and len(trail) < 3:

@@ -146,7 +146,9 @@ def split_gain(  # noqa: PLR0913 (each documented)
 
     def rise(part: R) -> float:
         base = _dot(family.counts(part), family.log_joint(part, alone)[:, 0])
-        return float(np.max(levels) - base - float(family.rest_bound(rest, alone, 1)[0]))
+        return float(
+            np.nanmax(levels, initial=-np.inf) - base - float(family.rest_bound(rest, alone, 1)[0])
+        )
 
     rest, alone = pool.sum(axis=0) - pool[i], state.keep(np.array([i]))
     part = some(max(SCREEN_ROWS, 4 * family.n_parameters(alone)))
