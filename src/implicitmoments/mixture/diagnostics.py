@@ -139,6 +139,8 @@ def notes_on(fit: Evidence) -> Notes:
         notes.append(Note("components_overlap", {"rate": rate}))
     smallest = fit.rows.total * float(fit.mixture.weights.min())
     unproved = fit.within.overlapping or smallest < ROWS_PER_FEATURE * fit.mixture.d
+    fewest = 2 * fit.kind.fewest_rows(fit.mixture.d)
+    in_doubt = fit.within.overlapping or smallest < max(ROWS_PER_FEATURE, fewest)
     # one component needs no search, and groups that were fitted apart have no common one
     resolved = k if k == 1 or "groups" in fit.stats else fit.stats.get("resolved", 0)
     if fit.fewer is not None:
@@ -147,7 +149,7 @@ def notes_on(fit: Evidence) -> Notes:
         notes.append(Note("search_exhausted", {"n_moves": fit.n_moves}))
     elif resolved < k and fit.stats["start"] == "moments" and unproved:
         notes.append(Note("components_unresolved", {"resolved": resolved, "k": k}))
-    elif resolved < k and fit.stats["start"] != "moments" and unproved:
+    elif resolved < k and fit.stats["start"] != "moments" and in_doubt:
         notes.append(Note("local_optimum"))
     return notes
 

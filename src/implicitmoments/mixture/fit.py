@@ -221,10 +221,11 @@ def search_type(
     offset = 2 * rows.total * view.log_unit  # of criteria in the user's units
     rivals = (each.bic for name, each in others.items() if name in options.types)
     least = min(rivals, default=math.inf)
+    largest = options.largest(family.kind, rows)
     fits = [
         start_from(view, each)
         for name, each in others.items()
-        if name in POORER[family.kind.name] or each.bic <= least
+        if (name in POORER[family.kind.name] or each.bic <= least) and each.state.k <= largest
     ]
     found = Found(**vars(raced))
     if fits:
@@ -236,7 +237,7 @@ def search_type(
     before = found.log_likelihood
     if k is None:
         chosen = choose_k(
-            family, rows, found.state, options.most, options.n_moves, rng, least=least - offset
+            family, rows, found.state, largest, options.n_moves, rng, least=least - offset
         )
         scores = {number: score + offset for number, score in chosen.scores.items()}
         found = replace(found.after(chosen.searched), scores=scores)

@@ -69,7 +69,7 @@ class GaussianMixture(MixtureEstimator):
     reg_covar : float, default 1e-6
         Least variance along any direction, relative to the variances of the columns. Besides, a
         component with too few rows for its covariance borrows from the pooled covariance, and in
-        a column that is rounded to steps of h no variance is below h²/12, so that components do
+        a column that is rounded to steps of h no variance is below h²/2π, so that components do
         not collapse.
     max_iter : int, default 500
         The largest number of EM iterations over all rows; 0 for what the search has found, or

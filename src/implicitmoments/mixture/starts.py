@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.mixture.decoding import Decoded
 from implicitmoments.mixture.family import GaussianFamily
-from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.initialisation import (
     QUICK,
     converted,
@@ -74,6 +74,11 @@ class Options:
         free = self.given is None and self.variance is None and self.starts == "auto"
         return free and len(self.types) == 1 and (self.k or 1) > 1 and self.n_moves > 0
 
+    def largest(self, kind: CovarianceType, sample: Rows) -> int:
+        """Return the number that was given, or the largest for which there are enough rows."""
+        enough = int(sample.n / kind.fewest_rows(sample.n_features))
+        return self.k or max(1, min(self.most, enough))
+
     @property
     def first(self) -> tuple[str, ...]:
         """Starts that compete before moves."""
@@ -121,18 +126,21 @@ def race_starts(
     """
     family, rows, k = view.family, view.hold(sample), options.k
     decoded = Decoded()
+    largest = options.largest(family.kind, rows)
     starts = [
-        start_from(view, poorer[name]) for name in POORER[family.kind.name] if name in poorer
+        start_from(view, poorer[name])
+        for name in POORER[family.kind.name]
+        if name in poorer and poorer[name].state.k <= largest
     ]
     if options.given is not None and k is not None:
         state = given_start(view, rows, options.given, k, rng)
         level = family.e_step(rows, state).level
         return Raced(view, rows, state, level * rows.total, "given", {"given": level})
     if k is None:
-        n, kind = n_micro(family.kind, rows, None, options.most), family.kind
-        for _ in range(n_starts(rows, options.most)):
+        n, kind = n_micro(family.kind, rows, None, largest), family.kind
+        for _ in range(n_starts(rows, largest)):
             groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
-            starts.append(("merge", merged_state(family, groups, None, options.most)))
+            starts.append(("merge", merged_state(family, groups, None, largest)))
     elif k == 1:
         x = rows.block["x"]
         starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,7 +91,7 @@ def make_view(
         flat = np.full(len(center), flat.all())
     # a constant column keeps its unit: the least variance is all that it has
     scale = np.sqrt(np.where(flat, 1.0, variances))
-    least = (rounding_steps(x, counts, scale) / scale) ** 2 / 12
+    least = (rounding_steps(x, counts, scale) / scale) ** 2 / (2 * math.pi)
     relative = np.ones(len(center))
     if means is not None:
         z, placed = (x - center) / scale, (means - center) / scale
@@ -98,7 +99,8 @@ def make_view(
         within = z - placed[nearest]
         relative = np.minimum(counts @ within**2 / counts.sum(), 1.0)
     if kind.shape == "spherical":
-        least, relative = (np.full(len(center), each.mean()) for each in (least, relative))
+        least = np.full(len(center), least.max())
+        relative = np.full(len(center), relative.mean())
     least = np.maximum(np.maximum(least, ridge * relative), LEAST)
     return View(center, scale, GaussianFamily(kind, least))
 
@@ -106,7 +108,8 @@ def make_view(
 def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
     """Return the step to which each column is rounded, (d,); 0 for columns with few equal values.
 
-    A variable that is rounded to steps of h has at least the variance h²/12 (Sheppard).
+    A component at one value then has the density 1/h there if its variance is h²/2π: with less,
+    it would gain likelihood by the rounding alone.
     """
     found = np.zeros(x.shape[1])
     for j, column in enumerate(x.T):
