@@ -7,7 +7,7 @@ import pytest
 
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType
-from implicitmoments.mixture.initialisation import Groups, TiedAgglomeration
+from implicitmoments.mixture.initialisation import GroupSums, TiedAgglomeration
 
 
 @pytest.mark.parametrize("known", [None, 0.7])
@@ -19,7 +19,7 @@ def test_the_merge_is_that_of_the_least_cost(name, known, rng):
     inside = np.array(
         [kind.products(part - m).sum(axis=0) for part, m in zip(x, means, strict=True)]
     )
-    groups = Groups(np.full(12, 5.0), means, inside)
+    groups = GroupSums(np.full(12, 5.0), means, inside)
     if known is not None:
         known = known * (np.eye(d) if kind.shape == "full" else np.ones(d))
     family = GaussianFamily(kind, least=1e-9, known=known)

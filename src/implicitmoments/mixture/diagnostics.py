@@ -140,7 +140,7 @@ def notes_on(fit: Evidence) -> Notes:
     smallest = fit.rows.total * float(fit.mixture.weights.min())
     unproved = fit.within.overlapping or smallest < ROWS_PER_FEATURE * fit.mixture.d
     fewest = 2 * fit.kind.fewest_rows(fit.mixture.d)
-    in_doubt = fit.within.overlapping or smallest < max(ROWS_PER_FEATURE, fewest)
+    in_doubt = fit.within.overlapping or smallest < max(2 * ROWS_PER_FEATURE, fewest)
     # one component needs no search, and groups that were fitted apart have no common one
     resolved = k if k == 1 or "groups" in fit.stats else fit.stats.get("resolved", 0)
     if fit.fewer is not None:

@@ -337,17 +337,17 @@ class GaussianMixture(MixtureEstimator):
         check_flag("warm_start", self.warm_start)
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES[::-1], "auto"))
         check_option("init_params", self.init_params, (*STARTS, *SCATTERED))
-        if self.n_components == "auto" and self.init_params not in ("auto", "merge"):
-            raise InputError(
-                "init_with_auto",
-                "`{name}` needs a number of components; set `n_components` other than 'auto', or "
-                "leave `init_params` at 'auto'",
-                name="init_params",
-            )
         if self.init_params == "moments" and self.covariance_type in ("diag", "full"):
             raise InputError(
                 "no_moments_of_type",
                 "`init_params='moments'` needs components that share a covariance or are "
                 "spherical; with `covariance_type={kind!r}` use 'auto', 'merge' or 'k-means++'",
                 kind=self.covariance_type,
+            )
+        if self.n_components == "auto" and self.init_params not in ("auto", "merge"):
+            raise InputError(
+                "init_with_auto",
+                "`{name}` needs a number of components; set `n_components` other than 'auto', or "
+                "leave `init_params` at 'auto'",
+                name="init_params",
             )

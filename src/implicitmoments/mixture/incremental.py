@@ -120,10 +120,11 @@ def _search(stream: Stream, search: Search) -> Stream:
     """Compare the mixture with what a search of the sample finds."""
     stream, sample = replace(stream, searched_at=stream.sums.total), stream.sample.hold()
     family = stream.view.family
-    settled = run_em(family, sample, stream.mixture, SEARCH)
-    best = search(sample, settled.state)
-    found = family.e_step(sample, best)
-    if found.log_likelihood - settled.level * found.total < CLEARLY:
+    best = search(sample, run_em(family, sample, stream.mixture, SEARCH).state)
+    found, before = family.e_step(sample, best), family.e_step(sample, stream.mixture)
+    # EM on the sample alone gains about half a nat for each parameter
+    clearly = max(CLEARLY, float(family.n_parameters(best)))
+    if found.log_likelihood - before.log_likelihood < clearly:
         return stream
     # the sample represents all rows until the next batch
     sums = found.times(stream.sums.total / found.total)

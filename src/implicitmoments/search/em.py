@@ -217,6 +217,7 @@ WHOLE = Budget(rows=2**62, steps=200, tol=1e-7)
 
 
 PLAIN_STEPS = 3  # EM steps before the first extrapolation: the first ones turn sharply
+FALL = 1e-6  # of the mean log-likelihood per row: less is rounding in single precision
 LONGEST = 60.0  # EM steps that an extrapolation replaces: at rounding |r| / |u| may be anything
 
 
@@ -249,7 +250,7 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
     while n_iter < budget.steps and not converged:
         sums, n_iter = family.e_step(rows, trail[-1]), n_iter + 1
         rise = sums.level - history[-1] if history else np.inf
-        if rise < 0:
+        if n_iter > PLAIN_STEPS and rise < -max(budget.tol, FALL):  # a start may be infeasible
             converged = True
             break
         state = trail[-1]
