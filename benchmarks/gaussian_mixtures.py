@@ -33,18 +33,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
+from real_fits import MODELS
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 AS_GOOD = 2.0  # nats below EM from the truth
 LOST = 5.0  # nats below it, from which a fit of light components counts as lost
-MODELS = {  # of mclust
-    "tied_spherical": "EII",
-    "spherical": "VII",
-    "tied_diag": "EEI",
-    "diag": "VVI",
-    "tied": "EEE",
-    "full": "VVV",
-}
 
 
 @dataclass(frozen=True)
