@@ -70,19 +70,21 @@ def activation_bound(
     _check_sizes(k, d, epsilon, tau)
     sigma = as_activation(activation)
     n = degree_for(sigma, epsilon)
-    fourth = hermite_coefficients(lambda u: np.asarray(sigma(u)) ** 2, 0, sigma.name).mean_square
+    estimator = activation_second_moment(sigma)
     orders = [m for m in range(1, n + 1) if sigma.coefficient(m) != 0]
     boxes = []
     for m in orders:
         query = log_hermite_second_moment(m, 0.0)
-        estimator = _activation_second_moment(sigma, fourth)
         box = Box.of_moment((k, d, m), tau / len(orders), estimator, query)
         allowed = epsilon / (4 * n * abs(sigma.coefficient(m)))
         boxes.append((box, box.log_rows(math.log(allowed))))
     return _sum_over_orders("Theorem 4.7", epsilon, tau, boxes)
 
 
-def _activation_second_moment(sigma: Activation, fourth: float) -> Callable[[int], float]:
+def activation_second_moment(sigma: Activation) -> Callable[[int], float]:
+    """Return the second moments of F(X) H_t(X, Y) / c_t."""
+    fourth = hermite_coefficients(lambda u: np.asarray(sigma(u)) ** 2, 0, sigma.name).mean_square
+
     def log_second_moment(t: int) -> float:
         c = sigma.coefficient(t)
         if c == 0:
@@ -106,7 +108,6 @@ def mixture_density_bound(
     epsilon: float,
     *,
     radius: float,
-    unit: float | None = None,
     tau: float = 0.01,
 ) -> Bound:
     r"""Return the rows at which Theorem 4.16 guarantees a density of a spherical mixture.
@@ -121,9 +122,6 @@ def mixture_density_bound(
         Total variation distance of the sampler from the mixture.
     radius : float
         The largest norm R of a mean, in units of the noise; :math:`O(\sqrt{\log k})` in the text.
-    unit : float, optional
-        Length by which means are divided; the radius by default, as in the text. The root of
-        ``order`` keeps the second moments smaller if epsilon is small.
     tau : float, default 0.01
         Probability of failure.
 
@@ -140,15 +138,13 @@ def mixture_density_bound(
     """
     _check_sizes(k, d, epsilon, tau)
     R = check_positive_number("radius", radius)
-    u = R if unit is None else check_positive_number("unit", unit)
     inner = epsilon / SAMPLER
-    n0 = _mixture_degree(R, inner)
+    n0, estimator = _mixture_degree(R, inner), mixture_second_moment(R, R)
     boxes = []
     for n in range(1, n0 + 1):
-        scale = math.lgamma(n + 1) - 2 * n * math.log(u)
-        query = log_hermite_second_moment(n, 0.0) - scale
-        estimator = _mixture_second_moment(R, u)
-        box = Box.of_moment((k, d, n), tau / n0, estimator, query, length=math.log(R / u))
+        # means are divided by R, as the text divides them by √log k
+        query = log_hermite_second_moment(n, 0.0) - math.lgamma(n + 1) + 2 * n * math.log(R)
+        box = Box.of_moment((k, d, n), tau / n0, estimator, query)
         boxes.append((box, box.log_rows(math.log(inner / (2 * (n0 + 1))))))
     # k E[(e^{R g} − A)₊] ≤ k e^{R²/2} P(g > log(A)/R − R)
     tail = math.log(inner / k) - R * R / 2
@@ -156,7 +152,7 @@ def mixture_density_bound(
     return _sum_over_orders("Theorem 4.16", epsilon, tau, boxes, clip)
 
 
-def _mixture_second_moment(R: float, u: float) -> Callable[[int], float]:
+def mixture_second_moment(R: float, u: float) -> Callable[[int], float]:
     """Return the second moments of √(t!/u^2t) H_t(X, Y)."""
     return lambda t: math.lgamma(t + 1) - 2 * t * math.log(u) + log_hermite_second_moment(t, R)
 
@@ -226,7 +222,7 @@ def regression_density_bound(
     # Σ over even n > n0 of gamma^n is at most ε²/4
     wanted = 2 * math.log(inner / 2) + math.log1p(-(gamma**2))
     n0 = 2 * max(1, math.ceil(wanted / (2 * math.log(gamma)) - 1))
-    estimator = _regression_second_moment(B**2 + sigma**2)
+    estimator = regression_second_moment(B**2 + sigma**2)
     if method == "text":
         boxes = _contracted_terms(k, d, n0, inner / 2, sigma, B, tau, estimator)
     else:
@@ -241,7 +237,7 @@ def regression_density_bound(
     )
 
 
-def _regression_second_moment(variance: float) -> Callable[[int], float]:
+def regression_second_moment(variance: float) -> Callable[[int], float]:
     """Return the second moments of y^t/√t! H_t(X, Y), for y of a variance (Lemma 4.23)."""
 
     def log_second_moment(t: int) -> float:
@@ -273,8 +269,14 @@ def _contracted_terms(
     allowed = math.log(error) - log_sum(factors)
     n_terms = int(np.sum((n / 2 + 1) * (n / 2 + 2) / 2))
     query = (n0 - 1) * math.log(2) + n0 / 2 * math.log(d)  # ‖I_d^{⊗b}‖² = d^b: Erratum 11
-    share = tau / n_terms
-    box = Box.of_moment((k, d, n0), share, estimator, query, length=math.log(B))
+    # the largest of every other factor, over all orders
+    largest = max(estimator(t) for t in range(1, 2 * n0 + 1))
+    box = Box(
+        *(k, d, n0, tau / n_terms, largest, largest, query),
+        length=math.log(B),
+        norm=0.0,
+        spread=math.log(k) / 2,
+    )
     return box, box.log_rows(allowed), n_terms
 
 

@@ -23,7 +23,7 @@ from implicitmoments.theory.proposition import (
 from implicitmoments.validation import check_number, check_positive_number, check_whole
 
 SHARES = 5  # of tau: covariance, mean, clusters, moments of differences, pairs
-ORDERS = range(2, 201, 2)  # h_t does not overflow up to the last; the best is far below
+ORDERS = range(2, 101, 2)  # h_t does not overflow up to the last; the best is far below
 PRECISION = 1e-3  # of the least separation, relative
 
 
@@ -81,6 +81,8 @@ class _Clusters:
         Over the t-th power of the largest length; −∞ where the bounds overlap.
         """
         least, longest = self.lengths(s)
+        if least <= 0:  # an accuracy of more than the separation
+            return -math.inf
         third = self.log_tau_pair - math.log(3)
         n_directions = self.k * (self.k - 1) / 2
         reach = -float(ndtri_exp(third - math.log(2 * n_directions)))

@@ -30,6 +30,27 @@ PRECISION = 1e-4  # of the error that error_bound returns, relative
 class Bound:
     """What a statement of the paper guarantees, with the constants of its proof.
 
+    Attributes
+    ----------
+    statement : str
+        Of the paper.
+    error : float
+        Guaranteed, as the statement measures it.
+    failure_probability : float
+        Of the whole guarantee.
+    order : int
+        The largest order m of a moment that is answered; moments up to order 2m are averaged.
+    log10_second_moment : float
+        The largest bound V of the second moment of an estimator.
+    log10_rows_per_average : float
+        N of Proposition 3.2.
+    log10_rows : float
+        All rows that are drawn from the data.
+    log10_operations : float
+        Floating-point operations of the fit.
+    log10_clip : float or None
+        The clip A of a density; sampling takes 2A rounds or fewer on average.
+
     Examples
     --------
     >>> from implicitmoments.theory import moment_bound
@@ -38,15 +59,15 @@ class Bound:
     (4, 14.8)
     """
 
-    statement: str  # of the paper
-    error: float  # guaranteed, as the statement measures it
-    failure_probability: float  # of the whole guarantee
-    order: int  # largest order m of a moment that is answered; 2m is the largest that is averaged
-    log10_second_moment: float  # largest bound V of the second moment of an estimator
-    log10_rows_per_average: float  # N of Proposition 3.2
-    log10_rows: float  # all rows that are drawn from the data
-    log10_operations: float  # floating-point operations of the fit
-    log10_clip: float | None = None  # the clip A of the density; sampling takes 2A rounds or fewer
+    statement: str
+    error: float
+    failure_probability: float
+    order: int
+    log10_second_moment: float
+    log10_rows_per_average: float
+    log10_rows: float
+    log10_operations: float
+    log10_clip: float | None = None
 
     @property
     def rows(self) -> float:
