@@ -99,14 +99,29 @@ class Clusters:
     @property
     def largest_variance(self) -> float:
         """The largest variance within a cluster, relative to the noise variance."""
-        p, largest = int(self.covariances.shape[1]), 1.0
-        for covariance, n in zip(self.covariances, self.sizes, strict=True):
-            if p == 0 or n < ROWS_PER_COORDINATE * p + MORE_ROWS:
-                continue
-            # the largest eigenvalue of the covariance of n standard normal rows
-            usual = (1.0 + math.sqrt(p / n)) ** 2
-            largest = max(largest, float(np.linalg.eigvalsh(covariance)[-1]) / usual)
-        return largest
+        found = zip(self.covariances, self.sizes, strict=True)
+        return max([1.0, *(excess_variance(covariance, n) for covariance, n in found)])
+
+
+def excess_variance(covariance: Floats, n: float) -> float:
+    """Return the largest variance of n rows over that of noise; 1 where they are too few.
+
+    Parameters
+    ----------
+    covariance : array of shape (p, p)
+        In units of the noise.
+    n : float
+        Number of rows.
+    """
+    p = len(covariance)
+    if p == 0 or n < ROWS_PER_COORDINATE * p + MORE_ROWS:
+        return 1.0
+    return float(np.linalg.eigvalsh(covariance)[-1]) / largest_noise_variance(p, n)
+
+
+def largest_noise_variance(p: int, n: float) -> float:
+    """Return the largest eigenvalue of the covariance of n standard normal rows, about."""
+    return (1.0 + math.sqrt(p / n)) ** 2
 
 
 def measure_clusters(rows: Rows, rule: BayesRule, span: SphericalSpan) -> Clusters:

@@ -25,17 +25,8 @@ from implicitmoments.clustering.bayes_rule import (
     measure_clusters,
     reassign_rows,
 )
-from implicitmoments.clustering.pairwise_test import (
-    PairwiseTest,
-    affordable_orders,
-    choose_test,
-    cluster_graph,
-    difference_moments,
-    draw_places,
-    hold_coordinates,
-    random_differences,
-    same_matrix,
-)
+from implicitmoments.clustering.pairwise_test import hold_coordinates
+from implicitmoments.clustering.recursion import ROUNDS, TestOptions, find_means
 from implicitmoments.estimator import Fact
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
@@ -57,7 +48,6 @@ from implicitmoments.validation import (
 HIGHEST_ORDER = 20  # limit of `order`: 4.5 deviations to this power leave 3 of 16 digits
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
-ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
 NAMES = ("order", "threshold", "split_rate", "merge_rate", "same_rate")  # of the test
 # From these on there is a note, and below them evidence for the clusters.
 WIDE = 1.5  # noise variances: two equal components 2 deviations apart have 2
@@ -192,19 +182,10 @@ class SphericalMixtureClusterer(
         test, means, n_landmarks = None, span.center[None, :], 0
         if k > 1:
             held = hold_coordinates(rows, span, seed)
-            # 2, 3. Moments of differences of rows, and the test of pairs that they give.
-            test = self._choose_test(held, span.p, seed)
-            # 4. Clusters of the graph of tests of landmarks.
-            wanted = max(FEWEST_LANDMARKS, LANDMARKS * k)
-            n_landmarks = min(
-                held.n, wanted if self.n_landmarks == "auto" else int(self.n_landmarks)
-            )
-            places = draw_places(held, n_landmarks, np.random.default_rng(seed))
-            landmarks = held.take(places)
-            labels = cluster_graph(same_matrix(test, landmarks.block["x"]), k)
-            points = landmarks.points.astype(np.float64)
-            clusters = [points[labels == c] for c in range(int(np.max(labels)) + 1)]
-            means = span.restore(np.stack([np.mean(part, axis=0) for part in clusters]))
+            # 2 to 4. Moments of differences of rows, the test of pairs that they give, and clusters
+            # of the graph of tests of landmarks; wide clusters again, by moments of their own.
+            found = find_means(held, k, self._test_options(seed))
+            test, means, n_landmarks = found.test, span.restore(found.means), found.n_landmarks
         # 5. Means and weights of all rows, assigned by the Bayes rule.
         rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
         for _ in range(ROUNDS):
@@ -346,12 +327,17 @@ class SphericalMixtureClusterer(
                 k=k,
             )
 
-    def _choose_test(self, held: Rows, p: int, seed: int) -> PairwiseTest:
-        k, method = self.n_components, self.method
-        orders = affordable_orders(k, p) if self.order == "auto" else (int(self.order),)
-        moments = {t: difference_moments(held, k, t, method=method, seed=seed) for t in orders}
-        pairs = random_differences(held, seed)
-        return choose_test(moments, pairs, n_draws=self.n_draws, seed=seed)
+    def _test_options(self, seed: int) -> TestOptions:
+        return TestOptions(
+            orders=None if self.order == "auto" else (int(self.order),),
+            n_landmarks=None if self.n_landmarks == "auto" else int(self.n_landmarks),
+            method=self.method,
+            n_draws=self.n_draws,
+            widest=WIDE,
+            landmarks_per_component=LANDMARKS,
+            fewest_landmarks=FEWEST_LANDMARKS,
+            seed=seed,
+        )
 
 
 def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
