@@ -1,7 +1,6 @@
 """True errors over reported ones: answers of the closed form, and vectors of components.
 
-Run: python benchmarks/answer_errors.py answers       stats["relative_errors"], the four problems
-     python benchmarks/answer_errors.py components    components().errors, two, three and more features
+Run: python benchmarks/answer_errors.py answers       stats["relative_errors"]
 
 A ratio of 1 is an exact report. Every instance has its own hidden vectors and rows; the tables
 show the median over instances, and the 10 and 90 percent quantiles.
