@@ -13,7 +13,6 @@ from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
 from implicitmoments.search import Fitted
-from implicitmoments.validation import check_enough_rows
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
 # differ by less, in deviations of the column, are equal but for rounding.
@@ -125,7 +124,6 @@ def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
 def check_distinct(sample: Rows, k: int | None) -> None:
     """Raise where all rows are equal, or fewer are distinct than there are components."""
     if sample.n == 1:
-        check_enough_rows(round(sample.total), k or 1)
         raise InputError(
             "rows_all_equal",
             "all {n:count row} are equal, so there is no covariance to estimate; check the data",
