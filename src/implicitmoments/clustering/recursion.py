@@ -1,17 +1,17 @@
 r"""Means at any distances: the pairwise test, group by group.
 
-Theorem 4.19 requires comparable distances, because the longest differences dominate :math:`M_t`: two
-components that are close to each other pass the test if others are far away. Li and Liu (2021,
-sections 10 and 11) remove the condition by recursion, and so does this module: a test separates
-what is clearly apart, and every group that is wider than the noise is tested again by the moments
-of its own rows.
+Theorem 4.19 requires comparable distances, because the longest differences dominate
+:math:`M_t`: two components that are close to each other pass the test if others are far away. Li
+and Liu (2021, sections 10 and 11) remove the condition by recursion, and so does this module: a
+test separates what is clearly apart, and every group that is wider than the noise is tested again
+by the moments of its own rows.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -21,7 +21,7 @@ from implicitmoments.clustering.bayes_rule import (
     BayesRule,
     excess_variance,
     largest_noise_variance,
-    reassign_rows,
+    settle,
 )
 from implicitmoments.clustering.pairwise_test import (
     Flags,
@@ -42,7 +42,6 @@ from implicitmoments.rows.draws import Integers
 # Pairs of landmarks of two clusters that pass the test, of those that would pass in one cluster:
 # with fewer the clusters are separated. A group that is not is tested again.
 CLEAR = 0.05
-ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,12 @@ class TestOptions:
     __test__ = False  # not a test of pytest
 
     orders: tuple[int, ...] | None  # None for those that are affordable
-    n_landmarks: int | None  # None for some per component
+    n_landmarks: int  # the least number of rows that are tested pair by pair
+    per_component: int  # landmarks of each component, if that is more
     method: str
     n_draws: int
     widest: float  # variance in units of the noise, above which a group has several components
-    landmarks_per_component: int
-    fewest_landmarks: int
     seed: int
-
-    def landmarks(self, k: int) -> int:
-        """Return the number of landmarks for k components."""
-        return self.n_landmarks or max(self.fewest_landmarks, self.landmarks_per_component * k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +84,22 @@ class Level:
         places = [np.flatnonzero(nearest == g) for g in range(n)]
         return [self.rows.take(place) for place in places if len(place)]
 
-    @cache
+    @cached_property
+    def _rules(self) -> dict[int, BayesRule]:
+        return {}
+
     def rule(self, g: int) -> BayesRule:
         """Return the Bayes rule of g clusters, or fewer."""
+        if g not in self._rules:
+            self._rules[g] = self._find_rule(g)
+        return self._rules[g]
+
+    def _find_rule(self, g: int) -> BayesRule:
         labels = cluster_graph(self.same, g)
         points = self.landmarks.points.astype(np.float64)
         means = np.stack([np.mean(points[labels == c], axis=0) for c in range(labels.max() + 1)])
         rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), 1.0)
-        for _ in range(ROUNDS):
-            rule = reassign_rows(self.rows, rule)
-        return rule
+        return settle(self.rows, rule)
 
     def resolves(self, g: int, widest: float) -> bool:
         """Return whether g clusters are there, none of which is wider than one component."""
@@ -110,7 +110,6 @@ class Level:
         parts = (self.rows.take(np.flatnonzero(labels == c)) for c in np.unique(labels))
         return not any(is_wide(part, widest) for part in parts)
 
-    @cache
     def likelihood(self, g: int) -> float:
         """Return the log-likelihood of g clusters, with each row in its most probable one.
 
@@ -193,7 +192,8 @@ def find_means(held: Rows, k: int, options: TestOptions) -> Found:
     leaves: list[Rows] = []
     levels: list[Level] = []
     waiting: list[tuple[Rows, int | None]] = [(held, None)]  # with the number of their level
-    unclear, again = [], set()
+    unclear: list[Level] = []  # groups of comparable distances
+    again: set[int | None] = set()  # levels of which a group was tested again
     while waiting:
         rows, parent = waiting.pop()
         others = len(leaves) + len(unclear) + len(waiting)  # each has a component or more
@@ -203,7 +203,8 @@ def find_means(held: Rows, k: int, options: TestOptions) -> Found:
         again.add(parent)
         level = _test(rows, k - others, options)
         counted = not waiting and not unclear  # no other group can have more than one
-        if counted and level.resolves(level.most, options.widest) or len(level.parts) == 1:
+        resolved = counted and level.resolves(level.most, options.widest)
+        if resolved or len(level.parts) == 1:
             unclear.append(level)
         else:
             waiting.extend((part, len(levels)) for part in level.parts)
@@ -238,7 +239,7 @@ def _test(rows: Rows, k: int, options: TestOptions) -> Level:
     }
     pairs = random_differences(inner, seed)
     test = choose_test(moments, pairs, n_draws=options.n_draws, seed=seed)
-    n = min(inner.n, options.landmarks(k))
+    n = min(inner.n, max(options.n_landmarks, options.per_component * k))
     places = draw_places(inner, n, np.random.default_rng(seed))
     same = same_matrix(test, inner.take(places).block["x"])
     return Level(rows, rows.take(places), test, same, k)
