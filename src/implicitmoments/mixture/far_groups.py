@@ -58,7 +58,8 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     """
     if k == 1 or rows.kept < 2 * k:
         return None
-    x = rows.sample(LINKED, rng).points.astype(np.float64)
+    some = standardise_rows(rows.sample(LINKED, rng))
+    x = some.points.astype(np.float64)
     # a column of few values has gaps, but no groups
     compared = (rounding_steps(x, np.ones(len(x)), x.std(axis=0)) == 0).astype(float)
     x = x * compared
@@ -77,7 +78,7 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
         return None
     chosen = _representatives(x, labels)
-    return Groups(rows.origin, compared / rows.unit, x[chosen], labels[chosen])
+    return Groups(some.origin, compared / some.unit, x[chosen], labels[chosen])
 
 
 def _all_near(x: Floats, k: int) -> bool:
@@ -135,7 +136,7 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
     """
     groups = None
     if options.given is None:
-        groups = far_groups(standardise_rows(rows), options.k or options.most, rng)
+        groups = far_groups(rows, options.k or options.most, rng)
     if groups is None:
         return fit_gaussians(rows, options, rng)
     if len(options.types) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,16 @@ def pairs(d: int) -> tuple[Places, Places]:
     return i, j
 
 
+@cache
+def symmetric(d: int) -> Places:
+    """Return the place in that order of each entry of a symmetric matrix, (d, d)."""
+    places = np.empty((d, d), dtype=np.int64)
+    i, j = pairs(d)
+    places[i, j] = places[j, i] = np.arange(len(i))
+    places.flags.writeable = False
+    return places
+
+
 def precisions_of(covariances: Floats) -> tuple[Floats, Floats]:
     """Return inverses of covariances (k, d, d) or diagonals (k, d), and log determinants (k,)."""
     if covariances.ndim == 2:
@@ -164,7 +174,7 @@ class CovarianceType:
         """Whether all components have one covariance."""
         return self.name.startswith("tied")
 
-    @property
+    @cached_property
     def shape(self) -> str:
         """Return full, diag or spherical: the shape of one covariance."""
         return {"tied": "full"}.get(self.name, self.name.removeprefix("tied_"))
@@ -222,10 +232,7 @@ class CovarianceType:
             return products
         if self.shape == "spherical":
             return np.repeat(products / d, d, axis=1)
-        i, j = pairs(d)
-        found = np.empty((len(products), d, d))
-        found[:, i, j] = found[:, j, i] = products
-        return found
+        return products[:, symmetric(d)]
 
     def constrained(self, covariances: Floats) -> Floats:
         """Return the nearest covariances of this shape to matrices (m, d, d)."""
