@@ -27,6 +27,7 @@ def test_names_of_starts_are_accepted(rows, name):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("max_iter", [1, 2])
 def test_repeated_warm_starts_converge(rows, max_iter):
+    rows = rows - np.repeat([[0.0, 0.0], [4.0, 0.0]], 60, axis=0)  # groups overlap: EM is slow
     model = im.GaussianMixture(2, warm_start=True, max_iter=max_iter, n_moves=0, random_state=0)
     assert not model.fit(rows).converged_
     levels = [model.lower_bound_]
@@ -88,7 +89,7 @@ def test_em_from_given_parameters_is_that_of_scikit_learn(rows, rng, name, max_i
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 @pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical", "tied_spherical"])
 def test_answers_have_the_precision_of_the_rows(rows, name):
-    rows = np.column_stack([rows, rows[:, 0] * 2 + 1]).astype(np.float32)  # singular
+    rows = np.column_stack([rows, rows[:, 0] * 2 + 1]).astype(np.float32)[5:]  # singular
     how = {"covariance_type": name, "reg_covar": 0, "random_state": 0}
     model = im.GaussianMixture(2, **how).fit(rows)
     double = im.GaussianMixture(2, **how).fit(rows.astype(np.float64))

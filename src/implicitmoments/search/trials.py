@@ -13,8 +13,10 @@ from implicitmoments.arrays import (
     Floats,
     cross_sums,
     index_like,
+    map_into,
     move_like,
     namespace_of,
+    on_host,
     softmax_rows,
     to_numpy,
 )
@@ -280,14 +282,16 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
         -np.minimum(state.weights, 1 - np.finfo(float).eps)
     )
     losses = []
-    step = max(1, DEFAULT_BUDGET.block // int(counts.shape[0]))
+    numbers = DEFAULT_BUDGET.cache if on_host(counts) else DEFAULT_BUDGET.block
+    step = max(1, numbers // int(counts.shape[0]))
     for first in range(0, len(pairs), step):
         last = min(first + step, len(pairs))
         odds = family.log_joint(rows, merged.take(np.arange(first, last)))
-        odds = xp.exp(xp.clip(odds - found.log_density[:, None], max=LARGEST_LOG))
+        odds -= found.log_density[:, None]
+        odds = map_into("exp", xp.clip(odds, max=LARGEST_LOG))
         i, j = pairs[first:last].T
-        rest = xp.clip(_columns(others, i) - _columns(found.shares, j), min=SMALLEST_REST)
-        losses.append(to_numpy(-counts @ xp.log(odds + rest)))
+        odds += xp.clip(_columns(others, i) - _columns(found.shares, j), min=SMALLEST_REST)
+        losses.append(to_numpy(-counts @ map_into("log", odds)))
     every = np.concatenate([*losses, dropped]).astype(np.float64)
     own = np.repeat(np.arange(k)[:, None], 2, axis=1)
     order = np.argsort(every, kind="stable")
