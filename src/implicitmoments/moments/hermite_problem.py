@@ -289,7 +289,7 @@ class FramedRows:
         points, (i, q) = self.frame.points(block["x"]), self.part
         xp, counts = namespace_of(points), block.get("counts")
         lower = None if self.lower is None else self.lower(block["x"])
-        weights = {t: self._weights(t, block, rows, lower) for t in orders}
+        given = {t: self._weights(t, block, rows, lower) for t in orders}
         shares = shares_of(block, 2 * q)
         if self.order is not None:
             used = index_like(1 * self.order.chosen(rows, range(self.n_rows)), shares)
@@ -297,9 +297,7 @@ class FramedRows:
         sums: Sums = {}
         for half in (0, 1):
             (taken,) = xp.nonzero(shares == 2 * i + half)
-            chosen = {
-                t: None if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()
-            }
+            chosen = {t: c if c is None else xp.take(c, taken, axis=0) for t, c in given.items()}
             n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
             measured = measure(xp.take(points, taken, axis=0), chosen)
             sums |= {f"{half}{name}": value for name, value in measured.items()}
@@ -313,10 +311,10 @@ class FramedRows:
         weights, counts = self.problem.weigh(order, block, rows), block.get("counts")
         if weights is None:
             return counts
-        name, shape = f"the weight of order {order}", tuple(weights.shape)
-        if shape != (len(rows),):
-            template = "{name} has shape {shape}, expected ({n_rows},)"
-            raise InputError("wrong_shape", template, name=name, shape=shape, n_rows=len(rows))
+        name, n, shape = f"the weight of order {order}", len(rows), tuple(weights.shape)
+        if shape != (n,):
+            template = "{name} has shape {shape}, expected ({n},)"
+            raise InputError("wrong_shape", template, name=name, shape=shape, n=n)
         check_finite(weights, name, rows.start)
         if lower is not None:
             weights = self.problem.reduce(order, weights, lower)
@@ -393,10 +391,8 @@ def average(
     n, names = sum(counts), [name[1:] for name in sums if name[0] == "0"]
     if min(counts) == 0:  # one row, or all rows equal: the noise is taken as large as the mean
         both = {name: (sums["0" + name] + sums["1" + name]) / (n or 1.0) for name in names}
-        return {
-            name: SplitMean((2 * mean, 0 * mean), (n / 2, n / 2))
-            for name, mean in assemble(both).items()
-        }
+        even, means = (n / 2, n / 2), assemble(both)
+        return {name: SplitMean((2 * mean, 0 * mean), even) for name, mean in means.items()}
     first, second = (
         assemble({name: sums[f"{half}{name}"] / counts[half] for name in names}) for half in (0, 1)
     )
