@@ -90,7 +90,7 @@ def _all_near(x: Floats, k: int) -> bool:
     lengths = np.sum((x - x.mean(axis=0)) ** 2, axis=1)
     last = np.sum((x - x[lengths.argmin()]) ** 2, axis=1).max()
     outer = np.argsort(-lengths)[: 4 * k]
-    apart = squared_distances(x[outer], x)
+    apart: Floats = np.asarray(squared_distances(x[outer], x))
     apart[np.arange(len(outer)), outer] = np.inf
     alone = np.sort(apart.min(axis=1))[-k]
     return bool(last < JUMP**2 * alone)

@@ -115,9 +115,10 @@ def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
     found, total = np.zeros(x.shape[1]), float(counts.sum())
     # Of n rows that take n/2 values, 6 √n hold 18 equal pairs on average: a column without any
     # among them has more values.
-    some = draw_numbers(len(x), math.ceil(6 * math.sqrt(total)), 0) if total == len(x) else []
+    n = math.ceil(6 * math.sqrt(total)) if total == len(x) else 0
+    some = draw_numbers(len(x), n, 0)
     for j, column in enumerate(x.T):
-        if len(some) and np.all(np.diff(np.sort(column[some])) > 0):
+        if n and np.all(np.diff(np.sort(column[some])) > 0):
             continue
         values = np.unique(column)
         if 1 < len(values) < TIED * total:
