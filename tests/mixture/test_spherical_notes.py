@@ -70,7 +70,7 @@ def test_groups_that_are_not_round_are_said_where_their_number_is_chosen():
 
 
 def test_few_rows_are_said(rows):
-    assert notes(1, rows[0][:1])[0].values == {"n": 1, "k": 1}
+    assert notes(1, rows[0][:2])[0].values == {"n": 2, "k": 1}
     (note,) = (each for each in notes(2, rows[0][:9]) if each.code == "few_rows_per_component")
     assert note.values == {"n": 9, "k": 2}
     assert "few_rows_per_component" not in notes(2, rows[0][:10]).codes
