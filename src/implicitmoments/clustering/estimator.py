@@ -44,7 +44,7 @@ from implicitmoments.mixture.summary import OVERLAP, MeansSummary
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
-from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows import ArraySource, RandomState, Rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.search import SEARCH
 from implicitmoments.validation import (
@@ -204,9 +204,12 @@ class SphericalMixtureClusterer(
 
     def _fit(self, every: Rows, seed: int) -> None:
         k: int = self.n_components
+        if isinstance(every.source, ArraySource) and every.small:
+            every = every.merged()  # weights and repeated rows then give the same clusters
         near = leave_out_outliers(every, k, drop=self.drop_outliers, seed=seed)
         rows, probe = near.rows, near.rows.like
-        self._check_rows(near.n_rows + near.n_outliers)
+        n_used = max(near.n_rows, round(rows.total))
+        self._check_rows(n_used + near.n_outliers)
         # 1. Reduce to the span of the means, in units of the noise.
         span = find_span(rows, k, self._noise_variance(rows, seed))
         found, means = None, span.center[None, :]
@@ -226,17 +229,17 @@ class SphericalMixtureClusterer(
         test = None if found is None else found.test
         self.order_, self.threshold_ = (getattr(test, each, None) for each in NAMES[:2])
         spread = measure_clusters(rows, rule, span)
-        floor = second_moment_floor(rows.n_features, near.n_rows)
+        floor = second_moment_floor(rows.n_features, n_used)
         self.stats_ = {
             "n_landmarks": 0 if found is None else found.n_landmarks,
             "n_tests": 0 if found is None else len(found.levels),
-            "rows_used": near.n_rows,
+            "rows_used": n_used,
             "outliers": near.n_outliers,
             "method": self.method,
             "separation": float(np.min(pdist(rule.means), initial=math.inf)) / span.sigma,
             "misclassification_rate": spread.error_rate,
             "within_variance": spread.largest_variance,
-            **rule.standard_errors(near.n_rows),
+            **rule.standard_errors(n_used),
             **({} if test is None else {name: getattr(test, name) for name in NAMES}),
             **spectrum_stats((span.spectrum - 1, floor, span.p, 2)),
         }
