@@ -49,10 +49,10 @@ class DecodingFrame:
     """A frame, its first-order error, and low moments in it."""
 
     frame: Frame
-    # (p, d), half the difference of the frame's basis between halves of the rows, projected off
-    # its span: a vector with coordinates z in the basis has the error ``z @ leak``
-    leak: Floats
-    shift: Floats  # (d,), the same for the centre, off the span
+    # (groups, p, d), the change of the frame's basis without a group of the rows, projected off
+    # its span: a vector with coordinates z in the basis moves by ``z @ leaks[g]``
+    leaks: Floats
+    shifts: Floats  # (groups, d), the same for the centre, off the span
     second: SplitMean  # M_2 in the frame, (p, p), without the height
     mean: SplitMean | None  # the mean of the points, if all orders have the same weights
     mass: float | None  # the sum of the weights of all components, if the problem has order 0
@@ -86,16 +86,20 @@ def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
         scale=length,
         height=HEIGHT * length if uniform else None,
     )
-    leak, shift = np.zeros((kept if d > k else d, d)), np.zeros(d)
+    groups = range(len(centred.groups))
+    leaks, shifts = np.zeros((len(groups), kept if d > k else d, d)), np.zeros((len(groups), d))
     if d > k:
         off = np.eye(d) - V @ V.T
         # a direction below the noise floor contains no vector whose error matters
         inverse = np.where(e > floor, 1 / np.maximum(e, np.finfo(float).tiny), 0.0)
-        leak = inverse[:, None] * (V.T @ centred.half_difference @ off)
-        shift = np.asarray(mean.half_difference) @ off if uniform else shift
+        for g in groups:
+            moved = centred.without(g) - centred.value
+            leaks[g] = inverse[:, None] * (V.T @ moved @ off)
+            if uniform:
+                shifts[g] = (np.asarray(mean.without(g)) - np.asarray(mean.value)) @ off
     inside = to_numpy(frame.basis)
     low = centred.map(lambda m: inside @ m @ inside.T / length**2)
-    return DecodingFrame(frame, leak, shift, low, mean if uniform else None, mass)
+    return DecodingFrame(frame, leaks, shifts, low, mean if uniform else None, mass)
 
 
 def _check_variance(smallest: float, centred: SplitMean, mass: float) -> None:
@@ -138,15 +142,15 @@ def _first_moments(view: FramedRows) -> dict[str, SplitMean]:
 
 
 def _centre(mean: SplitMean, second: SplitMean, mass: SplitMean) -> SplitMean:
-    """Centre M_2 at the common mean, for each half."""
+    """Centre M_2 at the common mean, for each group."""
     c = mean.value / float(mass.value)
 
     def moved(i: int) -> Floats:
-        cross = np.outer(mean.halves[i], c)
-        square = float(mass.halves[i]) * np.outer(c, c)
-        return np.asarray(second.halves[i] - cross - cross.T + square)
+        cross = np.outer(mean.groups[i], c)
+        square = float(mass.groups[i]) * np.outer(c, c)
+        return np.asarray(second.groups[i] - cross - cross.T + square)
 
-    return SplitMean((moved(0), moved(1)), second.counts)
+    return SplitMean(tuple(map(moved, range(len(second.groups)))), second.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +160,8 @@ class Decoded:
     r: int  # slots of a component: the powers :math:`v^{\otimes r}` were separated
     weights: Floats  # (k,)
     vectors: Floats  # (k, d)
-    # (k, d), half the difference between the vectors estimated from two halves of the rows
+    # (groups, k, d), deviations of the vectors estimated without a group of the rows, scaled so
+    # that their sum of squares is the variance
     deviations: Floats
     # (k,), second over first singular value of each component as a matrix: 0 for a pure power
     ratios: Floats
@@ -220,13 +225,13 @@ def decode(
     coordinates, ratios = _recover(pair, standard.frame, components, first, second)
     signs = _find_signs(pair, V / np.sqrt(e), found, coordinates)
     coordinates = coordinates * np.where(signs == 0, 1.0, signs)[:, None]
-    halves = []
-    for i, side in ((0, 1.0), (1, -1.0)):
-        components = _half_components(V, e, high, third, found, i)
-        moments = (to_numpy(moment.halves[i]) for moment in (low, high))
-        half, _ = _recover(pair, standard.frame, components, *moments)
-        flipped = np.sum(half * coordinates, axis=1) < 0
-        halves.append(_vectors(standard, np.where(flipped[:, None], -half, half), side))
+    left_out = []
+    for g in range(len(high.groups)):
+        components = _components_without(g, V, e, high, third, found)
+        moments = (to_numpy(moment.without(g)) for moment in (low, high))
+        part, _ = _recover(pair, standard.frame, components, *moments)
+        flipped = np.sum(part * coordinates, axis=1) < 0
+        left_out.append(_vectors(standard, np.where(flipped[:, None], -part, part), g))
     unit = standard.frame.scale ** (2 * r)
     weights = _fit(_powers(pair, coordinates), second)
     strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
@@ -237,8 +242,8 @@ def decode(
     return Decoded(
         r=r,
         weights=weights[order],
-        vectors=_vectors(standard, coordinates, 0.0)[order],
-        deviations=(halves[0] - halves[1])[order] / 2,
+        vectors=_vectors(standard, coordinates)[order],
+        deviations=high.deviate(np.stack(left_out))[:, order],
         ratios=ratios[order],
         strengths=strengths[order],
         signs_known=signs[order] != 0,
@@ -249,23 +254,23 @@ def decode(
     )
 
 
-def _half_components(
-    V: Floats, e: Floats, second: SplitMean, third: SplitMean, found: Decomposition, i: int
+def _components_without(
+    group: int, V: Floats, e: Floats, second: SplitMean, third: SplitMean, found: Decomposition
 ) -> Floats:
-    """Return the components (dim, k) estimated from half i of the rows, to first order.
+    """Return the components (dim, k) estimated without a group of the rows, to first order.
 
-    The half is whitened by itself, decomposed starting from the solution of all rows, and
-    shifted by its part of the error of the eigenspace.
+    The other rows are whitened by themselves, decomposed starting from the solution of all rows,
+    and shifted by their error of the eigenspace.
     """
-    W = V / np.sqrt(e)
-    g, R = np.linalg.eigh(W.T @ second.halves[i] @ W)
+    W, rest = V / np.sqrt(e), second.without(group)
+    g, R = np.linalg.eigh(W.T @ rest @ W)
     g = np.maximum(g, SMALLEST_HALF)
     down, up = (R / np.sqrt(g)) @ R.T, (R * np.sqrt(g)) @ R.T
-    array = np.einsum("abc,ax,by,cz->xyz", third.halves[i], down, down, down, optimize=True)
+    array = np.einsum("abc,ax,by,cz->xyz", third.without(group), down, down, down, optimize=True)
     mine = refine(array, found.vectors, tolerance=1e-6)
     scaled = mine.vectors * mine.values
-    drift = second.half_difference @ W
-    drift = (1 - 2 * i) * (drift - V @ (V.T @ drift))
+    drift = (rest - second.value) @ W
+    drift = drift - V @ (V.T @ drift)
     moved: Floats = (V * np.sqrt(e)) @ (up @ scaled) + drift @ scaled
     return moved
 
@@ -304,12 +309,14 @@ def _recover(
     return directions * (squared ** (0.5 / (r - 1)))[:, None], ratios
 
 
-def _vectors(standard: DecodingFrame, coordinates: Floats, side: float) -> Floats:
-    """Map to the problem's coordinates; ``side`` = ±1 adds a half's error of the frame."""
+def _vectors(standard: DecodingFrame, coordinates: Floats, group: int | None = None) -> Floats:
+    """Map to the problem's coordinates; with a group, by the frame of the other rows."""
     frame = standard.frame
     v = to_numpy(frame.vectors(move_like(coordinates, frame.basis)))
+    if group is None:
+        return np.asarray(v)
     inside = (v - to_numpy(frame.center)) @ to_numpy(frame.basis).T
-    return np.asarray(v + side * (inside @ standard.leak + standard.shift))
+    return np.asarray(v + inside @ standard.leaks[group] + standard.shifts[group])
 
 
 def _lower_powers(pair: MomentPair, vectors: Floats) -> Floats:

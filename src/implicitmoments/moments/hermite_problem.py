@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from implicitmoments.arrays import (
     Array,
     Floats,
@@ -265,6 +267,8 @@ class FramedRows:
     frame: Frame
     n_rows: int  # the first ``n_rows`` rows are used
     part: tuple[int, int] = (0, 1)  # ``(i, q)``: only the i-th of q parts of the rows is used
+    # groups into which these rows are divided, to estimate the noise of a mean; an even number
+    n_groups: int = 2
     # block size; by default it decreases with the numbers computed per row
     rows_per_block: int | None = None
     seed: int = 0  # for a problem that generates its rows
@@ -276,30 +280,30 @@ class FramedRows:
         """Return the same rows in another frame."""
         return replace(self, frame=frame)
 
-    def measure_halves(
+    def measure_groups(
         self, orders: Sequence[int], measure: RowMeasure, block: Block, rows: range
     ) -> Sums:
-        """Sum ``measure(points, weights)`` over each half of a block; names begin with the half.
+        """Sum ``measure(points, weights)`` over each group of a block, named ``group:name``.
 
-        Weights include multiplicities. Parts and halves are determined by a hash of the point, so
+        Weights include multiplicities. Parts and groups are determined by a hash of the point, so
         they depend neither on the block size nor on the order of the rows, and equal points are
-        always in the same half.
+        always in the same group.
         """
         points, (i, q) = self.frame.points(block["x"]), self.part
         xp, counts = namespace_of(points), block.get("counts")
         lower = None if self.lower is None else self.lower(block["x"])
         weights = {t: self._weights(t, block, rows, lower) for t in orders}
-        shares = shares_of(block, 2 * q)
+        shares = shares_of(block, self.n_groups * q)
         sums: Sums = {}
-        for half in (0, 1):
-            (taken,) = xp.nonzero(shares == 2 * i + half)
+        for group in range(self.n_groups):
+            (taken,) = xp.nonzero(shares == self.n_groups * i + group)
             chosen = {
                 t: None if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()
             }
             n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
             measured = measure(xp.take(points, taken, axis=0), chosen)
-            sums |= {f"{half}{name}": value for name, value in measured.items()}
-            sums[f"{half}"] = float(n)
+            sums |= {f"{group}:{name}": value for name, value in measured.items()}
+            sums[f"{group}"] = float(n)
         return sums
 
     def _weights(
@@ -337,30 +341,65 @@ def all_rows(
         raise InputError("too_few_rows", template, n_rows=n_rows, there=problem.n_rows)
     eye = eye_like(problem.n_features, problem.rows.like)
     frame = Frame(eye, namespace_of(eye).zeros_like(eye[0, :]))
-    return FramedRows(problem, frame, n_rows, (0, 1), rows_per_block, seed, None, progress)
+    return FramedRows(
+        problem, frame, n_rows, rows_per_block=rows_per_block, seed=seed, progress=progress
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class SplitMean:
-    """A mean over rows, kept as the means of two halves."""
+    """A mean over rows, kept as the means of groups of them, of which there is an even number."""
 
-    halves: tuple[Array, Array]
-    counts: tuple[float, float]  # rows in each half, with their multiplicity
+    groups: tuple[Array, ...]
+    counts: tuple[float, ...]  # rows in each group, with their multiplicity
 
     @cached_property
     def value(self) -> Array:
         """The mean over all rows."""
-        n = sum(self.counts) or 1.0  # without rows both means are 0
-        return self.halves[0] * (self.counts[0] / n) + self.halves[1] * (self.counts[1] / n)
+        return _pooled(self.groups, self.counts)
+
+    @cached_property
+    def halves(self) -> tuple[Array, Array]:
+        """The means over the groups of even and of odd number."""
+        first, second = (_pooled(self.groups[i::2], self.counts[i::2]) for i in (0, 1))
+        return first, second
 
     @cached_property
     def half_difference(self) -> Array:
         """Half the difference of the halves: as large as the error of the mean."""
         return (self.halves[0] - self.halves[1]) / 2
 
+    def without(self, group: int) -> Array:
+        """Return the mean over the rows of all other groups."""
+        kept = [i for i in range(len(self.groups)) if i != group]
+        return _pooled([self.groups[i] for i in kept], [self.counts[i] for i in kept])
+
+    def deviate(self, estimates: Floats) -> Floats:
+        """Return deviations whose sum of squares is the variance of an estimate.
+
+        The delete-a-group jackknife, for groups of any size: ``estimates[g]`` was computed without
+        group g. With two groups it is half the difference of the halves.
+        """
+        n, there = sum(self.counts), [count > 0 for count in self.counts]
+        shares = np.array([1 - count / n for count in self.counts]) * there
+        factors = np.array([(n - c) / c if c > 0 else 0.0 for c in self.counts]) / sum(there)
+        center = np.tensordot(shares / np.sum(shares), estimates, axes=1)
+        scale = np.sqrt(factors).reshape(-1, *[1] * (estimates.ndim - 1))
+        return np.asarray(scale * (estimates - center))
+
     def map(self, function: Callable[[Array], Array]) -> SplitMean:
-        """Apply a linear function to both halves."""
-        return SplitMean((function(self.halves[0]), function(self.halves[1])), self.counts)
+        """Apply a linear function to every group."""
+        return SplitMean(tuple(map(function, self.groups)), self.counts)
+
+
+def _pooled(means: Sequence[Array], counts: Sequence[float]) -> Array:
+    """Return the mean over rows of several groups; without rows all means are 0."""
+    n = sum(counts) or 1.0
+    total: Any = means[0] * (counts[0] / n)
+    for mean, count in zip(means[1:], counts[1:], strict=True):
+        total = total + mean * (count / n)
+    pooled: Array = total
+    return pooled
 
 
 def average(
@@ -371,7 +410,7 @@ def average(
     what: str,
     width: int,
 ) -> dict[str, SplitMean]:
-    """Average ``measure`` over the rows, and assemble the means of each half.
+    """Average ``measure`` over the rows, and assemble the means of each group.
 
     ``measure(points, weights)`` returns named sums over rows, by weights of the given orders;
     ``assemble`` is a linear map of their named means. ``what`` names the pass for ``progress``,
@@ -381,18 +420,24 @@ def average(
     rows = view.problem.rows
     size, progress = view.rows_per_block or rows.rows_per_block, view.progress or rows.progress
     rows = replace(rows, rows_per_block=size, progress=progress)
-    halved = partial(replace(view, progress=None).measure_halves, orders, measure)
-    used = range(view.n_rows)
-    sums = rows.fold_numbered(halved, used, width=width, what=what, seed=view.seed, keyed=True)
-    counts = (float(sums.pop("0", 0.0)), float(sums.pop("1", 0.0)))
-    n, names = sum(counts), [name[1:] for name in sums if name[0] == "0"]
-    if min(counts) == 0:  # one row, or all rows equal: the noise is taken as large as the mean
-        both = {name: (sums["0" + name] + sums["1" + name]) / (n or 1.0) for name in names}
+    grouped = partial(replace(view, progress=None).measure_groups, orders, measure)
+    used, names = range(view.n_rows), [str(group) for group in range(view.n_groups)]
+    sums = rows.fold_numbered(grouped, used, width=width, what=what, seed=view.seed, keyed=True)
+    counts = tuple(float(sums.pop(group, 0.0)) for group in names)
+    by_group: list[Sums] = [{} for _ in names]
+    for name, total in sums.items():
+        group, own = name.split(":", 1)
+        by_group[int(group)][own] = total
+    if min(sum(counts[::2]), sum(counts[1::2])) == 0:
+        # one row, or all rows equal: the noise is taken as large as the mean
+        n, first = sum(counts), by_group[0]
+        both = {name: sum(one[name] for one in by_group) / (n or 1.0) for name in first}
         return {
             name: SplitMean((2 * mean, 0 * mean), (n / 2, n / 2))
             for name, mean in assemble(both).items()
         }
-    first, second = (
-        assemble({name: sums[f"{half}{name}"] / counts[half] for name in names}) for half in (0, 1)
-    )
-    return {name: SplitMean((first[name], second[name]), counts) for name in first}
+    means = [
+        assemble({name: total / (count or 1.0) for name, total in one.items()})
+        for one, count in zip(by_group, counts, strict=True)
+    ]
+    return {name: SplitMean(tuple(mean[name] for mean in means), counts) for name in means[0]}
