@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
+from scipy.stats import f as f_distribution
 
 from implicitmoments.arrays import (
     TINY,
@@ -41,6 +42,7 @@ SMALLEST_EIGENVALUE = 1e-9  # relative; below it whitening would only amplify ro
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
 SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
+ONE_IN_A_THOUSAND = 1e-3  # of sound decompositions are called inconsistent
 CERTAIN = 3.0  # standard errors beyond which a sign is known: one-sided error 0.1 %
 
 
@@ -160,11 +162,14 @@ class Decoded:
     r: int  # slots of a component: the powers :math:`v^{\otimes r}` were separated
     weights: Floats  # (k,)
     vectors: Floats  # (k, d)
-    # (groups, k, d), deviations of the vectors estimated without a group of the rows, scaled so
-    # that their sum of squares is the variance
+    # (groups + 1, k, d): deviations of the vectors estimated without a group of the rows, scaled
+    # so that their sum of squares is the variance; and last, along each vector, what its
+    # component deviates from a power of one vector beyond the noise
     deviations: Floats
     # (k,), second over first singular value of each component as a matrix: 0 for a pure power
     ratios: Floats
+    # (k,), distance of each component from a power of one vector, over its noise
+    impurities: Floats
     # (k,), contribution of each component to :math:`M_{2r}`, as an eigenvalue, in the user's units
     strengths: Floats
     signs_known: np.ndarray[Any, np.dtype[np.bool_]]  # (k,)
@@ -174,6 +179,10 @@ class Decoded:
     # more components than requested, or the model is wrong
     residual: float
     spread: float  # relative disagreement of the random starts of the decomposition
+    # what orthogonal components leave of :math:`M_{3r}` on the directions clearly above the noise,
+    # over its noise, squared; and the value that noise alone exceeds once in a thousand
+    misfit: float
+    largest_misfit: float
 
     @property
     def crowded(self) -> bool:
@@ -182,6 +191,11 @@ class Decoded:
         if k >= len(self.spectrum) or self.floor <= 0:
             return False
         return bool(min(self.spectrum[k] / self.floor, self.residual) >= CLEARLY_MORE)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the moments are those of linearly independent powers, up to noise."""
+        return self.misfit <= self.largest_misfit
 
     @property
     def separated(self) -> bool:
@@ -219,38 +233,49 @@ def decode(
     V, e = basis[:, :k], np.maximum(values[:k], SMALLEST_EIGENVALUE * values[0])
     third = pair.third(V / np.sqrt(e))
     found = decompose(to_numpy(third.value), seed=seed)
-    # Back to vectors, once for all rows and once for each half: q_i = V √e u_i λ_i.
-    components = (V * np.sqrt(e)) @ (found.vectors * found.values)
+    # Back to vectors, once for all rows and once without each group: q_i = V √e u_i λ_i.
+    powers = _as_matrices(pair, (V * np.sqrt(e)) @ (found.vectors * found.values))
     first, second = to_numpy(low.value), to_numpy(high.value)
-    coordinates, ratios = _recover(pair, standard.frame, components, first, second)
+    coordinates, ratios = _recover(pair, standard.frame, powers, first, second)
     signs = _find_signs(pair, V / np.sqrt(e), found, coordinates)
     coordinates = coordinates * np.where(signs == 0, 1.0, signs)[:, None]
-    left_out = []
+    left_out, others = [], []
     for g in range(len(high.groups)):
-        components = _components_without(g, V, e, high, third, found)
+        others.append(_as_matrices(pair, _components_without(g, V, e, high, third, found)))
         moments = (to_numpy(moment.without(g)) for moment in (low, high))
-        part, _ = _recover(pair, standard.frame, components, *moments)
+        part, _ = _recover(pair, standard.frame, others[-1], *moments)
         flipped = np.sum(part * coordinates, axis=1) < 0
         left_out.append(_vectors(standard, np.where(flipped[:, None], -part, part), g))
+    vectors = _vectors(standard, coordinates)
+    impure, noise = _distances_from_powers(powers, others, high)
+    beyond = np.sqrt(np.maximum(impure**2 - (CERTAIN * noise) ** 2, 0.0))
+    lengths = np.linalg.norm(coordinates, axis=1) * standard.frame.scale
+    along = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), TINY)
+    deviations = [*high.deviate(np.stack(left_out)), (beyond * lengths)[:, None] * along]
     unit = standard.frame.scale ** (2 * r)
     weights = _fit(_powers(pair, coordinates), second)
     strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
+    clear = int(np.sum(values[:k] > CLEARLY_MORE * floor))
+    misfit, largest = _measure_misfit(third, found, clear, seed)
     U = found.vectors
     left = third.value - np.einsum("i,ai,bi,ci->abc", found.values, U, U, U, optimize=True)
-    noise = float(np.linalg.norm(third.half_difference))
+    third_noise = float(np.linalg.norm(third.half_difference))
     return Decoded(
         r=r,
         weights=weights[order],
-        vectors=_vectors(standard, coordinates)[order],
-        deviations=high.deviate(np.stack(left_out))[:, order],
+        vectors=vectors[order],
+        deviations=np.stack(deviations)[:, order],
         ratios=ratios[order],
+        impurities=(impure / np.maximum(noise, TINY))[order],
         strengths=strengths[order],
         signs_known=signs[order] != 0,
         spectrum=values * unit,
         floor=floor * unit,
-        residual=float(np.linalg.norm(left)) / noise if noise > 0 else 0.0,
+        residual=float(np.linalg.norm(left)) / third_noise if third_noise > 0 else 0.0,
         spread=found.spread,
+        misfit=misfit,
+        largest_misfit=largest,
     )
 
 
@@ -275,10 +300,66 @@ def _components_without(
     return moved
 
 
-def _recover(
-    pair: MomentPair, frame: Frame, components: Floats, low: Floats, high: Floats
+def _as_matrices(pair: MomentPair, components: Floats) -> Floats:
+    """Return components (dim, k) as matrices (k, a, p) of the other slots against the last."""
+    k, p = components.shape[1], pair.view.frame.p
+    rows = move_like(np.ascontiguousarray(components.T), pair.chain.noise)
+    return np.asarray(to_numpy(pair.window.step(rows)).reshape(k, -1, p))
+
+
+def _distances_from_powers(
+    powers: Floats, others: list[Floats], moment: SplitMean
 ) -> tuple[Floats, Floats]:
-    r"""Return vectors (k, p) of components (dim, k), and the distance of each from a power.
+    """Return how far components are from powers, relative to their size, and the noise of it.
+
+    Of a component as a matrix (a, p), what the outer product of its first singular vectors leaves
+    in the other directions: of ``powers`` (k, a, p), and of ``others``, without each group.
+    """
+    u, sizes, v = np.linalg.svd(powers, full_matrices=False)
+    u, v = u[:, :, :1], v[:, :1, :]
+
+    def remainder(matrices: Floats) -> Floats:
+        across = matrices - u @ (u.mT @ matrices)
+        return np.asarray(across - (across @ v.mT) @ v)
+
+    sides = [np.sign(u.mT @ one @ v.mT) for one in others]
+    apart = np.stack([remainder(side * one) for side, one in zip(sides, others, strict=True)])
+    noise = np.sqrt(np.sum(moment.deviate(apart) ** 2, axis=(0, 2, 3)))
+    size = np.maximum(sizes[:, 0], TINY)
+    return np.linalg.norm(remainder(powers), axis=(1, 2)) / size, noise / size
+
+
+def _measure_misfit(
+    third: SplitMean, found: Decomposition, s: int, seed: int
+) -> tuple[float, float]:
+    """Measure what orthogonal components leave of the leading s directions of a whitened moment.
+
+    Directions of noise are left out, since they would hide it. Returned are the sum of squares of
+    all T(u_i, u_j, u_l) but the diagonal, over their variance, and its 0.1 percent quantile: the
+    components fit s (s + 1)/2 of the C(s + 2, 3) numbers of a symmetric array.
+    """
+    free = math.comb(s + 2, 3) - s - s * (s - 1) // 2
+    if free <= 0:
+        return 0.0, math.inf
+    block = third.map(lambda array: np.asarray(array)[:s, :s, :s])
+    U = (found if s == len(found.values) else decompose(block.value, seed=seed)).vectors
+    diagonal = np.arange(s)
+
+    def rest(array: Floats) -> Floats:
+        turned = np.einsum("abc,ai,bj,cl->ijl", array, U, U, U, optimize=True)
+        turned[diagonal, diagonal, diagonal] = 0.0
+        return np.asarray(turned)
+
+    groups = range(len(block.groups))
+    variance = np.sum(block.deviate(np.stack([rest(block.without(g)) for g in groups])) ** 2)
+    left = float(np.sum(rest(block.value) ** 2) / max(float(variance), TINY))
+    return left, float(f_distribution.isf(ONE_IN_A_THOUSAND, free, free * (len(groups) - 1)))
+
+
+def _recover(
+    pair: MomentPair, frame: Frame, powers: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    r"""Return vectors (k, p) of components (k, a, p), and second over first singular values.
 
     The direction is the right singular vector of a component as a matrix of its last slot
     against the others. With a height, its first coordinate determines length and sign. Otherwise
@@ -286,10 +367,8 @@ def _recover(
     along known directions, ``low`` (p, p) and ``high`` (dim, dim); both are far less noisy than
     :math:`M_{3r}`.
     """
-    k, r = components.shape[1], pair.chain.order + 1
-    rows = move_like(np.ascontiguousarray(components.T), frame.basis)
-    step = to_numpy(pair.window.step(rows)).reshape(k, -1, frame.p)
-    _, sizes, right = np.linalg.svd(step, full_matrices=False)
+    k, r = len(powers), pair.chain.order + 1
+    _, sizes, right = np.linalg.svd(powers, full_matrices=False)
     directions = right[:, 0, :]
     second = sizes[:, 1] if sizes.shape[1] > 1 else np.zeros(k)
     ratios = second / np.maximum(sizes[:, 0], TINY)
@@ -299,7 +378,7 @@ def _recover(
         return directions * (frame.height / frame.scale) / safe, ratios
     if r % 2:  # the sign of v from v^r: contract every slot with the direction
         carried = _lower_powers(pair, directions)
-        along = np.einsum("kap,ka,kp->k", step, carried, directions)
+        along = np.einsum("kap,ka,kp->k", powers, carried, directions)
         directions = directions * np.where(along < 0, -1.0, 1.0)[:, None]
     if r == 1 or k > frame.p * (frame.p + 1) // 2:
         return directions * (sizes[:, 0] ** (1 / r))[:, None], ratios
