@@ -34,11 +34,11 @@ from implicitmoments.moments.hermite_problem import (
     FramedRows,
     HermiteProblem,
     Lower,
-    SplitMean,
     Weights,
     average,
 )
 from implicitmoments.moments.implicit import StepReport
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.notes import InputError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 from implicitmoments.rows import Sums

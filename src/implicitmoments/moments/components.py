@@ -10,7 +10,8 @@ import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
-from implicitmoments.moments.decode import Decoded, DecodingFrame, choose_frame, decode
+from implicitmoments.moments.decode import Decoded, decode
+from implicitmoments.moments.decoding_frame import DecodingFrame, choose_frame
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import Note, Notes
 
@@ -139,6 +140,12 @@ def resolve_components(decoded: Decoded, view: FramedRows, standard: DecodingFra
     notes = []
     if mass is not None and total > LARGEST_EXCESS * abs(mass):
         notes.append(Note("weights_exceed_total", {"total": total, "expected": float(mass)}))
+    uniform, d = view.problem.uniform, view.problem.n_features
+    room = standard.room(decoded.r, second_moment_floor(d, view.n_rows) if uniform else 0.0)
+    if len(vectors) > room:  # the powers are linearly dependent, as those of collinear vectors
+        values = {"k": len(vectors), "r": [decoded.r], "capacities": [room]}
+        notes.append(Note("too_many_components_to_decode", values))
+    if notes:
         resolved = np.zeros_like(resolved)
     unsigned = ~decoded.signs_known & resolved
     listed = {"mixed": mixed, "blurred": blurred, "faint": faint, "unsigned": unsigned}

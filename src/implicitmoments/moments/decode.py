@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
-from scipy.stats import f as f_distribution
 
 from implicitmoments.arrays import (
     TINY,
-    Array,
     Floats,
     move_like,
-    namespace_of,
     outer_rows,
     to_numpy,
 )
 from implicitmoments.moments.chain import Frame
 from implicitmoments.moments.closed_form import mean_moments, noise_floor
-from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
+from implicitmoments.moments.decoding_frame import CERTAIN, DecodingFrame
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.moments.moment_pairs import (
     Decomposition,
     MomentPair,
@@ -30,129 +28,15 @@ from implicitmoments.moments.moment_pairs import (
     moment_pair,
     refine,
 )
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Sums
 
-SMALLEST_LENGTH = 1e-3  # of the unit of the frame
-SHRUNK = 0.2  # a variance below 1 − 0.2 is not explained by sampling noise
-HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little
 CLEARLY_MORE = 1.5  # noise floors above which a (k+1)-st eigenvalue is a component
 NOTHING = 1e-90  # eigenvalues below it are treated as zero
 SMALLEST_EIGENVALUE = 1e-9  # relative; below it whitening would only amplify rounding
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
 SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
-ONE_IN_A_THOUSAND = 1e-3  # of sound decompositions are called inconsistent
-CERTAIN = 3.0  # standard errors beyond which a sign is known: one-sided error 0.1 %
-
-
-@dataclass(frozen=True, eq=False)
-class DecodingFrame:
-    """A frame, its first-order error, and low moments in it."""
-
-    frame: Frame
-    # (groups, p, d), the change of the frame's basis without a group of the rows, projected off
-    # its span: a vector with coordinates z in the basis moves by ``z @ leaks[g]``
-    leaks: Floats
-    shifts: Floats  # (groups, d), the same for the centre, off the span
-    second: SplitMean  # M_2 in the frame, (p, p), without the height
-    mean: SplitMean | None  # the mean of the points, if all orders have the same weights
-    mass: float | None  # the sum of the weights of all components, if the problem has order 0
-
-
-def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
-    r"""Choose the frame for decoding k components.
-
-    Reduce to the span of the top k directions of :math:`M_2` if there are more features. If all
-    orders have the same weights, centre first and give every point a constant height, near
-    :math:`\sqrt{tr\, M_2}`: hidden vectors become (height, v), so that even moments determine
-    signs and short vectors too.
-    """
-    uniform, d = view.problem.uniform, view.problem.n_features
-    found = _first_moments(view)
-    mean, second = found["mean"], found["second"]
-    mass = float(found["mass"].value) if view.problem.has_order(0) else None
-    centred = _centre(mean, second, found["mass"]) if uniform else second
-    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(centred.value))
-    floor = noise_floor(centred, values, vectors, k, exact=True)
-    if uniform:
-        _check_variance(float(values[-1]), centred, mass or 1.0)
-    kept = min(k, d)
-    V, e = vectors[:, :kept], values[:kept]
-    length = math.sqrt(max(float(np.sum(e)) / abs(mass or 1.0), SMALLEST_LENGTH**2))
-    model = view.frame.basis
-    center = np.asarray(mean.value) / (mass or 1.0) if uniform else np.zeros(d)
-    frame = Frame(
-        move_like(np.ascontiguousarray(V.T if d > k else np.eye(d)), model),
-        move_like(center, model),
-        scale=length,
-        height=HEIGHT * length if uniform else None,
-    )
-    groups = range(len(centred.groups))
-    leaks, shifts = np.zeros((len(groups), kept if d > k else d, d)), np.zeros((len(groups), d))
-    if d > k:
-        off = np.eye(d) - V @ V.T
-        # a direction below the noise floor contains no vector whose error matters
-        inverse = np.where(e > floor, 1 / np.maximum(e, np.finfo(float).tiny), 0.0)
-        for g in groups:
-            moved = centred.without(g) - centred.value
-            leaks[g] = inverse[:, None] * (V.T @ moved @ off)
-            if uniform:
-                shifts[g] = (np.asarray(mean.without(g)) - np.asarray(mean.value)) @ off
-    inside = to_numpy(frame.basis)
-    low = centred.map(lambda m: inside @ m @ inside.T / length**2)
-    return DecodingFrame(frame, leaks, shifts, low, mean if uniform else None, mass)
-
-
-def _check_variance(smallest: float, centred: SplitMean, mass: float) -> None:
-    """Raise if the points vary less than the assumed noise."""
-    noise = float(np.linalg.norm(centred.half_difference, 2))
-    if smallest < -SHRUNK * mass and smallest < -4 * noise:
-        raise InputError(
-            "variance_too_small",
-            "the points have variance {variance:.3g} in some direction, below the assumed noise "
-            "variance of 1; divide them by the standard deviation of the noise, or use "
-            "SphericalMixtureProblem(X, variance=...)",
-            variance=1 + smallest / mass,
-        )
-
-
-def _first_moments(view: FramedRows) -> dict[str, SplitMean]:
-    """Average the weights of order 0, the points, and M_2 about the origin."""
-    d = view.problem.n_features
-    orders = [0, 2] if view.problem.has_order(0) else [2]
-
-    def measure(points: Array, weights: Weights) -> Sums:
-        xp = namespace_of(points)
-        c = weights[2]
-        ones = xp.ones_like(points[:, 0])
-        weighted = points if c is None else points * c[:, None]
-        zeroth = weights.get(0)
-        return {
-            "mass": xp.sum(ones if zeroth is None else zeroth),
-            "second_mass": xp.sum(ones if c is None else c),
-            "mean": xp.sum(weighted, axis=0),
-            "square": xp.matrix_transpose(weighted) @ points,
-        }
-
-    def assemble(means: Sums) -> Sums:
-        second = to_numpy(means["square"]) - float(means["second_mass"]) * np.eye(d)
-        mass = np.asarray(float(means["mass"]))
-        return {"mass": mass, "mean": to_numpy(means["mean"]), "second": second}
-
-    return average(view, orders, measure, assemble, "order 2", d)
-
-
-def _centre(mean: SplitMean, second: SplitMean, mass: SplitMean) -> SplitMean:
-    """Centre M_2 at the common mean, for each group."""
-    c = mean.value / float(mass.value)
-
-    def moved(i: int) -> Floats:
-        cross = np.outer(mean.groups[i], c)
-        square = float(mass.groups[i]) * np.outer(c, c)
-        return np.asarray(second.groups[i] - cross - cross.T + square)
-
-    return SplitMean(tuple(map(moved, range(len(second.groups)))), second.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +63,6 @@ class Decoded:
     # more components than requested, or the model is wrong
     residual: float
     spread: float  # relative disagreement of the random starts of the decomposition
-    # what orthogonal components leave of :math:`M_{3r}` on the directions clearly above the noise,
-    # over its noise, squared; and the value that noise alone exceeds once in a thousand
-    misfit: float
-    largest_misfit: float
 
     @property
     def crowded(self) -> bool:
@@ -191,11 +71,6 @@ class Decoded:
         if k >= len(self.spectrum) or self.floor <= 0:
             return False
         return bool(min(self.spectrum[k] / self.floor, self.residual) >= CLEARLY_MORE)
-
-    @property
-    def consistent(self) -> bool:
-        """Whether the moments are those of linearly independent powers, up to noise."""
-        return self.misfit <= self.largest_misfit
 
     @property
     def separated(self) -> bool:
@@ -256,8 +131,6 @@ def decode(
     weights = _fit(_powers(pair, coordinates), second)
     strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
-    clear = int(np.sum(values[:k] > CLEARLY_MORE * floor))
-    misfit, largest = _measure_misfit(third, found, clear, seed)
     U = found.vectors
     left = third.value - np.einsum("i,ai,bi,ci->abc", found.values, U, U, U, optimize=True)
     third_noise = float(np.linalg.norm(third.half_difference))
@@ -274,8 +147,6 @@ def decode(
         floor=floor * unit,
         residual=float(np.linalg.norm(left)) / third_noise if third_noise > 0 else 0.0,
         spread=found.spread,
-        misfit=misfit,
-        largest_misfit=largest,
     )
 
 
@@ -327,33 +198,6 @@ def _distances_from_powers(
     noise = np.sqrt(np.sum(moment.deviate(apart) ** 2, axis=(0, 2, 3)))
     size = np.maximum(sizes[:, 0], TINY)
     return np.linalg.norm(remainder(powers), axis=(1, 2)) / size, noise / size
-
-
-def _measure_misfit(
-    third: SplitMean, found: Decomposition, s: int, seed: int
-) -> tuple[float, float]:
-    """Measure what orthogonal components leave of the leading s directions of a whitened moment.
-
-    Directions of noise are left out, since they would hide it. Returned are the sum of squares of
-    all T(u_i, u_j, u_l) but the diagonal, over their variance, and its 0.1 percent quantile: the
-    components fit s (s + 1)/2 of the C(s + 2, 3) numbers of a symmetric array.
-    """
-    free = math.comb(s + 2, 3) - s - s * (s - 1) // 2
-    if free <= 0:
-        return 0.0, math.inf
-    block = third.map(lambda array: np.asarray(array)[:s, :s, :s])
-    U = (found if s == len(found.values) else decompose(block.value, seed=seed)).vectors
-    diagonal = np.arange(s)
-
-    def rest(array: Floats) -> Floats:
-        turned = np.einsum("abc,ai,bj,cl->ijl", array, U, U, U, optimize=True)
-        turned[diagonal, diagonal, diagonal] = 0.0
-        return np.asarray(turned)
-
-    groups = range(len(block.groups))
-    variance = np.sum(block.deviate(np.stack([rest(block.without(g)) for g in groups])) ** 2)
-    left = float(np.sum(rest(block.value) ** 2) / max(float(variance), TINY))
-    return left, float(f_distribution.isf(ONE_IN_A_THOUSAND, free, free * (len(groups) - 1)))
 
 
 def _recover(

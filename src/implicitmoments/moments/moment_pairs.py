@@ -22,7 +22,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments.chain import PairWindow, SymmetricChain, Window, open_window
 from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean, even_means
-from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
+from implicitmoments.moments.hermite_problem import FramedRows, Weights, average
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.rows import Sums
 
 Orders: TypeAlias = tuple[int, int, int]
