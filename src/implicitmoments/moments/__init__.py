@@ -10,11 +10,11 @@ from implicitmoments.moments.implicit import (
     StepReport,
     distances_to_truth,
     projected_moment,
-    top_subspace,
 )
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
 from implicitmoments.moments.split_mean import SplitMean
+from implicitmoments.moments.subspace import top_subspace
 
 __all__ = [
     "ClosedFormMoments",

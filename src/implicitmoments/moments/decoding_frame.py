@@ -9,9 +9,10 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.moments.chain import Frame
-from implicitmoments.moments.closed_form import MARGIN, noise_floor
+from implicitmoments.moments.closed_form import noise_floor
 from implicitmoments.moments.hermite_problem import FramedRows, Weights, average
 from implicitmoments.moments.split_mean import SplitMean
+from implicitmoments.moments.subspace import MARGIN
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Sums
 
