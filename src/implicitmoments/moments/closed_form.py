@@ -33,11 +33,11 @@ from implicitmoments.moments.hermite_problem import (
     FramedRows,
     HermiteProblem,
     Lower,
-    SplitMean,
     Weights,
     average,
 )
 from implicitmoments.moments.implicit import StepReport
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.moments.subspace import (
     MARGIN,
     POSITIVE,
