@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from implicitmoments.arrays import (
     Array,
-    Floats,
     as_real_array,
     check_finite,
     eye_like,
@@ -80,8 +79,6 @@ class HermiteProblem(MomentProblem):
     >>> found.vectors.shape
     (3, 6)
     """
-
-    reduces: bool = False
 
     def __init__(
         self,
@@ -202,21 +199,6 @@ class HermiteProblem(MomentProblem):
             Weights of smaller variance and the same moments.
         """
         return weights
-
-    def original_vectors(self, vectors: Floats) -> Floats:
-        """Map hidden vectors to the user's coordinates.
-
-        Parameters
-        ----------
-        vectors : array of shape (k, n_features)
-            Hidden vectors in the coordinates of the problem.
-
-        Returns
-        -------
-        array of shape (k, n_features)
-            In the user's coordinates.
-        """
-        return vectors
 
     def circuit(self, order: int) -> Circuit:
         """Return ``c · √order! · hermite(x, y, order)``."""
