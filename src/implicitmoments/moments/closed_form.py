@@ -52,6 +52,7 @@ from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_
 from implicitmoments.rows import Sums
 
 LARGEST_EXPONENT = 300  # of ten, in a double
+SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 
 
@@ -206,6 +207,12 @@ class ClosedForm:
         narrow = n == 1 or (n == self.levels and not self.wide)
         return self.k if narrow else OVERSAMPLING * self.k
 
+    def window(self, chain: SymmetricChain) -> Window:
+        """Return the k most symmetric directions, or all that are, where it is the moment."""
+        if self.wide:  # features of a least-squares fit need not be symmetric
+            return open_window(chain, OVERSAMPLING * self.k)
+        return open_window(chain, self.k, SYMMETRIC)
+
     def rank(self, spectrum: Array, floor: float) -> int:
         """Return the number of directions used in the moments."""
         kept = min(self.k, int(spectrum.shape[0]))
@@ -241,7 +248,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         rows = views[min(n, len(views) - 1) - 1]
         view = replace(rows, frame=frame, lower=lower)
         # M_2n on the window over U_{n−1}, and its noise from split halves.
-        window = open_window(chain, OVERSAMPLING * how.k)
+        window = how.window(chain)
         moment = even_mean(view, chain, window)
         positive = how.subspace == POSITIVE
         if not positive:  # beside the moment, the window has values of both signs
