@@ -80,6 +80,8 @@ class HermiteProblem(MomentProblem):
     (3, 6)
     """
 
+    lowest_order = 0
+
     def __init__(
         self,
         points: Array | Source | Rows | Callable[[range, RowDraws], Any],
@@ -161,21 +163,6 @@ class HermiteProblem(MomentProblem):
             )
         check_finite(weights, name)
         return weights
-
-    def has_order(self, order: int) -> bool:  # noqa: ARG002 (models override it)
-        """Return whether the rows carry information about the moment of an order.
-
-        Parameters
-        ----------
-        order : int
-            The order of the moment.
-
-        Returns
-        -------
-        bool
-            False if the moment cannot be estimated.
-        """
-        return True
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:  # noqa: ARG002
         r"""Remove the part of the weights explained by lower orders.

@@ -20,8 +20,8 @@ from implicitmoments.arrays import (
 from implicitmoments.circuits import Circuit
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.cubature import Cubature
-from implicitmoments.moments.hermite_problem import SplitMean
 from implicitmoments.moments.problem import CircuitMeans
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.moments.subspace import (
     POSITIVE,
     largest_noise,

@@ -76,6 +76,7 @@ class MomentProblem(ABC):
     # it: for problems with weights, see HermiteProblem
     uniform: bool = False
     reduces: bool = False
+    lowest_order: int = 1  # order 0, the sum of all weights, need not have a circuit
 
     @abstractmethod
     def circuit(self, order: int) -> Circuit:
@@ -127,7 +128,7 @@ class MomentProblem(ABC):
         bool
             False if the moment cannot be estimated. By default all orders from 1 on can.
         """
-        return order >= 1
+        return order >= self.lowest_order
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Map hidden vectors to the user's coordinates.
