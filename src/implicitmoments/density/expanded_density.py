@@ -67,7 +67,7 @@ class RatioModel:
     """Estimate of F/G from rows, for all degrees."""
 
     reference: Any  # G, and the coordinates that F/G depends on
-    bound: Callable[[int], float]  # of the total variation error of truncation, by degree
+    bound: Any  # of the total variation error of truncation, by degree
     expand: Callable[[int], Expansion]  # ``expand(degree)`` estimates the expansion
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
 

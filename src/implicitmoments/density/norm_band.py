@@ -3,8 +3,9 @@ r"""What rows tell of the norms of the hidden vectors, with a confidence that do
 A row of a component whose hidden vector has the norm r shows a number (for a spherical mixture
 :math:`\|x - c\|`, for a regression :math:`|y|`) that is above a with a known probability, which
 increases with r. So the proportion of all rows above a is the mean of that probability over the
-unknown distribution of the norms. A confidence band of these proportions, at all a together, leaves
-a convex set of distributions: linear programs over it give bounds that hold with that confidence.
+unknown distribution of the norms. A confidence band of these proportions, at all a together,
+leaves a convex set of distributions: linear programs over it give bounds that hold with that
+confidence.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import betaincinv
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import TINY, Floats
 
 # (numbers (J, 1), norms (1, C)) -> the probabilities (J, C) that a row shows more than the number
 Survival: TypeAlias = Callable[[Floats, Floats], Floats]
@@ -71,37 +72,39 @@ class NormBand:
         """Bound the norms of the components that weigh at least ``least_weight``.
 
         The largest norm r for which the band allows such a weight at r and all other rows at
-        norm 0, which is where they take least of the band. Infinite where it does not even allow
-        all rows at 0: the rows contradict the model.
+        norm 0, which is where they take least of the band. The largest number observed where it
+        does not even allow all rows at 0, so that the rows contradict the model.
         """
         norms = self._norms(float(self.thresholds[-1]))
         within = self.survival(self.thresholds[:, None], norms[None, :])
         shown = least_weight * within + (1 - least_weight) * within[:, :1]
         (allowed,) = np.nonzero(np.all(shown <= self.high[:, None], axis=0))
-        return float(norms[min(allowed[-1] + 1, CELLS)]) if len(allowed) else np.inf
+        return float(norms[min(allowed[-1] + 1, CELLS) if len(allowed) else CELLS])
 
-    def bound_mean(self, function: Callable[[Floats], Floats], longest: float) -> float:
-        """Bound the mean of an increasing function of the norm, where none is above ``longest``.
+    def bound_mean(self, error: Callable[[Floats], Floats], longest: float) -> float:
+        """Bound the mean of an error over components, none of a norm above ``longest``.
 
-        ``function`` maps norms (C,) to numbers. Infinite where no distribution is in the band.
+        ``error`` maps norms (C,) to errors and increases. A mean above 1 counts as 1, and so does
+        one over no distribution, where the rows contradict the model.
         """
-        if not np.isfinite(longest):
-            return np.inf
         norms = self._norms(longest)
         within = self.survival(self.thresholds[:, None], norms[None, :])
-        # A cell has the value of its upper end; at its lower end its rows show least, at its upper
+        # A cell has the error of its upper end; at its lower end its rows show least, at its upper
         # end most, so that every distribution on the cells obeys both constraints.
-        values, least, most = function(norms[1:]), within[:, :-1], within[:, 1:]
+        least, most = within[:, :-1], within[:, 1:]
+        # any mass that the band allows, times this, is above 1
+        errors = np.minimum(error(norms[1:]), 1 / np.min(self.high))
+        largest = max(float(np.max(errors)), TINY)
         seen = self.low > 0
         scale = 1 / self.high[:, None]
         found = linprog(
-            -values / values.max(),
+            -errors / largest,
             A_ub=np.concatenate([least * scale, -(most * scale)[seen]]),
             b_ub=np.concatenate([np.ones(len(scale)), -(self.low * scale[:, 0])[seen]]),
             A_eq=np.ones((1, CELLS)),
             b_eq=[1.0],
         )
-        return float(-found.fun * values.max()) if found.status == 0 else np.inf
+        return min(1.0, float(errors @ found.x)) if found.status == 0 else 1.0
 
     @staticmethod
     def _norms(longest: float) -> Floats:

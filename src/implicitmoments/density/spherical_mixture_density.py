@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import chndtr
 
-from implicitmoments.arrays import Array, move_like
-from implicitmoments.density.clipped_density import ClippedDensity, Reference
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.density.clipped_density import ClippedDensity, Reference, evaluate_rows
 from implicitmoments.density.degree import mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import (
@@ -21,6 +22,7 @@ from implicitmoments.density.hermite_expansion import (
     OrderByOrder,
     expand,
 )
+from implicitmoments.density.norm_band import NormBand
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
@@ -28,6 +30,7 @@ from implicitmoments.moments.components import second_moment_floor, spectrum_sta
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.outliers import SMALLEST_COMPONENT
 from implicitmoments.validation import check_variance
 
 # Limit of `degree`: half the order is the number of passes, and terms of the usual lengths of
@@ -35,6 +38,42 @@ from implicitmoments.validation import check_variance
 HIGHEST_DEGREE = 40
 METHODS = ("closed_form", "paper")
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+
+
+@dataclass(frozen=True, eq=False)
+class TruncationBound:
+    """Bound the error of truncating F/G, by degree, from the distances of the rows from c."""
+
+    rows: Rows
+    span: SphericalSpan
+    k: int
+    seed: int
+
+    @cached_property
+    def band(self) -> NormBand:
+        """Distributions of the norms of the means, in units of the noise."""
+        norms, counts = evaluate_rows(_lengths, self.span, self.rows, self.seed)
+        return NormBand.of(norms, self._survival, counts)
+
+    def _survival(self, above: Floats, norms: Floats) -> Floats:
+        """Return the tails of the noncentral chi distribution."""
+        return 1 - np.asarray(chndtr(above**2, self.span.p, norms**2), dtype=np.float64)
+
+    @cached_property
+    def largest_norm(self) -> float:
+        """Bound of the norms of all means that weigh at least as much as a component does."""
+        return self.band.largest(SMALLEST_COMPONENT / self.k) if self.span.p else 0.0
+
+    def __call__(self, degree: int) -> float:
+        """Bound the total variation error at a degree."""
+        if self.span.p == 0:  # F is G
+            return 0.0
+        return self.band.bound_mean(partial(mixture_tail, degree=degree), self.largest_norm)
+
+
+def _lengths(coordinates: Array) -> Array:
+    xp = namespace_of(coordinates)
+    return xp.sqrt(xp.sum(coordinates**2, axis=1))
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -171,7 +210,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         k, method = self.n_components, self.method if final else "closed_form"
         span = find_span(rows, k, check_variance(self.variance))
         how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
-        bound = partial(mixture_tail, span.squared_radius)
+        bound = TruncationBound(rows, span, k, seed)
         return RatioModel(span, bound, partial(expand, rows, span, k, **how))
 
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
@@ -179,6 +218,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         self.hypothesis_, self.variance_ = density, span.variance
         self.center_ = move_like(span.center, like)
         stats["radius"] = math.sqrt(span.squared_radius)
+        stats["largest_norm"] = model.bound.largest_norm
         stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
         stats |= spectrum_stats((span.spectrum - 1, floor, span.p, 2))

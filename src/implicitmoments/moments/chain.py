@@ -365,16 +365,19 @@ class ChainWindow:
 Window: TypeAlias = PairWindow | ChainWindow
 
 
-def open_window(chain: SymmetricChain, k: int) -> Window:
-    """Return the window over a chain, with at least k dimensions if that many exist."""
+def open_window(chain: SymmetricChain, k: int, near: float = NEARLY_SYMMETRIC) -> Window:
+    """Return the window over a chain, with at least k dimensions if that many exist.
+
+    It contains the directions whose eigenvalue of the compressed symmetriser is above ``near``.
+    """
     if chain.order == 0:
         return ChainWindow(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
     values, vectors = descending_eigh(chain.symmetriser())
-    near = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > NEARLY_SYMMETRIC)
+    symmetric = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > near)
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
-    kept = min(max(near, k), room, int(values.shape[0]))
+    kept = min(max(symmetric, k), room, int(values.shape[0]))
     return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
 
 
