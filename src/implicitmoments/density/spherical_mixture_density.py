@@ -68,7 +68,8 @@ class TruncationBound:
         """Bound the total variation error at a degree."""
         if self.span.p == 0:  # F is G
             return 0.0
-        return self.band.bound_mean(partial(mixture_tail, degree=degree), self.largest_norm)
+        bound = self.band.bound_mean(partial(mixture_tail, degree=degree), self.largest_norm)
+        return min(1.0, bound)  # as any distance of two densities
 
 
 def _lengths(coordinates: Array) -> Array:

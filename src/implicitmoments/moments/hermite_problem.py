@@ -350,7 +350,7 @@ class SplitMean:
     @cached_property
     def value(self) -> Array:
         """The mean over all rows."""
-        n = sum(self.counts)
+        n = sum(self.counts) or 1.0  # without rows both means are 0
         return self.halves[0] * (self.counts[0] / n) + self.halves[1] * (self.counts[1] / n)
 
     @cached_property
@@ -387,8 +387,11 @@ def average(
     counts = (float(sums.pop("0", 0.0)), float(sums.pop("1", 0.0)))
     n, names = sum(counts), [name[1:] for name in sums if name[0] == "0"]
     if min(counts) == 0:  # one row, or all rows equal: the noise is taken as large as the mean
-        mean = assemble({name: (sums["0" + name] + sums["1" + name]) / n for name in names})
-        return {name: SplitMean((2 * value, 0 * value), (n, n)) for name, value in mean.items()}
+        both = {name: (sums["0" + name] + sums["1" + name]) / (n or 1.0) for name in names}
+        return {
+            name: SplitMean((2 * mean, 0 * mean), (n / 2, n / 2))
+            for name, mean in assemble(both).items()
+        }
     first, second = (
         assemble({name: sums[f"{half}{name}"] / counts[half] for name in names}) for half in (0, 1)
     )
