@@ -21,6 +21,7 @@ from implicitmoments.density.hermite_expansion import (
     graded_answers,
     graded_images,
 )
+from implicitmoments.density.norm_band import NormBand, largest_norm
 from implicitmoments.density.regression_contraction import (
     contract_dense,
     contract_moments,

@@ -19,6 +19,7 @@ Fit: TypeAlias = Callable[[Rows], Callable[[int], ClippedDensity]]
 Last: TypeAlias = dict[int, tuple[ClippedDensity, ...]]
 
 FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
+NEGLIGIBLE = 0.1  # of the sampling error: less truncation is not worth a higher degree
 STEP = 0.02  # of integrals over the line; halving it changes them by less than 1e-3 of their size
 BEYOND = 8.0  # standard deviations: the mass of a Gaussian beyond is below 1e-15
 
@@ -105,6 +106,20 @@ def least_degree(bound: Callable[[int], float], epsilon: float, most: int) -> in
         if bound(degree) <= epsilon / 2:
             return degree
     return most
+
+
+def estimate_errors(errors: Callable[[int], tuple[float, float]], most: int) -> dict[int, float]:
+    """Estimate the error of even degrees, until that of truncation does not matter any more.
+
+    ``errors(degree)`` estimates the errors of truncation and of sampling.
+    """
+    found = {}
+    for degree in range(2, most + 1, 2):
+        truncation, sampling = errors(degree)
+        found[degree] = truncation + sampling
+        if truncation <= NEGLIGIBLE * sampling:
+            break
+    return found
 
 
 @dataclass(frozen=True)

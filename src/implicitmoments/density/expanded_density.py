@@ -16,6 +16,7 @@ from implicitmoments.density.degree import (
     NOT_COMPARED,
     DegreeScores,
     compare_degrees,
+    estimate_errors,
     least_degree,
 )
 from implicitmoments.density.hermite_expansion import Expansion
@@ -70,6 +71,8 @@ class RatioModel:
     bound: Any  # of the total variation error of truncation, by degree
     expand: Callable[[int], Expansion]  # ``expand(degree)`` estimates the expansion
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
+    # ``errors(degree)`` estimates the errors of truncation and of sampling
+    errors: Callable[[int], tuple[float, float]] | None = None
 
 
 class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimator):
@@ -156,10 +159,15 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
         if not isinstance(self.degree, str):
             return int(self.degree), NOT_COMPARED
-        enough = least_degree(model.bound, self.epsilon, self.max_degree)
+        if model.errors is None:
+            enough = least_degree(model.bound, self.epsilon, self.max_degree)
+            degrees = list(range(2, min(enough + 2, self.max_degree) + 1, 2))
+        else:
+            estimates = estimate_errors(model.errors, self.max_degree)
+            enough = min(estimates, key=lambda degree: estimates[degree])
+            degrees = list(estimates)
         if self.degree == "auto" or self.n_components == 1:
             return enough, NOT_COMPARED
-        degrees = list(range(2, min(enough + 2, self.max_degree) + 1, 2))
         how: dict[str, Any] = {"floor": LEAST_RATIO, "loss": CLIP_LOSS * self.epsilon}
 
         def fit(kept: Rows) -> Callable[[int], ClippedDensity]:

@@ -12,7 +12,13 @@ import numpy as np
 from scipy.special import chndtr
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
-from implicitmoments.density.clipped_density import ClippedDensity, Reference, evaluate_rows
+from implicitmoments.density.clipped_density import (
+    ROUGHLY_PROBED,
+    ClippedDensity,
+    Reference,
+    evaluate_rows,
+    probe_gaussian,
+)
 from implicitmoments.density.degree import mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import (
@@ -21,6 +27,7 @@ from implicitmoments.density.hermite_expansion import (
     JointExpansion,
     OrderByOrder,
     expand,
+    expand_jointly,
 )
 from implicitmoments.density.norm_band import NormBand
 from implicitmoments.estimator import Table, as_floats, column_names
@@ -41,8 +48,8 @@ LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 
 
 @dataclass(frozen=True, eq=False)
-class TruncationBound:
-    """Bound the error of truncating F/G, by degree, from the distances of the rows from c."""
+class Truncation:
+    """The error of truncating F/G, by degree, from the distances of the rows from c."""
 
     rows: Rows
     span: SphericalSpan
@@ -70,6 +77,16 @@ class TruncationBound:
             return 0.0
         bound = self.band.bound_mean(partial(mixture_tail, degree=degree), self.largest_norm)
         return min(1.0, bound)  # as any distance of two densities
+
+    def estimate(self, degree: int) -> tuple[float, float]:
+        """Estimate the errors of truncation and of sampling, no bounds of them."""
+        if self.span.p == 0:
+            return 0.0, 0.0
+        truncation = self.band.estimate_mean(partial(mixture_tail, degree=degree))
+        _, half = expand_jointly(self.rows, self.span, self.k, degree)
+        how = {"seed": self.seed, "n_points": ROUGHLY_PROBED}
+        probe = probe_gaussian(half, self.span.variances, **how)
+        return truncation, float(np.mean(np.abs(probe.ratios) * probe.weights)) / 2
 
 
 def _lengths(coordinates: Array) -> Array:
@@ -211,8 +228,9 @@ class SphericalMixtureDensity(ExpandedDensity):
         k, method = self.n_components, self.method if final else "closed_form"
         span = find_span(rows, k, check_variance(self.variance))
         how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
-        bound = TruncationBound(rows, span, k, seed)
-        return RatioModel(span, bound, partial(expand, rows, span, k, **how))
+        bound = Truncation(rows, span, k, seed)
+        expansion = partial(expand, rows, span, k, **how)
+        return RatioModel(span, bound, expansion, errors=bound.estimate)
 
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
         span, stats = model.reference, self.stats_
