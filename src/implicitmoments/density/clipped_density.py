@@ -179,7 +179,7 @@ class Probe:
 
 
 def probe_gaussian(
-    expansion: Expansion, variances: Floats, *, seed: int, n_points: int = PROBED
+    expansion: Callable[[Array], Array], variances: Floats, *, seed: int, n_points: int = PROBED
 ) -> Probe:
     """Evaluate an expansion at scrambled Sobol points of N(0, diag(variances)).
 

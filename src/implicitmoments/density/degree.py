@@ -19,7 +19,6 @@ Fit: TypeAlias = Callable[[Rows], Callable[[int], ClippedDensity]]
 Last: TypeAlias = dict[int, tuple[ClippedDensity, ...]]
 
 FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
-NEGLIGIBLE = 0.1  # of the sampling error: less truncation is not worth a higher degree
 STEP = 0.02  # of integrals over the line; halving it changes them by less than 1e-3 of their size
 BEYOND = 8.0  # standard deviations: the mass of a Gaussian beyond is below 1e-15
 
@@ -108,20 +107,6 @@ def least_degree(bound: Callable[[int], float], epsilon: float, most: int) -> in
     return most
 
 
-def estimate_errors(errors: Callable[[int], tuple[float, float]], most: int) -> dict[int, float]:
-    """Estimate the error of even degrees, until that of truncation does not matter any more.
-
-    ``errors(degree)`` estimates the errors of truncation and of sampling.
-    """
-    found = {}
-    for degree in range(2, most + 1, 2):
-        truncation, sampling = errors(degree)
-        found[degree] = truncation + sampling
-        if truncation <= NEGLIGIBLE * sampling:
-            break
-    return found
-
-
 @dataclass(frozen=True)
 class DegreeScores:
     """Held-out likelihoods of degrees."""
@@ -136,6 +121,16 @@ class DegreeScores:
     def best(self) -> int:
         """The degree of the highest score; the lowest such degree."""
         return max(self.scores, key=lambda degree: self.scores[degree])
+
+    @property
+    def step(self) -> float:
+        r"""Bound of the total variation distance of the last two degrees.
+
+        If the density of the higher degree were the truth, a rise by r of the mean log-likelihood
+        would be the Kullback-Leibler divergence from it to the lower one, and their total
+        variation distance at most :math:`\sqrt{r/2}`, by Pinsker's inequality.
+        """
+        return math.sqrt(max(self.rise, 0.0) / 2)
 
     @property
     def rising(self) -> bool:

@@ -249,17 +249,11 @@ def expand(
             for t in range(2, degree + 1)
         )
         return OrderByOrder(degree, tuple(runs), n_draws, seed)
-    return expand_jointly(rows, span, k, degree)[0]
+    return _expand_jointly(rows, span, k, degree)
 
 
-def expand_jointly(
-    rows: Rows, span: SphericalSpan, k: int, n: int
-) -> tuple[JointExpansion, JointExpansion]:
-    """Find subspaces of powers of (h, μ_i), and the moment of order n on the last of them.
-
-    Returns the expansion, and half the difference of those of two halves of the rows on the same
-    subspaces, which is as large as the sampling error.
-    """
+def _expand_jointly(rows: Rows, span: SphericalSpan, k: int, n: int) -> JointExpansion:
+    """Find subspaces of powers of (h, μ_i), and the moment of order n on the last of them."""
     problem = SphericalMixtureProblem(rows, variance=span.variance, center=span.center)
     whole = all_rows(problem)
     like = whole.frame.basis  # in the library and on the device of the rows
@@ -276,10 +270,6 @@ def expand_jointly(
         width = min(k if r == b else OVERSAMPLING * k, window.dim)
         top = namespace_of(vectors).matrix_transpose(vectors[:, :width])
         chain = chain.extend(window.step(top))
-    mean = mean_moments(view, chain, [(a, b)])[a, b]
+    form = mean_moments(view, chain, [(a, b)])[a, b].value
     # in main memory, in double precision
-    found, half = (
-        JointExpansion(n, BalancedMoments(frame, chain, {(a, b): form}).like(np.zeros(1)))
-        for form in (mean.value, mean.half_difference)
-    )
-    return found, half
+    return JointExpansion(n, BalancedMoments(frame, chain, {(a, b): form}).like(np.zeros(1)))

@@ -19,14 +19,13 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import betaincinv
 
-from implicitmoments.arrays import TINY, Floats
+from implicitmoments.arrays import Floats
 
 # (numbers (J, 1), norms (1, C)) -> the probabilities (J, C) that a row shows more than the number
 Survival: TypeAlias = Callable[[Floats, Floats], Floats]
 
 RISK = 1e-3  # probability that the band misses the truth somewhere
 THRESHOLDS = 60  # numbers at which the proportions are compared: more widen the band
-EM_STEPS = 300  # of an estimate; ten times as many change the degree that it chooses rarely
 CELLS = 160  # of norms: a finer grid changes bounds by less than a tenth
 
 
@@ -91,8 +90,7 @@ class NormBand:
 
     Attributes
     ----------
-    thresholds, shares : arrays of shape (J,)
-        Numbers, and the proportions of the rows that show more.
+    thresholds : array of shape (J,)
     band : ProportionBand
         Of the probabilities that a row shows more than each threshold.
     survival : callable
@@ -101,7 +99,6 @@ class NormBand:
     """
 
     thresholds: Floats
-    shares: Floats
     band: ProportionBand
     survival: Survival
 
@@ -116,7 +113,7 @@ class NormBand:
         share = 1 - below[np.searchsorted(observed[order], thresholds, side="right")] / below[-1]
         # so many rows of equal multiplicity
         n = float(below[-1] ** 2 / np.sum(counts**2))
-        return NormBand(thresholds, share, ProportionBand.of(share, n), survival)
+        return NormBand(thresholds, ProportionBand.of(share, n), survival)
 
     def largest(self, least_weight: float) -> float:
         """Bound the norms of the components that weigh at least ``least_weight``.
@@ -140,20 +137,6 @@ class NormBand:
         # any weight that the band allows, times its cap, is above 1
         capped = np.minimum(error(norms[1:]), 2 / np.min(self.band.high))
         return self.band.largest_mean(capped, least, most)
-
-    def estimate_mean(self, error: Callable[[Floats], Floats]) -> float:
-        """Estimate the mean of an error over components, no bound of it.
-
-        By the most likely distribution on the cells, which EM approaches.
-        """
-        norms, least, most = self._cells(float(self.thresholds[-1]))
-        above = np.concatenate([np.ones((1, CELLS)), (least + most) / 2])
-        kernel = above - np.concatenate([above[1:], np.zeros((1, CELLS))])  # (J + 1, C)
-        rows = -np.diff(np.concatenate([[1.0], self.shares, [0.0]]))
-        weights = np.full(CELLS, 1 / CELLS)
-        for _ in range(EM_STEPS):
-            weights = weights * (rows / np.maximum(kernel @ weights, TINY) @ kernel)
-        return float(weights @ error((norms[:-1] + norms[1:]) / 2))
 
     def _cells(self, longest: float) -> tuple[Floats, Floats, Floats]:
         """Return ends of cells, and what rows of each show at least and at most.

@@ -5,21 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import chndtr
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
-from implicitmoments.density.clipped_density import (
-    ROUGHLY_PROBED,
-    ClippedDensity,
-    Reference,
-    evaluate_rows,
-    probe_gaussian,
-)
-from implicitmoments.density.degree import mixture_tail
+from implicitmoments.density.clipped_density import ClippedDensity, Reference, evaluate_rows
+from implicitmoments.density.degree import NOT_COMPARED, DegreeScores, mixture_tail
 from implicitmoments.density.expanded_density import ExpandedDensity, RatioModel
 from implicitmoments.density.hermite_expansion import (
     Constant,
@@ -27,7 +21,11 @@ from implicitmoments.density.hermite_expansion import (
     JointExpansion,
     OrderByOrder,
     expand,
-    expand_jointly,
+)
+from implicitmoments.density.minimum_distance import (
+    candidate_densities,
+    compare_distances,
+    held_out_excess,
 )
 from implicitmoments.density.norm_band import NormBand
 from implicitmoments.estimator import Table, as_floats, column_names
@@ -77,16 +75,6 @@ class Truncation:
             return 0.0
         bound = self.band.bound_mean(partial(mixture_tail, degree=degree), self.largest_norm)
         return min(1.0, bound)  # as any distance of two densities
-
-    def estimate(self, degree: int) -> tuple[float, float]:
-        """Estimate the errors of truncation and of sampling, no bounds of them."""
-        if self.span.p == 0:
-            return 0.0, 0.0
-        truncation = self.band.estimate_mean(partial(mixture_tail, degree=degree))
-        _, half = expand_jointly(self.rows, self.span, self.k, degree)
-        how = {"seed": self.seed, "n_points": ROUGHLY_PROBED}
-        probe = probe_gaussian(half, self.span.variances, **how)
-        return truncation, float(np.mean(np.abs(probe.ratios) * probe.weights)) / 2
 
 
 def _lengths(coordinates: Array) -> Array:
@@ -230,7 +218,24 @@ class SphericalMixtureDensity(ExpandedDensity):
         how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
         bound = Truncation(rows, span, k, seed)
         expansion = partial(expand, rows, span, k, **how)
-        return RatioModel(span, bound, expansion, errors=bound.estimate)
+        return RatioModel(span, bound, cache(expansion))
+
+    def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
+        if not isinstance(self.degree, str):
+            return int(self.degree), NOT_COMPARED
+        if self.n_components == 1:
+            return 2, NOT_COMPARED
+        if self.method != "closed_form":
+            model = self._learn(rows, seed, final=False)
+        trial = partial(self._trial, rows, model, seed)
+        found = candidate_densities(trial, self.max_degree, n_rows=rows.total, seed=seed)
+        held_out = None
+        if self.degree == "cv":
+            fewest = self._least_rows(rows.n_features) + 1
+            fit = partial(self._fit_fold, seed)
+            held_out = held_out_excess(fit, rows, list(found), fewest=fewest, seed=seed)
+        compared = compare_distances(found, rows, seed, held_out)
+        return compared.best, compared
 
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
         span, stats = model.reference, self.stats_

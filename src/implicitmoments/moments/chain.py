@@ -376,9 +376,8 @@ def open_window(chain: SymmetricChain, k: int, near: float = NEARLY_SYMMETRIC) -
         return ChainWindow(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
-    values, vectors = descending_eigh(chain.symmetriser())
-    # booleans cannot be summed in every array library
-    symmetric = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > near)
+    xp, (values, vectors) = namespace_of(chain.noise), descending_eigh(chain.symmetriser())
+    symmetric = int(xp.sum(xp.astype(values > near, values.dtype)))
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(symmetric, k), room, int(values.shape[0]))
     return ChainWindow(chain, turned(vectors[:, :kept]), values[:kept])
