@@ -25,11 +25,11 @@ def lengths(rng, n, weights, norms):
 def test_the_largest_norm_and_the_mean_error_are_bounded(rng, weights, norms):
     band = NormBand.of(lengths(rng, 50_000, weights, norms), survival)
     largest = band.largest(0.02)
-    assert max(norms) <= largest < max(norms) + 1.3
+    assert max(norms) <= largest < max(norms) + 1.7
     for degree in (2, 6):
         truth = np.dot(weights, mixture_tail(np.array(norms, dtype=float), degree))
         bound = band.bound_mean(lambda r, n=degree: mixture_tail(r, n), largest)
-        assert truth <= bound < 2 * truth + 0.02
+        assert truth <= bound < 2 * truth + 0.05
 
 
 def test_heavier_components_and_more_rows_sharpen_the_bound(rng):
@@ -60,10 +60,10 @@ def test_rows_that_contradict_the_noise_have_no_bound(rng):
 
 def test_the_truncation_error_of_a_light_far_component_is_bounded(rng):
     # w = (.95, .05), the second mean at 3 standard deviations: a bound from the mean squared norm
-    # would be 1e-6 at degree 12, where the truth is .09
-    X = rng.normal(size=(40_000, 3))
+    # would be 1e-4 at degree 8, where the truth is .19
+    X = rng.normal(size=(60_000, 3))
     X[rng.uniform(size=len(X)) < 0.05, 0] += 3.0
-    for degree in (2, 12):
+    for degree in (2, 8):
         model = SphericalMixtureDensity(2, degree=degree, random_state=0).fit(X)
         truth = np.dot([0.95, 0.05], mixture_tail(np.array([0.15, 2.85]), degree))
         assert truth < model.stats_["truncation_error"] < 10 * truth

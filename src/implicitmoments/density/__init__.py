@@ -36,6 +36,6 @@ from implicitmoments.density.regression_expansion import (
     expand_labels_dense,
 )
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
-from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity
+from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity, Truncation
 
 __all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity", "regression_tail"]

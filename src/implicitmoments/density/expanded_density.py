@@ -232,8 +232,8 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     def _sampled(self) -> tuple[ClippedDensity, Array]:
         """Return the density of rows, labels last, and an array of the library of the rows."""
 
-    def _density_table(self, own: str) -> Table:
-        names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", own)
+    def _density_table(self, *own: str) -> Table:
+        names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", *own)
         rows = [[PARAMETERS[name][0], getattr(self, name)] for name in names]
         return Table(
             "Density", ["parameter", "value"], rows, dict(PARAMETERS[name] for name in names)

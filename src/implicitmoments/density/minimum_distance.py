@@ -35,6 +35,12 @@ class DistanceScores(DegreeScores):
     """Degrees scored by minus the distance of their densities from the rows."""
 
     @property
+    def best(self) -> int:
+        """The highest degree that is no farther than the nearest one, up to chance."""
+        nearest = max(self.scores.values())
+        return max(n for n, score in self.scores.items() if score >= nearest - self.error)
+
+    @property
     def step(self) -> float:
         """By how much the highest degree is nearer to the rows than the one before."""
         return max(self.rise, 0.0)
@@ -66,20 +72,21 @@ def measure_excess(densities: Sequence[ClippedDensity], rows: Rows, seed: int) -
         [float(np.average(first > second, weights=counts)) for second, _ in values]
         for first, counts in values
     ]
-    return _masses(densities, seed) - np.array(shares)
+    excess: Floats = _masses(densities, seed) - np.array(shares)
+    return excess
 
 
 def compare_distances(
     densities: dict[int, ClippedDensity], rows: Rows, seed: int, held_out: Floats | None = None
 ) -> DistanceScores:
-    """Score degrees by their distance from all rows, or from rows held out where it is larger.
+    """Score degrees by their distance from all rows, or by its mean with that from rows held out.
 
-    ``held_out`` is what :func:`held_out_excess` returns. In folds it shows what a degree adapts to
-    chance; at all rows the distance is that of the density in question.
+    ``held_out`` is what :func:`held_out_excess` returns: it shows to what extent a degree adapts
+    to chance. The distance from all rows is that of the very density in question.
     """
     excess = [measure_excess(list(densities.values()), rows, seed)]
     excess += [] if held_out is None else [held_out]
-    distances = np.max(np.abs(excess), axis=(0, 2))
+    distances = np.mean(np.max(np.abs(excess), axis=2), axis=0)
     rise = float(distances[-2] - distances[-1]) if len(distances) > 1 else 0.0
     scores = dict(zip(densities, (-distances).tolist(), strict=True))
     return DistanceScores(scores, rise, chance(rows.total))

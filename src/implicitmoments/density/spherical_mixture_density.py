@@ -30,7 +30,14 @@ from implicitmoments.density.minimum_distance import (
 from implicitmoments.density.norm_band import NormBand
 from implicitmoments.estimator import Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.mixture.mean_span import (
+    SphericalSpan,
+    WhitenedSpan,
+    factor_covariance,
+    find_span,
+    smallest_variance,
+    whitener_of,
+)
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
@@ -97,17 +104,19 @@ class SphericalMixtureDensity(ExpandedDensity):
     ----------
     n_components : int, default 2
         The number k of components. A bound on it is enough.
-    variance : float, optional
-        The common variance :math:`\sigma^2`, where it is known; by default the mean of the
-        smallest eigenvalues of the covariance, which requires ``n_components <= n_features``.
+    variance : float or array of shape (n_features, n_features), optional
+        The common variance :math:`\sigma^2`, or the covariance :math:`\Sigma` of all components,
+        where it is known; by default the mean of the smallest eigenvalues of the covariance of
+        the rows, which requires ``n_components <= n_features``.
     degree : int, "cv" or "auto", default "cv"
-        Of the polynomial. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``
-        and the measured radius of the means, whether or not there are enough rows.
-        ``"cv"``: the even degree with the highest held-out likelihood in three folds, by the
-        closed form, among those up to two above that, and higher ones while the likelihood
-        increases by more than its standard error.
+        Of the polynomial. ``"auto"``: the even degree, by the closed form, whose density is
+        nearest to the rows: densities are compared on the sets where one of them exceeds another
+        (minimum distance of Devroye and Lugosi). Of degrees that are equally near up to chance
+        it is the highest. ``"cv"``: the same, by the mean of this distance and of that from rows
+        held out in three folds.
     epsilon : float, default 0.05
-        The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
+        The total variation distance aimed at; clipping may cost 0.02 of it, and a truncation
+        error above half of it is reported.
     max_degree : int, default 12
         The highest degree for ``"auto"`` and ``"cv"``.
     clip : float or "auto", default "auto"
@@ -134,7 +143,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     Attributes
     ----------
     center_ : array of shape (n_features,)
-    variance_ : float
+    variance_ : float, or array of shape (n_features, n_features) where a covariance is given
     degree_ : int
         Of the polynomial.
     clip_ : float
@@ -147,11 +156,15 @@ class SphericalMixtureDensity(ExpandedDensity):
         Findings about the fit, which print as sentences.
     stats_ : dict
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`;
-        ``truncation_error``, the bound at the degree used; ``normalizer_error``, a standard error;
-        ``distance``, a lower bound of the total variation distance from the rows, up to chance;
+        ``largest_norm``, a bound of the norms of all means whose weight is at least 0.02/k, and
+        ``truncation_error``, a bound of what orders above the degree cost in total variation,
+        without sampling error. Both hold with probability 0.999. ``normalizer_error``, a standard
+        error; ``distance``, a lower bound of the total variation distance from the rows, up to
+        chance;
         ``negative_rows``, the proportion of the rows at which the expansion is negative;
-        ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
-        the highest of them was clearly better than the one before, by ``last_rise``; and after
+        ``outliers`` left out; ``scores`` of the degrees compared, minus their distances from
+        the rows, and ``still_rising``, whether the highest of them was clearly better than the
+        one before, by ``last_rise``; and after
         ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
@@ -177,7 +190,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": ClippedDensity}
     variants: ClassVar[Mapping[Any, Any]] = {
         Expansion: Constant | JointExpansion | OrderByOrder,
-        Reference: SphericalSpan,
+        Reference: SphericalSpan | WhitenedSpan,
     }
     points = ("center_",)
     captions: ClassVar[Mapping[str, str]] = {
@@ -191,7 +204,7 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     n_components: int = 2
     _: KW_ONLY
-    variance: float | None = None
+    variance: Any = None
     degree: int | str = "cv"
     epsilon: float = 0.05
     max_degree: int = 12
@@ -206,7 +219,8 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
-        check_variance(self.variance)
+        if np.ndim(self.variance) != 2:
+            check_variance(self.variance)
 
     def _least_rows(self, d: int) -> int:  # noqa: ARG002
         return max(2, self.n_components)
@@ -214,11 +228,17 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
         k, method = self.n_components, self.method if final else "closed_form"
-        span = find_span(rows, k, check_variance(self.variance))
         how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
+        reference: SphericalSpan | WhitenedSpan
+        if np.ndim(self.variance) == 2:
+            factor = factor_covariance(self.variance, rows.n_features)
+            rows = rows.mapped(linear=whitener_of(factor))
+            span = find_span(rows, k, 1.0)
+            reference = WhitenedSpan(span, factor)
+        else:
+            reference = span = find_span(rows, k, check_variance(self.variance))
         bound = Truncation(rows, span, k, seed)
-        expansion = partial(expand, rows, span, k, **how)
-        return RatioModel(span, bound, cache(expansion))
+        return RatioModel(reference, bound, cache(partial(expand, rows, span, k, **how)))
 
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
         if not isinstance(self.degree, str):
@@ -238,9 +258,9 @@ class SphericalMixtureDensity(ExpandedDensity):
         return compared.best, compared
 
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
-        span, stats = model.reference, self.stats_
-        self.hypothesis_, self.variance_ = density, span.variance
-        self.center_ = move_like(span.center, like)
+        span, stats = model.bound.span, self.stats_
+        self.hypothesis_, self.variance_ = density, model.reference.variance
+        self.center_ = move_like(model.reference.center, like)
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["largest_norm"] = model.bound.largest_norm
         stats["truncation_error"] = model.bound(self.degree_)
@@ -269,7 +289,9 @@ class SphericalMixtureDensity(ExpandedDensity):
         center = as_floats(self.center_).tolist()
         rows = [[*pair] for pair in zip(column_names(self), center, strict=True)]
         center_table = Table("Centre of the Gaussian", ["column", "value"], rows)
-        return [self._density_table("variance_"), center_table]
+        if np.ndim(self.variance_) == 0:
+            return [self._density_table("variance_"), center_table]
+        return [self._density_table(), center_table]
 
     def _component_view(self, rows: RowSample) -> Densities:
         basis = self.hypothesis_.span.basis
@@ -278,4 +300,5 @@ class SphericalMixtureDensity(ExpandedDensity):
         return Densities(leading, as_floats(self.center_), logs, "log density")
 
     def _noise_free(self, rows: RowSample) -> bool:
-        return bool(self.variance_ <= LEAST_VARIANCE * rows.x.var(axis=0).sum())
+        variance = np.mean(np.diagonal(np.atleast_2d(self.variance_)))
+        return bool(variance <= LEAST_VARIANCE * rows.x.var(axis=0).sum())
