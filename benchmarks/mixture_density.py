@@ -7,8 +7,8 @@ Run: python benchmarks/mixture_density.py distance   total variation distance fr
      python benchmarks/mixture_density.py choice     degrees chosen, against the best degree
 
 The first three have four means of one norm in ten features, the last two random instances: 2 to 6
-components, weights from a Dirichlet distribution, norms up to 3. The total variation distance is E_F[(1 − H/F)_+] over
-new samples of the truth F, with its standard error; ranges are over seeds.
+components, weights from a Dirichlet distribution, norms up to 3. The total variation distance is
+E_F[(1 − H/F)_+] over new samples of the truth F, with its standard error; ranges are over seeds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """SphericalMixtureDensity: scikit-learn's contract, options, and errors and notes."""
 
 import math
-
 import warnings
 
 import numpy as np

@@ -45,9 +45,8 @@ from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT
 from implicitmoments.validation import check_variance
 
-# Limit of `degree`: half the order is the number of passes, and terms of the usual lengths of
-# means, which decrease as R^t/√t!, are noise long before.
-HIGHEST_DEGREE = 40
+# Limit of `degree`: half the order is the number of passes. The expansion is tested up to it.
+HIGHEST_DEGREE = 80
 METHODS = ("closed_form", "paper")
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 
