@@ -58,6 +58,7 @@ def test_rows_that_contradict_the_noise_have_no_bound(rng):
     assert band.bound_mean(lambda r: r, band.largest(0.02)) == np.inf
 
 
+@pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
 def test_the_truncation_error_of_a_light_far_component_is_bounded(rng):
     # w = (.95, .05), the second mean at 3 standard deviations: a bound from the mean squared norm
     # would be 1e-4 at degree 8, where the truth is .19

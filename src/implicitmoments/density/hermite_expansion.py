@@ -55,7 +55,7 @@ from implicitmoments.rows.fold import DEFAULT_BUDGET
 # Least eigenvalue of the compressed symmetriser in a window, beyond its k most symmetric
 # directions. The closed form holds on symmetric tensors; what others add to it is bias, which
 # grows with the order. Powers of means are symmetric up to their sampling error.
-SYMMETRIC = 0.99
+LEAST_SYMMETRY = 0.99
 
 
 class Expansion(Protocol):
@@ -264,7 +264,7 @@ def _expand_jointly(rows: Rows, span: SphericalSpan, k: int, n: int) -> JointExp
     chain = SymmetricChain((eye_like(frame.p, like),), frame.noise)
     a, b = split_order(n)
     for r in range(2, b + 1):
-        window = open_window(chain, k, SYMMETRIC)
+        window = open_window(chain, k, LEAST_SYMMETRY)
         _, vectors = descending_eigh(even_mean(view, chain, window).value)
         # below the last order more than k directions are kept: what is lost cannot be regained
         width = min(k if r == b else OVERSAMPLING * k, window.dim)
