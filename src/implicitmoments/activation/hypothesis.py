@@ -20,6 +20,7 @@ from implicitmoments.activation.polynomial import (
     sum_folds,
     sum_labels,
 )
+from implicitmoments.activation.residual_moments import find_span
 from implicitmoments.arrays import (
     Array,
     Floats,
@@ -96,12 +97,22 @@ class FittedPolynomial:
         return self.labels.clip(self.polynomial(x))
 
 
-def count_components(problem: ActivationSumProblem, at_most: int) -> int:
-    """Count the directions above the noise floor at order 2 or, if more, at order 4."""
+def count_components(
+    problem: ActivationSumProblem, at_most: int, *, positive: bool = True
+) -> int:
+    """Count the directions above the noise floor at order 2 or, if more, at orders 3 and 4."""
     view = all_rows(problem)
-    highest = 4 if problem.has_order(4) else 2
-    fold = estimate_closed_form(ClosedForm(at_most, highest), [view])
+    if not problem.has_order(2):
+        view = _in_span(view, find_span(problem, at_most))
+    highest = max((t for t in (2, 3, 4) if problem.has_order(t)), default=2)
+    how = ClosedForm(at_most, highest, subspace=_subspace(problem, positive=positive))
+    fold = estimate_closed_form(how, [view])
     return max(1, *(step.rank for step in fold.steps))
+
+
+def _subspace(problem: ActivationSumProblem, *, positive: bool) -> str:
+    """Return the subspace to keep: even moments of positive sums have no negative eigenvalue."""
+    return "positive" if positive and not problem.biased else "singular"
 
 
 def sample_problem(problem: ActivationSumProblem, k: int, seed: int) -> ActivationSumProblem:
@@ -110,31 +121,49 @@ def sample_problem(problem: ActivationSumProblem, k: int, seed: int) -> Activati
     wanted = max(SPAN_ROWS, ROWS_PER_UNKNOWN * min(k, d) * (d - min(k, d)))
     if rows.n < 2 * wanted:
         return problem
-    return ActivationSumProblem(rows.sample(wanted, seed), None, problem.activation)
+    return problem.of(rows.sample(wanted, seed))
 
 
 def fit_polynomial(
-    problem: ActivationSumProblem, k: int, degrees: Sequence[int], *, rounds: int = ROUNDS
+    problem: ActivationSumProblem,
+    k: int,
+    degrees: Sequence[int],
+    *,
+    positive: bool = True,
+    rounds: int = ROUNDS,
 ) -> FittedPolynomial:
     """Fit the hypothesis of k components by the closed form.
 
     The span is turned first, in at most ``rounds`` rounds. Degrees are compared by held-out error.
+    If order 2 need not determine the span, since weights may cancel or depend on the order, it is
+    found from orders 1, 2 and 3 first.
     """
     view, d = all_rows(problem), problem.n_features
+    subspace = _subspace(problem, positive=positive)
+    if subspace == "singular" or not problem.has_order(2):
+        view = _in_span(view, find_span(problem, k))
+    # a strong direction of one order may be at the noise floor of another
+    options = {"subspace": subspace, "drop_noise": subspace == "positive"}
     turns: list[float] = []
     if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
         tail, low = problem.activation.tail, LOWEST_DEGREE
         while low < 2 * LOWEST_DEGREE and tail(low) > (1 - EXPLAINED) * tail(0):
             low += 2
-        how = ClosedForm(k, min(max(degrees), low))
+        how = ClosedForm(k, min(max(degrees), low), **options)
         for _ in range(rounds):
             basis, turn = turn_span(problem.rows, _fit_roughly(view, how))
-            center = namespace_of(view.frame.center).zeros_like(view.frame.center)
-            view = view.in_frame(Frame(move_like(basis, view.frame.basis), center))
+            view = _in_span(view, basis)
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
-    return replace(_fit_in_span(view, problem, k, degrees), turns=tuple(turns))
+    how = ClosedForm(k, max(degrees), wide=True, **options)
+    return replace(_fit_in_span(view, problem, how, degrees), turns=tuple(turns))
+
+
+def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
+    """Return the rows in a basis (p, d)."""
+    center = namespace_of(view.frame.center).zeros_like(view.frame.center)
+    return view.in_frame(Frame(move_like(basis, view.frame.basis), center))
 
 
 def _fit_roughly(view: FramedRows, how: ClosedForm) -> Polynomial:
@@ -190,14 +219,14 @@ def _sum_turns(polynomial: Polynomial, off: Floats, block: Block) -> Sums:
 
 
 def _fit_in_span(
-    view: FramedRows, problem: ActivationSumProblem, k: int, degrees: Sequence[int]
+    view: FramedRows, problem: ActivationSumProblem, how: ClosedForm, degrees: Sequence[int]
 ) -> FittedPolynomial:
     """Find the subspaces within the span of a view, and the coefficients on them."""
-    how, rows = ClosedForm(k, max(degrees), wide=True), problem.rows
+    k, rows = how.k, problem.rows
     fold = estimate_closed_form(how, [view])
     moments = fold.moments
     # Lemma 4.12: T_n = c_n M_n, the answer of the plain moments
-    plain = {s: problem.activation.coefficient(sum(s)) * f for s, f in moments.forms.items()}
+    plain = {s: problem.coefficient(sum(s)) * f for s, f in moments.forms.items()}
     # the widest features for which there are enough rows
     most = min(max(rows.total / ROWS_PER_UNKNOWN, 1), MOST_FEATURES)
     widths = sorted({k, math.ceil(1.5 * k), 2 * k})
@@ -214,7 +243,7 @@ def _fit_in_span(
 
 
 def fit_paper_polynomial(
-    problem: ActivationSumProblem, k: int, degree: int, seed: int
+    problem: ActivationSumProblem, k: int, degree: int, seed: int, *, positive: bool = True
 ) -> FittedPolynomial:
     r"""Fit the hypothesis by the paper's own method, fresh rows for every step.
 
@@ -229,6 +258,7 @@ def fit_paper_polynomial(
         n_components=k,
         order=degree,
         method="paper",
+        subspace=_subspace(problem, positive=positive),
         random_state=seed,
         rows_per_block=size,
     )
@@ -240,7 +270,7 @@ def fit_paper_polynomial(
     labels = problem.rows.fold(sum_labels, what="labels")
     forms = {}
     for order in filter(problem.has_order, range(degree + 1)):
-        coefficient = problem.activation.coefficient(order)
+        coefficient = problem.coefficient(order)
         if order == 0:
             vector = float(labels["sum"] / labels["total"]) / coefficient * np.ones(1)
         else:

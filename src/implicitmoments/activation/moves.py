@@ -1,0 +1,246 @@
+"""Moves between networks: add a component, drop or merge one, exchange one.
+
+They are steps of :func:`~implicitmoments.search.grow_and_prune`, which judges them. Moves and EM
+of ``search`` do not apply: a sum of activations has no responsibilities, and its components share
+every row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.activation.hypothesis import ROWS_PER_UNKNOWN
+from implicitmoments.activation.network import (
+    FittedNetwork,
+    Network,
+    fit_network,
+    fit_weights,
+    measure_loss,
+    unit_rows,
+    weight_equations,
+    weighted_jacobian,
+)
+from implicitmoments.activation.standard_errors import StandardErrors
+from implicitmoments.arrays import Floats, as_double, move_like, namespace_of, to_numpy
+from implicitmoments.rows import Block, Rows, Sums, weights_of
+from implicitmoments.search import bic
+
+# fewest rows of a trial fit; of one with a further component
+TRIAL_ROWS, GROWTH_ROWS = 5_000, 20_000
+QUICK_STEPS, QUICK_TOL = 8, 1e-3  # of trials that are only compared
+FIRST_STEPS = 3  # from each start of a further component, before one is chosen
+MOST_MORE = 8  # components added one by one before a fit to all rows
+HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps to continue
+CANDIDATES = 200  # random components of which a further one is chosen; the fits are of the best
+BEST_CANDIDATES = 2
+EXTREMES = 3  # eigenvectors of order 2 of the residuals among them, at either end
+DROPPED = 2  # components of least loss that an exchange tries to drop
+# relative ridge: a candidate that the present components can become adds nothing
+SAME = 1e-6
+# Components that may be zero or equal: standard errors, relative weight, and distance below which
+# they are tested. The criterion decides; a component beyond these would never be dropped.
+DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
+SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
+
+
+def criterion(fitted: FittedNetwork, n: float) -> float:
+    """Return the Bayesian information criterion of a network fitted to n rows."""
+    return bic(-0.5 * n * math.log(fitted.resolved_loss), fitted.network.n_unknowns, n)
+
+
+def loss_of(fitted: FittedNetwork) -> float:
+    """Return the loss, by which fits of equal size are compared."""
+    return fitted.loss
+
+
+def some_of(rows: Rows, n_unknowns: int, seed: Any, fewest: int = TRIAL_ROWS) -> Rows:
+    """Return a sample large enough for a trial fit; all rows unless they are twice as many."""
+    wanted = max(fewest, ROWS_PER_UNKNOWN * n_unknowns)
+    return rows.sample(wanted, seed) if rows.n >= 2 * wanted else rows
+
+
+def larger(
+    rows: Rows, best: FittedNetwork, *, even: bool, rng: np.random.Generator
+) -> Network | None:
+    """Add components, each after a few steps on a sample; None if none seems to help.
+
+    The moments count directions above the noise floor. A direction below it, or one near or
+    opposite to another, is missed, but shows in the residuals of the network.
+    """
+    k, q = best.network.rows.shape
+    some = some_of(rows, (k + 1) * (q + 1), rng, GROWTH_ROWS)
+    grown = best if some is rows else measure_loss(some, best.network)
+    for _ in range(MOST_MORE):
+        further = _with_another(some, grown, even, rng)
+        if further is None:
+            break
+        grown = further
+    return grown.network if grown.network.k > k else None
+
+
+def exchanged(
+    rows: Rows, best: FittedNetwork, *, even: bool, rng: np.random.Generator
+) -> Network | None:
+    """Add a component, and drop the one that is then needed least; None if none is missing."""
+    grown = None
+    if best.loss > best.rounding * best.size:
+        grown = _with_another(rows, best, even, rng)
+    if grown is None:
+        return None
+    network, places = grown.network, np.arange(grown.network.k)
+    tried = [
+        fit_network(
+            rows,
+            fit_weights(rows, network.take(places != i)),
+            max_iter=QUICK_STEPS,
+            tol=QUICK_TOL,
+        )
+        for i in np.argsort(_losses_without(rows, network), kind="stable")[:DROPPED]
+    ]
+    return min(tried, key=loss_of).network
+
+
+def _losses_without(rows: Rows, network: Network) -> Floats:
+    """Return the rise of the error without each component, the others with the best weights."""
+    gram, right = weight_equations(rows, network)
+    inverse = np.linalg.pinv(gram, rcond=1e-12, hermitian=True)
+    weights = inverse @ right
+    return np.asarray(weights**2 / np.maximum(np.diag(inverse), np.finfo(float).tiny))
+
+
+def _with_another(
+    rows: Rows, best: FittedNetwork, even: bool, rng: np.random.Generator
+) -> FittedNetwork | None:
+    """Return a network of one more component after a few steps; None if it hardly helps."""
+    network = best.network
+    q = network.rows.shape[1]
+    if 2 * (network.n_unknowns + q) >= rows.total:  # too few rows for more
+        return None
+    starts = [
+        fit_network(
+            rows,
+            fit_weights(rows, network.with_rows(np.ones(network.k + 1), np.vstack([network.rows, row]))),
+            max_iter=FIRST_STEPS,
+        )
+        for row in _further(rows, network, even, rng)
+    ]
+    start = min(starts, key=loss_of).network
+    tried = fit_network(rows, start, max_iter=QUICK_STEPS, tol=QUICK_TOL)
+    gain = rows.total * math.log(best.resolved_loss / tried.resolved_loss)
+    return tried if gain > HOPE * q * math.log(rows.total) else None
+
+
+def _further(
+    rows: Rows, network: Network, even: bool, rng: np.random.Generator
+) -> list[Floats]:
+    r"""Return unit vectors, with biases where there are any, from which a component may start.
+
+    A positive sum of known curvature starts along the extreme eigenvector of
+    :math:`E[(y - h(x))(x x^\top - I)]`. In general the start is the best of many candidates.
+    """
+    d, second = network.directions.shape[1], network.activation.coefficient(2)
+    sums = rows.fold(partial(_sum_residuals, network), width=2 * d, what="residuals")
+    moment = to_numpy(sums["moment"]) - float(sums["sum"]) * np.eye(d)
+    _, vectors = np.linalg.eigh(moment * math.copysign(1.0, second))
+    if network.positive and network.biases is None and second != 0:
+        return [vectors[:, -1]] if even else [vectors[:, -1], -vectors[:, -1]]
+    ends = np.concatenate([vectors.T[:EXTREMES], vectors.T[-EXTREMES:], [to_numpy(sums["slope"])]])
+    # combinations of what the network and its residuals know: few of all directions
+    known = unit_rows(np.concatenate([network.directions, ends[np.any(ends != 0, axis=1)]]))
+    inside = rng.standard_normal((CANDIDATES, len(known))) @ known
+    candidates = unit_rows(np.concatenate([known, -known, inside]))
+    if network.biases is not None:
+        candidates = np.column_stack([candidates, rng.standard_normal(len(candidates))])
+    gains = _candidate_gains(rows, network, candidates)
+    return list(candidates[np.argsort(-gains, kind="stable")[:BEST_CANDIDATES]])
+
+
+def _candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats:
+    """Predict what each candidate removes of the error, once all others have moved with it."""
+    others = network.with_rows(np.ones(len(candidates)), candidates)
+    measure, width = partial(_sum_candidates, network, others), 2 * network.n_unknowns + others.k
+    sums = rows.fold(measure, width=width, what="candidates")
+    gram, cross, right = (to_numpy(sums[name]) for name in ("gram", "cross", "right"))
+    scale = np.sqrt(np.maximum(np.diag(gram), SAME * np.diag(gram).max() + np.finfo(float).tiny))
+    scaled = gram / np.outer(scale, scale) + SAME * np.eye(len(gram))
+    solved = np.linalg.solve(scaled, cross / scale[:, None])
+    along = to_numpy(sums["along"]) - solved.T @ (right / scale)
+    squares = to_numpy(sums["squares"])
+    left = squares - np.sum((cross / scale[:, None]) * solved, axis=0)
+    gains = along**2 / np.maximum(left, SAME * squares + np.finfo(float).tiny)
+    return np.where(along > 0, gains, 0.0) if network.positive else np.asarray(gains)
+
+
+def _sum_candidates(network: Network, others: Network, block: Block) -> Sums:
+    """Sum products of the Jacobian, candidates and residuals."""
+    jacobian, residual = weighted_jacobian(network, block)
+    xp = namespace_of(jacobian)
+    hidden = others.activation(others.inputs(block["x"])) * xp.sqrt(weights_of(block))[:, None]
+    transposed = xp.matrix_transpose(jacobian)
+    return {
+        "gram": as_double(transposed @ jacobian),
+        "cross": as_double(transposed @ hidden),
+        "right": as_double(residual @ jacobian),
+        "along": as_double(residual @ hidden),
+        "squares": xp.sum(as_double(hidden) ** 2, axis=0),
+    }
+
+
+def _sum_residuals(network: Network, block: Block) -> Sums:
+    """Sum residuals of a network, and their products with points and with those of points."""
+    x, xp = block["x"], namespace_of(block["x"])
+    residual = (block["y"] - network(x)) * weights_of(block)
+    return {
+        "moment": as_double(xp.matrix_transpose(x * residual[:, None]) @ x),
+        "slope": as_double(residual @ x),
+        "sum": xp.sum(as_double(residual)),
+    }
+
+
+def smaller(
+    rows: Rows, errors_of: Callable[[FittedNetwork], StandardErrors], best: FittedNetwork
+) -> Network | None:
+    """Drop the lightest component or merge the nearest two, where they are in doubt."""
+    if best.network.k == 1:
+        return None
+    errors, n, places = errors_of(best), rows.total, np.arange(best.network.k)
+    sizes, lines = np.abs(best.network.weights), best.network.rows
+    apart = np.linalg.norm(lines[:, None] - lines[None], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    i, j = np.unravel_index(int(np.argmin(apart)), apart.shape)
+    light = int(np.argmin(sizes))
+    error = float(np.hypot(errors.directions[i], errors.directions[j]))
+    doubtful = bool(errors.free.any())
+    fewer = []
+    if doubtful or sizes[light] < max(LIGHT * sizes.mean(), DOUBTFUL * errors.weights[light]):
+        fewer.append(best.network.take(places != light))
+    if doubtful or apart[i, j] < max(NEAR, DOUBTFUL * error):
+        fewer += _merged(best.network, int(i), int(j))
+    # a few steps decide whether a smaller network is worth fitting
+    tried = [fit_network(rows, each, max_iter=QUICK_STEPS, tol=QUICK_TOL) for each in fewer]
+    worst = criterion(best, n) + lines.shape[1] * math.log(n)
+    promising = [f for f in tried if criterion(f, n) < worst or f.loss < SMALL * f.size]
+    if not promising:
+        return None
+    return min(promising, key=lambda fitted: criterion(fitted, n)).network
+
+
+def _merged(network: Network, i: int, j: int) -> list[Network]:
+    """Return the network with two components merged, unless they are opposite."""
+    d, lines = network.directions.shape[1], network.rows
+    sizes = np.abs(network.weights[[i, j]])
+    joined = sizes @ lines[[i, j]]
+    length = float(np.linalg.norm(joined[:d]))
+    if length == 0:
+        return []
+    joined[:d] /= length
+    joined[d:] /= sizes.sum()
+    rest = ~np.isin(np.arange(network.k), (i, j))
+    weights = np.append(network.weights[rest], network.weights[i] + network.weights[j])
+    return [network.with_rows(weights, np.vstack([lines[rest], joined]))]
