@@ -13,7 +13,6 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
-    descending_eigh,
     move_like,
     namespace_of,
     to_numpy,
@@ -21,7 +20,8 @@ from implicitmoments.arrays import (
 from implicitmoments.circuits import Circuit
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.problem import CircuitMeans
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.moments.subspace import MARGIN, POSITIVE, rival_eigenvalue, top_subspace
+from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
 from implicitmoments.rows import DrawPurpose, RowDraws, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
@@ -33,7 +33,12 @@ InnerProduct: TypeAlias = Callable[[Circuit, Mapping[str, Array]], Array]
 
 
 def estimate(
-    average: CircuitMeans, k: int, m: int, fresh: Iterator[range], truth: Truth | None = None
+    average: CircuitMeans,
+    k: int,
+    m: int,
+    fresh: Iterator[range],
+    truth: Truth | None = None,
+    subspace: str = POSITIVE,
 ) -> Run:
     """Run algorithm Implicit-Moment-Estimation once, up to its step 6.
 
@@ -50,6 +55,8 @@ def estimate(
         Phi_r are not independent of it and cannot be reused to estimate moments in it.
     truth : Truth, optional
         For synthetic data: eta and delta are then measured.
+    subspace : str
+        ``"singular"`` as in the box, or ``"positive"`` (erratum 8).
 
     Returns
     -------
@@ -71,32 +78,22 @@ def estimate(
         # Steps 2 and 4(c).
         A = average.matrix(2 * r + 2, half, half, rows)
         # Steps 3, 4(d) and 4(e).
-        phi, spectrum = top_subspace(A, k)
+        phi, spectrum = top_subspace(A, k, subspace)
         delta = None
         if truth is not None:  # the Frobenius distance of an average from its mean
             delta = float(np.linalg.norm(to_numpy(A) - projected_moment(Phi, truth)))
         floor = abs(float(spectrum[k])) if k < len(spectrum) else 0.0
-        taken = perf_counter() - clock
-        reports.append(StepReport(2 * r + 2, rows, k, phi.shape[0], spectrum, floor, delta, taken))
+        # one row may make a negative eigenvalue of a higher order, which no half of the rows tells
+        seen = subspace == POSITIVE and r == 0
+        rival = rival_eigenvalue(spectrum, MARGIN * floor) if seen else 0.0
+        taken, rank = perf_counter() - clock, phi.shape[0]
+        reports.append(StepReport(2 * r + 2, rows, k, rank, spectrum, floor, delta, taken, rival))
         # Steps 4(a) and 5.
         Phi = Phi.extend(phi)
     # Step 6.
     A_m = average.vector(m, Phi, next(fresh))
     etas = None if truth is None else distances_to_truth(Phi, truth)
     return Run(Phi, A_m, tuple(reports), etas)
-
-
-def top_subspace(matrix: Array, k: int) -> tuple[Array, Floats]:
-    """Return an orthonormal basis of the top-k eigenspace as rows, and all eigenvalues.
-
-    Erratum 8: the box takes singular vectors; the moment of even order is positive
-    semidefinite, so a large negative eigenvalue is noise and is left out. With fewer than k
-    dimensions all are kept.
-    """
-    values, vectors = descending_eigh(matrix)
-    xp = namespace_of(vectors)
-    basis = xp.matrix_transpose(vectors[:, : min(k, int(matrix.shape[0]))])
-    return basis, np.asarray(to_numpy(values), dtype=np.float64)
 
 
 def distances_to_truth(projection: RecursiveProjection, truth: Truth) -> Floats:
@@ -159,10 +156,22 @@ class StepReport:
     # directions kept: fewer than requested if the space has fewer dimensions, or if the closed
     # form found the others below the noise floor
     rank: int
-    spectrum: Floats  # all eigenvalues of the averaged matrix, in descending order
+    # all eigenvalues of the averaged matrix, by value, or by magnitude if the subspace is singular
+    spectrum: Floats
     floor: float  # noise floor of the eigenvalues
     delta: float | None  # frobenius distance of the average from its mean, if the truth is known
     seconds: float
+    rival: float = (
+        0.0  # magnitude of a negative eigenvalue that rivals the top one, 0 if none does
+    )
+
+    @property
+    def notes(self) -> list[Note]:
+        """What the spectrum says against the choice of the subspace."""
+        if not self.rival:
+            return []
+        values = {"order": self.order, "below": -self.rival, "top": float(self.spectrum[0])}
+        return [Note("negative_eigenvalue", values)]
 
     @property
     def dropped(self) -> int:

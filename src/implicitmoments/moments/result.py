@@ -16,7 +16,7 @@ from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.moments.implicit import Auxiliary, InnerProduct, Query, Run, StepReport
 from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputError, InputTypeError, Notes
 from implicitmoments.projections import read_inputs
 from implicitmoments.rows import RandomState, as_seed, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
@@ -84,8 +84,13 @@ class ImplicitMoments(ABC):
         """Orders of the moments that were estimated."""
 
     @property
+    def notes(self) -> Notes:
+        """What may make the answers wrong."""
+        return Notes(note for step in self.steps for note in step.notes)
+
+    @property
     def spectra(self) -> tuple[Floats, ...]:
-        """Eigenvalues of every step, in descending order."""
+        """Eigenvalues of every step, in descending order, by magnitude if singular."""
         return tuple(step.spectrum for step in self.steps)
 
     @property
