@@ -84,9 +84,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
     :math:`\sigma` is known, and labels may have noise of mean zero. Beyond the theorem, weights
     may have both signs (``positive=False``), components may have biases,
-    :math:`\sigma(v_i \cdot x + b_i)` (``fit_bias=True``), and :math:`\sigma` may be odd. The moments
-    :math:`\sum_i w_i v_i^{\otimes t}` give a polynomial hypothesis with no random starts and no
-    local optima; ``refine`` then fits the model itself by least squares.
+    :math:`\sigma(v_i \cdot x + b_i)` (``fit_bias=True``), and :math:`\sigma` may be odd. The
+    moments :math:`\sum_i w_i v_i^{\otimes t}` give a polynomial hypothesis with no random starts
+    and no local optima; ``refine`` then fits the model itself by least squares.
 
     Every step is a pass over the rows in blocks, or uses a sample of them, so rows may be a
     :class:`~implicitmoments.rows.Source` beyond memory. Arrays of other libraries are processed
@@ -96,9 +96,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     ----------
     activation : str, Activation or callable, default "relu"
         ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"tanh"``, ``"sigmoid"``,
-        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.problems.cosine` with a frequency and a phase, or any
-        function of an array, whose Hermite coefficients are computed by quadrature. A function is
-        called with arrays of the library of the rows.
+        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.problems.cosine` with a
+        frequency and a phase, or any function of an array, whose Hermite coefficients are
+        computed by quadrature. A function is called with arrays of the library of the rows.
     n_components : int or "auto", default "auto"
         The number k of components. An upper bound is enough. ``"auto"`` counts the directions
         above the noise floor of the moments, at most 30 and twice the number of features; with
@@ -150,8 +150,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         Standard errors: of directions as angles in radians, in standardised coordinates. NaN
         for a direction that is not identified.
     biases_, bias_errors_ : array of shape (k,)
-        Biases and their standard errors; only with ``fit_bias=True``. They are added to the product
-        of a direction with x, or with x minus its mean where inputs were whitened.
+        Biases and their standard errors; only with ``fit_bias=True``. They are added to the
+        product of a direction with x, or with x minus its mean where inputs were whitened.
     network_ : Network
         Weights, directions and biases in standardised coordinates.
     n_iter_ : int

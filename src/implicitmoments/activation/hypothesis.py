@@ -97,9 +97,7 @@ class FittedPolynomial:
         return self.labels.clip(self.polynomial(x))
 
 
-def count_components(
-    problem: ActivationSumProblem, at_most: int, *, positive: bool = True
-) -> int:
+def count_components(problem: ActivationSumProblem, at_most: int, *, positive: bool = True) -> int:
     """Count the directions above the noise floor at order 2 or, if more, at orders 3 and 4."""
     view = all_rows(problem)
     if not problem.has_order(2):
@@ -142,21 +140,22 @@ def fit_polynomial(
     subspace = _subspace(problem, positive=positive)
     if subspace == "singular" or not problem.has_order(2):
         view = _in_span(view, find_span(problem, k))
-    # a strong direction of one order may be at the noise floor of another
-    options = {"subspace": subspace, "drop_noise": subspace == "positive"}
+    # with signs, a strong direction of one order may be at the noise floor of another
+    how = ClosedForm(
+        k, max(degrees), wide=True, subspace=subspace, drop_noise=subspace == "positive"
+    )
     turns: list[float] = []
     if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
         tail, low = problem.activation.tail, LOWEST_DEGREE
         while low < 2 * LOWEST_DEGREE and tail(low) > (1 - EXPLAINED) * tail(0):
             low += 2
-        how = ClosedForm(k, min(max(degrees), low), **options)
+        rough = replace(how, m=min(how.m, low), wide=False)
         for _ in range(rounds):
-            basis, turn = turn_span(problem.rows, _fit_roughly(view, how))
+            basis, turn = turn_span(problem.rows, _fit_roughly(view, rough))
             view = _in_span(view, basis)
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
-    how = ClosedForm(k, max(degrees), wide=True, **options)
     return replace(_fit_in_span(view, problem, how, degrees), turns=tuple(turns))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +26,7 @@ from implicitmoments.activation.network import (
     weighted_jacobian,
 )
 from implicitmoments.activation.standard_errors import StandardErrors
-from implicitmoments.arrays import Floats, as_double, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 from implicitmoments.search import bic
 
@@ -119,13 +118,13 @@ def _with_another(
 ) -> FittedNetwork | None:
     """Return a network of one more component after a few steps; None if it hardly helps."""
     network = best.network
-    q = network.rows.shape[1]
+    q, ones = network.rows.shape[1], np.ones(network.k + 1)
     if 2 * (network.n_unknowns + q) >= rows.total:  # too few rows for more
         return None
     starts = [
         fit_network(
             rows,
-            fit_weights(rows, network.with_rows(np.ones(network.k + 1), np.vstack([network.rows, row]))),
+            fit_weights(rows, network.with_rows(ones, np.vstack([network.rows, row]))),
             max_iter=FIRST_STEPS,
         )
         for row in _further(rows, network, even, rng)
@@ -136,9 +135,7 @@ def _with_another(
     return tried if gain > HOPE * q * math.log(rows.total) else None
 
 
-def _further(
-    rows: Rows, network: Network, even: bool, rng: np.random.Generator
-) -> list[Floats]:
+def _further(rows: Rows, network: Network, even: bool, rng: np.random.Generator) -> list[Floats]:
     r"""Return unit vectors, with biases where there are any, from which a component may start.
 
     A positive sum of known curvature starts along the extreme eigenvector of

@@ -72,8 +72,8 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
 
     Starts are compared within the span, on a sample of the rows: directions decoded from the
     moments, and random ones. Components of the best are exchanged, and it is fitted on all rows
-    and features. While it fits worse than ``target``, more random starts are tried. Then components
-    are added and dropped while the Bayesian information criterion decreases.
+    and features. While it fits worse than ``target``, more random starts are tried. Then
+    components are added and dropped while the Bayesian information criterion decreases.
 
     Parameters
     ----------
@@ -100,8 +100,9 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         max_iter = 0
     fit_all = partial(_fit_in_stages, rows, seed=seed, max_iter=max_iter, tol=tol * by_chance)
     starts = network_starts(problem.through(basis), k, positive=positive, seed=seed)
-    how = {"target": target, "n_starts": n_starts, "seed": seed}
-    best, tried, decoded = _best_start(problem, basis, starts, fit_all, **how)
+    best, tried, decoded = _best_start(
+        problem, basis, starts, fit_all, target=target, n_starts=n_starts, seed=seed
+    )
     even = problem.is_even
     errors_of = cache(partial(standard_errors, rows))
 

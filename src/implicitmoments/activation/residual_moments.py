@@ -1,7 +1,7 @@
-"""Moments of what the lower orders of the labels leave: their span, and slices of them.
+r"""Moments of what the lower orders of the labels leave: their span, and slices of them.
 
 With biases, or an activation that is odd, order 2 alone does not determine the span. Orders 1, 2
-and 3 together do: each is :math:`\\sum_i w_i c_t(b_i) v_i^{\\otimes t}`, whatever the signs.
+and 3 together do: each is :math:`\sum_i w_i c_t(b_i) v_i^{\otimes t}`, whatever the signs.
 """
 
 from __future__ import annotations
@@ -93,9 +93,7 @@ def find_span(problem: ActivationSumProblem, k: int) -> Floats:
         form = basis @ second @ basis.T
         third = _third_moment(rows, replace(lower, basis=basis, form=form), basis)
         before, columns = basis, second @ basis.T
-        basis = _leading(
-            p, lower.slope[:, None], columns / math.sqrt(2), third / math.sqrt(6)
-        )
+        basis = _leading(p, lower.slope[:, None], columns / math.sqrt(2), third / math.sqrt(6))
         cosines = np.linalg.svd(basis @ before.T, compute_uv=False)
         if 1 - float(cosines[-1]) ** 2 < SMALL_TURN**2:
             break

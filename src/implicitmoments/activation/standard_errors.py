@@ -29,9 +29,12 @@ class StandardErrors:
     def take(self, chosen: Any) -> StandardErrors:
         """Return the errors of some components, NaN where a direction is not identified."""
         free = self.free[chosen]
-        parts = (self.weights, self.directions, self.biases)
-        errors = [None if e is None else np.where(free, np.nan, e[chosen]) for e in parts]
-        return StandardErrors(errors[0], errors[1], errors[2], free)
+
+        def known(errors: Floats) -> Floats:
+            return np.where(free, np.nan, errors[chosen])
+
+        biases = None if self.biases is None else known(self.biases)
+        return StandardErrors(known(self.weights), known(self.directions), biases, free)
 
 
 def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:

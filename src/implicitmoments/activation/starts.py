@@ -92,8 +92,8 @@ def diagonalise(slices: Slices, rng: np.random.Generator) -> tuple[Floats, int]:
 
 
 def component_strengths(slices: Slices, directions: Floats) -> dict[int, Floats]:
-    r"""Return :math:`w_i c_t(b_i)` of each direction for each order t of the slices, and order 1."""
-    solved = {1: np.linalg.lstsq(directions.T, slices.slope, rcond=None)[0]}
+    r"""Return :math:`w_i c_t(b_i)` of each direction, for order 1 and each order t of slices."""
+    solved: dict[int, Floats] = {1: np.linalg.lstsq(directions.T, slices.slope, rcond=None)[0]}
     powers = (directions[:, :, None] * directions[:, None, :]).reshape(len(directions), -1)
     for order in np.unique(slices.orders):
         chosen = slices.orders == order

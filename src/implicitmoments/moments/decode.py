@@ -20,7 +20,8 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import Frame
-from implicitmoments.moments.closed_form import mean_moments, noise_floor
+from implicitmoments.moments.closed_form import noise_floor
+from implicitmoments.moments.form_means import mean_moments
 from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
 from implicitmoments.moments.moment_pairs import (
     Decomposition,

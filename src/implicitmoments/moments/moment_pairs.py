@@ -21,7 +21,8 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import PairWindow, SymmetricChain, Window, open_window
-from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean, even_means
+from implicitmoments.moments.closed_form import OVERSAMPLING
+from implicitmoments.moments.form_means import even_mean, even_means
 from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
 from implicitmoments.rows import Sums
 

@@ -216,20 +216,9 @@ def check_conditions(
 
     With biases every order has moments; the conditions are then those of the activation itself.
     """
-    # a linear sum has one direction; the box of the paper has no odd orders
     needed = range(2, HIGHEST_DEGREE + 1, 2 if method == "paper" else 1)
     if not biased and not any(_present(activation, t) for t in needed):
-        raise InputError(
-            "activation_odd" if method == "paper" else "activation_linear",
-            "{name} is "
-            + ("odd up to a constant: its Hermite coefficients of even order vanish, and the "
-               "subspaces of `method='paper'` are found from moments of even order (Theorem 4.7); "
-               "use `method='closed_form'`"
-               if method == "paper"
-               else "linear: its Hermite coefficients above order 1 vanish, and a sum of linear "
-               "functions is one linear function; use linear regression"),
-            name=activation.name,
-        )
+        raise _no_subspaces(activation, method)
     missing = [] if biased else _missing(activation, degree, method)
     if missing:
         possible = _largest_degree(activation, method, degree)
@@ -246,6 +235,24 @@ def check_conditions(
     used = (t for t in range(1, _highest_needed(degree, method) + 1) if _present(activation, t))
     delta = min((abs(activation.coefficient(t)) for t in used), default=0.0)
     return Conditions(degree, activation.tail(degree), delta)
+
+
+def _no_subspaces(activation: Activation, method: str) -> InputError:
+    """Return the error for an activation whose moments determine no subspace."""
+    if method == "paper":
+        return InputError(
+            "activation_odd",
+            "{name} is odd up to a constant: its Hermite coefficients of even order vanish, and "
+            "the subspaces of `method='paper'` are found from moments of even order (Theorem "
+            "4.7); use `method='closed_form'`",
+            name=activation.name,
+        )
+    return InputError(
+        "activation_linear",
+        "{name} is linear: its Hermite coefficients above order 1 vanish, and a sum of linear "
+        "functions is one linear function; use linear regression",
+        name=activation.name,
+    )
 
 
 def _highest_needed(degree: int, method: str) -> int:
