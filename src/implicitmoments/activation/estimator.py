@@ -73,6 +73,7 @@ WARNED = frozenset(
         "moments_of_inputs_not_gaussian",
         "nearly_even",
         "nearly_odd",
+        "negative_weights_likely",
     )
 )
 
@@ -252,6 +253,10 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
                 # it will be used
                 fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
         # 4. The hypothesis with the smaller expected error predicts.
+        if self.positive and fitted.rival is not None:
+            rival = fitted.rival
+            values = {"order": rival.order, "below": -rival.rival, "top": max(rival.spectrum)}
+            notes.append(Note("negative_weights_likely", values))
         self._store_polynomial(fitted, k, problem)
         self.stats_["outliers"], self.notes_ = n_extreme, notes
         if refined is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +41,9 @@ from implicitmoments.moments.closed_form import (
 )
 from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.moments.hermite_problem import FramedRows, all_rows
+from implicitmoments.moments.implicit import StepReport
 from implicitmoments.moments.problem import CircuitMeans
+from implicitmoments.notes import AssumptionWarning
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
@@ -67,6 +70,8 @@ class FittedPolynomial:
     choice: Choice | None = None
     fold: Fold | None = None  # the moments in the last span
     turns: tuple[float, ...] = ()  # sine of the angle by which each round turned the span
+    # a moment of even order with a negative eigenvalue that rivals those of its subspace
+    rival: StepReport | None = None
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
@@ -145,18 +150,24 @@ def fit_polynomial(
         k, max(degrees), wide=True, subspace=subspace, drop_noise=subspace == "positive"
     )
     turns: list[float] = []
+    steps: list[StepReport] = []
     if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
         tail, low = problem.activation.tail, LOWEST_DEGREE
         while low < 2 * LOWEST_DEGREE and tail(low) > (1 - EXPLAINED) * tail(0):
             low += 2
         rough = replace(how, m=min(how.m, low), wide=False)
         for _ in range(rounds):
-            basis, turn = turn_span(problem.rows, _fit_roughly(view, rough))
+            fold = estimate_closed_form(rough, [view])
+            steps += fold.steps
+            basis, turn = turn_span(problem.rows, _fit_roughly(view, rough, fold))
             view = _in_span(view, basis)
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
-    return replace(_fit_in_span(view, problem, how, degrees), turns=tuple(turns))
+    fitted = _fit_in_span(view, problem, how, degrees)
+    steps += () if fitted.fold is None else fitted.fold.steps
+    rival = next((step for step in steps if step.rival), None)
+    return replace(fitted, turns=tuple(turns), rival=rival)
 
 
 def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
@@ -165,9 +176,9 @@ def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
     return view.in_frame(Frame(move_like(basis, view.frame.basis), center))
 
 
-def _fit_roughly(view: FramedRows, how: ClosedForm) -> Polynomial:
+def _fit_roughly(view: FramedRows, how: ClosedForm, fold: Fold) -> Polynomial:
     """Fit at one degree and ridge, to see where the span should turn."""
-    moments = estimate_closed_form(how, [view]).moments
+    moments = fold.moments
     splits = tuple(how.splits(view.problem))
     features = Features(moments.frame, moments.chain, splits, how.k)
     sums = sum_folds(view.problem.rows, features, 1)
@@ -252,15 +263,17 @@ def fit_paper_polynomial(
     the recursion of :class:`~implicitmoments.moments.chain.SymmetricChain`.
     """
     d, size = problem.n_features, problem.rows.rows_per_block
-    found = implicit_moments(
-        problem,
-        n_components=k,
-        order=degree,
-        method="paper",
-        subspace=_subspace(problem, positive=positive),
-        random_state=seed,
-        rows_per_block=size,
-    )
+    with warnings.catch_warnings():  # an estimator warns of its own notes
+        warnings.simplefilter("ignore", AssumptionWarning)
+        found = implicit_moments(
+            problem,
+            n_components=k,
+            order=degree,
+            method="paper",
+            subspace=_subspace(problem, positive=positive),
+            random_state=seed,
+            rows_per_block=size,
+        )
     n = int(found.stats["rows_per_step"])
     fresh, average = range(degree * n, (degree + 1) * n), CircuitMeans(problem, seed, size)
     projection = found.runs[0].projection

@@ -65,7 +65,7 @@ def some_of(rows: Rows, n_unknowns: int, seed: Any, fewest: int = TRIAL_ROWS) ->
 
 
 def larger(
-    rows: Rows, best: FittedNetwork, *, even: bool, rng: np.random.Generator
+    rows: Rows, best: FittedNetwork, *, parity: int, rng: np.random.Generator
 ) -> Network | None:
     """Add components, each after a few steps on a sample; None if none seems to help.
 
@@ -76,7 +76,7 @@ def larger(
     some = some_of(rows, (k + 1) * (q + 1), rng, GROWTH_ROWS)
     grown = best if some is rows else measure_loss(some, best.network)
     for _ in range(MOST_MORE):
-        further = _with_another(some, grown, even, rng)
+        further = _with_another(some, grown, parity, rng)
         if further is None:
             break
         grown = further
@@ -84,12 +84,12 @@ def larger(
 
 
 def exchanged(
-    rows: Rows, best: FittedNetwork, *, even: bool, rng: np.random.Generator
+    rows: Rows, best: FittedNetwork, *, parity: int, rng: np.random.Generator
 ) -> Network | None:
     """Add a component, and drop the one that is then needed least; None if none is missing."""
     grown = None
     if best.loss > best.rounding * best.size:
-        grown = _with_another(rows, best, even, rng)
+        grown = _with_another(rows, best, parity, rng)
     if grown is None:
         return None
     network, places = grown.network, np.arange(grown.network.k)
@@ -114,7 +114,7 @@ def _losses_without(rows: Rows, network: Network) -> Floats:
 
 
 def _with_another(
-    rows: Rows, best: FittedNetwork, even: bool, rng: np.random.Generator
+    rows: Rows, best: FittedNetwork, parity: int, rng: np.random.Generator
 ) -> FittedNetwork | None:
     """Return a network of one more component after a few steps; None if it hardly helps."""
     network = best.network
@@ -127,7 +127,7 @@ def _with_another(
             fit_weights(rows, network.with_rows(ones, np.vstack([network.rows, row]))),
             max_iter=FIRST_STEPS,
         )
-        for row in _further(rows, network, even, rng)
+        for row in _further(rows, network, parity, rng)
     ]
     start = min(starts, key=loss_of).network
     tried = fit_network(rows, start, max_iter=QUICK_STEPS, tol=QUICK_TOL)
@@ -135,7 +135,7 @@ def _with_another(
     return tried if gain > HOPE * q * math.log(rows.total) else None
 
 
-def _further(rows: Rows, network: Network, even: bool, rng: np.random.Generator) -> list[Floats]:
+def _further(rows: Rows, network: Network, parity: int, rng: np.random.Generator) -> list[Floats]:
     r"""Return unit vectors, with biases where there are any, from which a component may start.
 
     A positive sum of known curvature starts along the extreme eigenvector of
@@ -146,7 +146,7 @@ def _further(rows: Rows, network: Network, even: bool, rng: np.random.Generator)
     moment = to_numpy(sums["moment"]) - float(sums["sum"]) * np.eye(d)
     _, vectors = np.linalg.eigh(moment * math.copysign(1.0, second))
     if network.positive and network.biases is None and second != 0:
-        return [vectors[:, -1]] if even else [vectors[:, -1], -vectors[:, -1]]
+        return [vectors[:, -1]] if parity > 0 else [vectors[:, -1], -vectors[:, -1]]
     ends = np.concatenate([vectors.T[:EXTREMES], vectors.T[-EXTREMES:], [to_numpy(sums["slope"])]])
     # combinations of what the network and its residuals know: few of all directions
     known = unit_rows(np.concatenate([network.directions, ends[np.any(ends != 0, axis=1)]]))
@@ -201,24 +201,26 @@ def _sum_residuals(network: Network, block: Block) -> Sums:
 
 
 def smaller(
-    rows: Rows, errors_of: Callable[[FittedNetwork], StandardErrors], best: FittedNetwork
+    rows: Rows,
+    errors_of: Callable[[FittedNetwork], StandardErrors],
+    best: FittedNetwork,
+    *,
+    parity: int,
 ) -> Network | None:
-    """Drop the lightest component or merge the nearest two, where they are in doubt."""
+    """Drop the component that is needed least or merge the nearest two, where in doubt."""
     if best.network.k == 1:
         return None
     errors, n, places = errors_of(best), rows.total, np.arange(best.network.k)
     sizes, lines = np.abs(best.network.weights), best.network.rows
-    apart = np.linalg.norm(lines[:, None] - lines[None], axis=2)
-    np.fill_diagonal(apart, np.inf)
-    i, j = np.unravel_index(int(np.argmin(apart)), apart.shape)
-    light = int(np.argmin(sizes))
+    i, j, sign, distance = _nearest(lines, parity)
+    light = int(np.argmin(_losses_without(rows, best.network)))
     error = float(np.hypot(errors.directions[i], errors.directions[j]))
     doubtful = bool(errors.free.any())
     fewer = []
     if doubtful or sizes[light] < max(LIGHT * sizes.mean(), DOUBTFUL * errors.weights[light]):
         fewer.append(best.network.take(places != light))
-    if doubtful or apart[i, j] < max(NEAR, DOUBTFUL * error):
-        fewer += _merged(best.network, int(i), int(j))
+    if doubtful or distance < max(NEAR, DOUBTFUL * error):
+        fewer += _merged(best.network, i, j, sign, parity)
     # a few steps decide whether a smaller network is worth fitting
     tried = [fit_network(rows, each, max_iter=QUICK_STEPS, tol=QUICK_TOL) for each in fewer]
     worst = criterion(best, n) + lines.shape[1] * math.log(n)
@@ -228,16 +230,32 @@ def smaller(
     return min(promising, key=lambda fitted: criterion(fitted, n)).network
 
 
-def _merged(network: Network, i: int, j: int) -> list[Network]:
+def _nearest(lines: Floats, parity: int) -> tuple[int, int, int, float]:
+    """Return the nearest two of rows (k, q), the sign of the second, and their distance.
+
+    A row and its opposite are the same component, but for the sign of its weight, if the
+    activation is even or odd.
+    """
+    signs = (1, -1) if parity else (1,)
+    apart = np.stack([np.linalg.norm(lines[:, None] - s * lines[None], axis=2) for s in signs])
+    apart[:, np.eye(len(lines), dtype=bool)] = np.inf
+    at, i, j = np.unravel_index(int(np.argmin(apart)), apart.shape)
+    return int(i), int(j), signs[int(at)], float(apart[at, i, j])
+
+
+def _merged(network: Network, i: int, j: int, sign: int, parity: int) -> list[Network]:
     """Return the network with two components merged, unless they are opposite."""
     d, lines = network.directions.shape[1], network.rows
     sizes = np.abs(network.weights[[i, j]])
-    joined = sizes @ lines[[i, j]]
+    joined = sizes[0] * lines[i] + sign * sizes[1] * lines[j]
     length = float(np.linalg.norm(joined[:d]))
     if length == 0:
         return []
     joined[:d] /= length
     joined[d:] /= sizes.sum()
     rest = ~np.isin(np.arange(network.k), (i, j))
-    weights = np.append(network.weights[rest], network.weights[i] + network.weights[j])
+    together = network.weights[i] + network.weights[j] * (parity if sign < 0 else 1)
+    if together < 0 and parity < 0:
+        together, joined = -together, -joined
+    weights = np.append(network.weights[rest], together)
     return [network.with_rows(weights, np.vstack([lines[rest], joined]))]

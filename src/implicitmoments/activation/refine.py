@@ -103,7 +103,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
     best, tried, decoded = _best_start(
         problem, basis, starts, fit_all, target=target, n_starts=n_starts, seed=seed
     )
-    even = problem.is_even
+    parity = problem.parity
     errors_of = cache(partial(standard_errors, rows))
 
     def judge(candidate: Network) -> tuple[float, FittedNetwork]:
@@ -112,30 +112,30 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
 
     if max_iter:
         rng = np.random.default_rng(seed)
-        grown = partial(larger, rows, even=even, rng=rng)
-        pruned = partial(smaller, rows, errors_of)
+        grown = partial(larger, rows, parity=parity, rng=rng)
+        pruned = partial(smaller, rows, errors_of, parity=parity)
         # trials on few steps come first, so that a step that fails is not followed by another
         steps = (grown, pruned) if more else (pruned,)
         best = grow_and_prune((criterion(best, rows.total), best), judge, steps, patience=1)
     errors = errors_of(best)
     order = np.argsort(-np.abs(best.network.weights), kind="stable")
-    network = _choose_signs(best.network.take(order), even=even, odd=problem.is_odd)
+    network = _choose_signs(best.network.take(order), parity)
     return Refined(
         replace(best, network=network, converged=best.converged or not max_iter),
         errors.take(order),
-        _findings(activation, errors, order, even),
+        _findings(activation, errors, order, parity > 0),
         tried,
         decoded,
         best.expected_error(rows.total),
     )
 
 
-def _choose_signs(network: Network, *, even: bool, odd: bool) -> Network:
-    """Choose one of two equal networks: a large positive entry if even, a weight if odd."""
-    if even:
+def _choose_signs(network: Network, parity: int) -> Network:
+    """Choose one of two equal networks: a positive largest entry if even, or weight if odd."""
+    if parity > 0:
         V = network.directions
         signs = np.sign(V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)])
-    elif odd:
+    elif parity < 0:
         signs = np.where(network.weights < 0, -1.0, 1.0)
         network = replace(network, weights=np.abs(network.weights))
     else:
@@ -164,7 +164,7 @@ def _best_start(
         fitted = fit_network(some, network, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
         return criterion(fitted, some.total), fitted
 
-    exchange = partial(exchanged, some, even=problem.is_even, rng=rng)
+    exchange = partial(exchanged, some, parity=problem.parity, rng=rng)
     for _ in range(MOST_ROUNDS):
         trials = [
             judge(fit_weights(some, start)) for start in islice(wanted, n_starts + (not fits))

@@ -93,7 +93,8 @@ def diagonalise(slices: Slices, rng: np.random.Generator) -> tuple[Floats, int]:
 
 def component_strengths(slices: Slices, directions: Floats) -> dict[int, Floats]:
     r"""Return :math:`w_i c_t(b_i)` of each direction, for order 1 and each order t of slices."""
-    solved: dict[int, Floats] = {1: np.linalg.lstsq(directions.T, slices.slope, rcond=None)[0]}
+    slope = np.linalg.lstsq(directions.T, slices.slope, rcond=None)[0]
+    solved: dict[int, Floats] = {1: np.asarray(slope, dtype=np.float64)}
     powers = (directions[:, :, None] * directions[:, None, :]).reshape(len(directions), -1)
     for order in np.unique(slices.orders):
         chosen = slices.orders == order
@@ -101,7 +102,8 @@ def component_strengths(slices: Slices, directions: Floats) -> dict[int, Floats]
         scale = (slices.against[chosen] @ directions.T) ** (int(order) - 2)
         design = (scale[:, None, :] * powers.T[None]).reshape(-1, len(directions))
         right = slices.matrices[chosen].ravel()
-        solved[int(order)] = np.linalg.lstsq(design, right, rcond=None)[0]
+        found = np.linalg.lstsq(design, right, rcond=None)[0]
+        solved[int(order)] = np.asarray(found, dtype=np.float64)
     return solved
 
 

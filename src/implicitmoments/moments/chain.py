@@ -374,7 +374,8 @@ def open_window(chain: SymmetricChain, k: int) -> Window:
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
     values, vectors = descending_eigh(chain.symmetriser())
-    near = int(namespace_of(values).sum(values > NEARLY_SYMMETRIC))
+    xp = namespace_of(values)
+    near = int(xp.sum(xp.astype(values > NEARLY_SYMMETRIC, values.dtype)))
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(near, k), room, int(values.shape[0]))
     return ChainWindow(chain, turned(vectors[:, :kept]), values[:kept])

@@ -96,14 +96,10 @@ class ActivationSumProblem(HermiteProblem):
         return ActivationSumProblem(rows, None, self.activation, biased=self.biased)
 
     @property
-    def is_even(self) -> bool:
-        """Whether the activation is even: directions, with their biases, are known up to sign."""
-        return not any(_present(self.activation, t) for t in PARITY[1::2])
-
-    @property
-    def is_odd(self) -> bool:
-        """Whether the activation is odd: a component and its opposite cancel."""
-        return not any(_present(self.activation, t) for t in PARITY[::2])
+    def parity(self) -> int:
+        """The factor by which σ(−u) is σ(u): 1 if even, −1 if odd, 0 if there is none."""
+        odd, even = (any(_present(self.activation, t) for t in PARITY[i::2]) for i in (1, 0))
+        return int(even) - int(odd)
 
     def has_order(self, order: int) -> bool:
         """Return whether the moment of this order can be estimated."""
