@@ -364,6 +364,7 @@ def test_fewer_rows_than_unknowns_keep_the_polynomial():
     assert model.stats_["hypothesis"] == "polynomial"
 
 
+@pytest.mark.filterwarnings("ignore:the moment of order 2")
 @pytest.mark.parametrize("labels", [lambda y: -y, lambda y: 0 * y, lambda y: y + 5])
 def test_labels_that_no_positive_sum_makes(labels):
     X, y, fresh, _ = _data(3_000)

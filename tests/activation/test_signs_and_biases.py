@@ -9,7 +9,7 @@ from sklearn.base import clone
 import implicitmoments as im
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.activation import Network, fit_network
-from implicitmoments.activation.moves import exchanged, smaller
+from implicitmoments.activation.moves import exchanged, fit_relaxed, smaller
 from implicitmoments.activation.residual_moments import Slices, find_span, moment_slices
 from implicitmoments.activation.standard_errors import standard_errors
 from implicitmoments.activation.starts import (
@@ -68,7 +68,7 @@ def test_labels_without_noise_are_fitted_to_rounding(name):
     sign = signs[nearest, np.arange(K)] if "tanh" in name else np.ones(K)
     np.testing.assert_allclose(model.directions_[nearest], sign[:, None] * V, atol=1e-4)
     np.testing.assert_allclose(model.weights_[nearest], sign * weights, atol=1e-4)
-    assert hasattr(model, "biases_") == hasattr(model, "bias_errors_") == MODELS[name][2]
+    assert (model.biases_ is None) == (model.bias_errors_ is None) == (not MODELS[name][2])
     if MODELS[name][2]:
         np.testing.assert_allclose(model.biases_[nearest], biases, atol=1e-4)
 
@@ -104,7 +104,7 @@ def test_standard_errors_foretell_the_errors(name):
         off = np.linalg.norm(model.directions_[nearest] - sign[:, None] * V, axis=1)
         ratios += list(off / model.direction_errors_[nearest])
         ratios += list(np.abs(model.weights_[nearest] - sign * weights) / model.weight_errors_)
-        if hasattr(model, "biases_"):
+        if model.biases_ is not None:
             off = model.biases_[nearest] - biases
             ratios += list(np.abs(off) / model.bias_errors_[nearest])
     assert 0.4 < np.median(ratios) < 1.5
@@ -226,12 +226,25 @@ def test_an_exchange_finds_the_component_that_was_lost():
     lost = Network(weights, V[[0, 1, 1]], relu(), biases[[0, 1, 1]] + [0, 0, 0.2], positive=False)
     stuck = fit_network(rows, lost, max_iter=0)
     rng = np.random.default_rng(0)
-    found = exchanged(rows, stuck, parity=0, rng=rng)
+    found = exchanged(rows, stuck, rng=rng)
     assert found is not None
     assert fit_network(rows, found).loss < 1e-12
     # from the truth there is nothing to exchange
     whole = fit_network(rows, Network(weights, V, relu(), biases, positive=False))
-    assert exchanged(rows, whole, parity=0, rng=rng) is None
+    assert exchanged(rows, whole, rng=rng) is None
+
+
+def test_orientations_are_found_with_a_free_affine_part():
+    """Reversed components and one that is nearly linear are a local optimum without it."""
+    weights, V, biases = _truth(k=3)
+    X = np.random.default_rng(0).standard_normal((4_000, D))
+    rows = Rows.of(X, y=relu()(X @ V.T + biases) @ weights)
+    reverse = np.array([-1.0, -1.0, 1.0])
+    start = Network(weights, reverse[:, None] * V, relu(), reverse * biases, positive=False)
+    assert fit_network(rows, start, max_iter=30).loss > 1e-3
+    found = fit_relaxed(rows, start)
+    assert found.affine is None
+    assert fit_network(rows, found, max_iter=30).loss < 1e-12
 
 
 def test_a_component_and_its_opposite_are_merged_if_the_activation_is_odd():

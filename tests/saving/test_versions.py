@@ -101,7 +101,8 @@ def test_what_schema_4_lacks_has_its_default():
     found = MIGRATIONS[4](document)
     expected = im.ActivationSumRegressor(positive=False).get_params()
     assert found["parameters"] == expected
-    assert found["objects"][0]["fields"] == {"weights": 1, "biases": None, "positive": True}
+    fields = found["objects"][0]["fields"]
+    assert fields == {"weights": 1, "biases": None, "positive": True, "affine": None}
 
 
 def test_there_is_a_migration_from_every_older_schema():

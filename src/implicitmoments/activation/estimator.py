@@ -144,15 +144,16 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     Attributes
     ----------
     weights_ : array of shape (k,)
-        In decreasing order of their magnitude. Only after refinement, as are the next eight.
+        In decreasing order. Only after refinement, as are the next eight. Weights of both signs
+        are ordered by magnitude.
     directions_ : array of shape (k, n_features)
         Directions that act on x, or on x minus its mean where inputs were whitened.
     direction_errors_, weight_errors_ : array of shape (k,)
         Standard errors: of directions as angles in radians, in standardised coordinates. NaN
         for a direction that is not identified.
-    biases_, bias_errors_ : array of shape (k,)
-        Biases and their standard errors; only with ``fit_bias=True``. They are added to the
-        product of a direction with x, or with x minus its mean where inputs were whitened.
+    biases_, bias_errors_ : array of shape (k,), or None
+        Biases and their standard errors, with ``fit_bias=True``. They are added to the product of
+        a direction with x, or with x minus its mean where inputs were whitened.
     network_ : Network
         Weights, directions and biases in standardised coordinates.
     n_iter_ : int
@@ -373,6 +374,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self.directions_ = given(problem.original_vectors(best.network.directions))
         self.weights_ = given(best.network.weights)
         arrays = {"weights": self.weights_, "directions": given(best.network.directions)}
+        self.biases_ = self.bias_errors_ = None
         if best.network.biases is not None:
             arrays["biases"] = self.biases_ = given(best.network.biases)
             self.bias_errors_ = given(refined.errors.biases)

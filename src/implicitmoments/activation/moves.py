@@ -8,7 +8,8 @@ every row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from implicitmoments.activation.hypothesis import ROWS_PER_UNKNOWN
 from implicitmoments.activation.network import (
+    MOST_UNKNOWNS,
     FittedNetwork,
     Network,
     fit_network,
@@ -32,13 +34,15 @@ from implicitmoments.search import bic
 
 # fewest rows of a trial fit; of one with a further component
 TRIAL_ROWS, GROWTH_ROWS = 5_000, 20_000
+TRIAL_STEPS, TRIAL_TOL = 30, 1e-4  # the last digits come from the fit to all rows
 QUICK_STEPS, QUICK_TOL = 8, 1e-3  # of trials that are only compared
 FIRST_STEPS = 3  # from each start of a further component, before one is chosen
 MOST_MORE = 8  # components added one by one before a fit to all rows
 HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps to continue
 CANDIDATES = 200  # random components of which a further one is chosen; the fits are of the best
 BEST_CANDIDATES = 2
-EXTREMES = 3  # eigenvectors of order 2 of the residuals among them, at either end
+EXTREMES = 1  # eigenvectors of order 2 of the residuals among them, at either end
+EXCHANGES = 3  # in vain before no component is exchanged
 DROPPED = 2  # components of least loss that an exchange tries to drop
 # relative ridge: a candidate that the present components can become adds nothing
 SAME = 1e-6
@@ -64,9 +68,7 @@ def some_of(rows: Rows, n_unknowns: int, seed: Any, fewest: int = TRIAL_ROWS) ->
     return rows.sample(wanted, seed) if rows.n >= 2 * wanted else rows
 
 
-def larger(
-    rows: Rows, best: FittedNetwork, *, parity: int, rng: np.random.Generator
-) -> Network | None:
+def larger(rows: Rows, best: FittedNetwork, *, rng: np.random.Generator) -> Network | None:
     """Add components, each after a few steps on a sample; None if none seems to help.
 
     The moments count directions above the noise floor. A direction below it, or one near or
@@ -76,45 +78,89 @@ def larger(
     some = some_of(rows, (k + 1) * (q + 1), rng, GROWTH_ROWS)
     grown = best if some is rows else measure_loss(some, best.network)
     for _ in range(MOST_MORE):
-        further = _with_another(some, grown, parity, rng)
+        further = _with_another(some, grown, rng)
         if further is None:
             break
         grown = further
     return grown.network if grown.network.k > k else None
 
 
-def exchanged(
-    rows: Rows, best: FittedNetwork, *, parity: int, rng: np.random.Generator
-) -> Network | None:
-    """Add a component, and drop the one that is then needed least; None if none is missing."""
-    grown = None
-    if best.loss > best.rounding * best.size:
-        grown = _with_another(rows, best, parity, rng)
-    if grown is None:
+def exchanged(rows: Rows, best: FittedNetwork, *, rng: np.random.Generator) -> Network | None:
+    """Add a component, and drop the one that is then needed least; None if none is missing.
+
+    In the span of what the network and its residuals know, which has few unknowns.
+    """
+    if best.loss <= best.rounding * best.size:
         return None
-    network, places = grown.network, np.arange(grown.network.k)
-    tried = [
-        fit_network(
-            rows,
-            fit_weights(rows, network.take(places != i)),
-            max_iter=QUICK_STEPS,
-            tol=QUICK_TOL,
-        )
-        for i in np.argsort(_losses_without(rows, network), kind="stable")[:DROPPED]
-    ]
-    return min(tried, key=loss_of).network
+    basis = _span_of(_known_directions(rows, best.network))
+    inside = rows if len(basis) == rows.n_features else rows.mapped(linear=basis.T)
+    some = some_of(inside, (best.network.k + 1) * (len(basis) + 2), rng, GROWTH_ROWS)
+    projected = best.network.through(basis.T)
+    start = measure_loss(some, projected)
+    for _ in range(EXCHANGES):
+        grown = _with_another(some, start, rng)
+        if grown is None:
+            return None
+        fewer = min(_without_one(some, grown.network), key=loss_of)
+        if fewer.loss < start.loss:
+            return fewer.network.through(basis)
+    return None
+
+
+def fit_relaxed(rows: Rows, start: Network) -> Network:
+    """Return a start after a fit with a free affine part, in which orientations do not matter.
+
+    The functions of u and −u often differ by an affine one, as for ReLU, so that a few reversed
+    components and a nearly linear one are a local optimum. With an affine part beside them they
+    are none. It is then left out: of each component and its opposite, side by side, least squares
+    gives the right one its weight.
+    """
+    k, d = start.directions.shape
+    if 2 * (start.k + start.n_unknowns + d) >= min(rows.total, MOST_UNKNOWNS):
+        return start
+    free = replace(start, affine=np.zeros(d + 1))
+    network = fit_network(rows, free, max_iter=TRIAL_STEPS, tol=TRIAL_TOL).network
+    lines = np.vstack([network.rows, -network.rows])
+    both = replace(network.with_rows(np.ones(2 * k), lines), affine=None)
+    gram, right = weight_equations(rows, both)
+    kept = np.arange(2 * k)
+    while len(kept) > k:
+        rises = _rises(gram[np.ix_(kept, kept)], right[kept], positive=network.positive)
+        kept = np.delete(kept, int(np.argmin(rises)))
+    return fit_weights(rows, both.take(kept))
+
+
+def _span_of(directions: Floats) -> Floats:
+    """Return an orthonormal basis (p, d) of the span of directions."""
+    _, sizes, rows = np.linalg.svd(directions, full_matrices=False)
+    basis = np.ascontiguousarray(rows[sizes > SAME * sizes[0]])
+    return np.eye(basis.shape[1]) if len(basis) == basis.shape[1] else basis
+
+
+def _without_one(rows: Rows, network: Network) -> Iterator[FittedNetwork]:
+    """Yield the network without each of the components that are needed least."""
+    places = np.arange(network.k)
+    for i in np.argsort(_losses_without(rows, network), kind="stable")[:DROPPED]:
+        rest = fit_weights(rows, network.take(places != i))
+        yield fit_network(rows, rest, max_iter=QUICK_STEPS, tol=QUICK_TOL)
 
 
 def _losses_without(rows: Rows, network: Network) -> Floats:
     """Return the rise of the error without each component, the others with the best weights."""
-    gram, right = weight_equations(rows, network)
-    inverse = np.linalg.pinv(gram, rcond=1e-12, hermitian=True)
+    return _rises(*weight_equations(rows, network), positive=network.positive)
+
+
+def _rises(gram: Floats, right: Floats, *, positive: bool) -> Floats:
+    """Return the rise of the error without each unknown of least squares."""
+    ridge = SAME * np.maximum(np.diag(gram), SAME * np.diag(gram).max())
+    inverse = np.linalg.inv(gram + np.diag(ridge + np.finfo(float).tiny))
     weights = inverse @ right
-    return np.asarray(weights**2 / np.maximum(np.diag(inverse), np.finfo(float).tiny))
+    rises = weights**2 / np.diag(inverse)
+    return np.where(weights < 0, 0.0, rises) if positive else np.asarray(rises)
 
 
 def _with_another(
-    rows: Rows, best: FittedNetwork, parity: int, rng: np.random.Generator
+    rows: Rows, best: FittedNetwork, rng: np.random.Generator
 ) -> FittedNetwork | None:
     """Return a network of one more component after a few steps; None if it hardly helps."""
     network = best.network
@@ -127,7 +173,7 @@ def _with_another(
             fit_weights(rows, network.with_rows(ones, np.vstack([network.rows, row]))),
             max_iter=FIRST_STEPS,
         )
-        for row in _further(rows, network, parity, rng)
+        for row in _further(rows, network, rng)
     ]
     start = min(starts, key=loss_of).network
     tried = fit_network(rows, start, max_iter=QUICK_STEPS, tol=QUICK_TOL)
@@ -135,27 +181,31 @@ def _with_another(
     return tried if gain > HOPE * q * math.log(rows.total) else None
 
 
-def _further(rows: Rows, network: Network, parity: int, rng: np.random.Generator) -> list[Floats]:
-    r"""Return unit vectors, with biases where there are any, from which a component may start.
-
-    A positive sum of known curvature starts along the extreme eigenvector of
-    :math:`E[(y - h(x))(x x^\top - I)]`. In general the start is the best of many candidates.
-    """
-    d, second = network.directions.shape[1], network.activation.coefficient(2)
-    sums = rows.fold(partial(_sum_residuals, network), width=2 * d, what="residuals")
-    moment = to_numpy(sums["moment"]) - float(sums["sum"]) * np.eye(d)
-    _, vectors = np.linalg.eigh(moment * math.copysign(1.0, second))
-    if network.positive and network.biases is None and second != 0:
-        return [vectors[:, -1]] if parity > 0 else [vectors[:, -1], -vectors[:, -1]]
-    ends = np.concatenate([vectors.T[:EXTREMES], vectors.T[-EXTREMES:], [to_numpy(sums["slope"])]])
-    # combinations of what the network and its residuals know: few of all directions
-    known = unit_rows(np.concatenate([network.directions, ends[np.any(ends != 0, axis=1)]]))
-    inside = rng.standard_normal((CANDIDATES, len(known))) @ known
-    candidates = unit_rows(np.concatenate([known, -known, inside]))
+def _further(rows: Rows, network: Network, rng: np.random.Generator) -> list[Floats]:
+    """Return unit vectors, with biases where there are any, from which a component may start."""
+    known = _known_directions(rows, network)
+    # random combinations of what is known: few of all directions
+    inside = unit_rows(rng.standard_normal((CANDIDATES, len(known))) @ known)
+    candidates = np.concatenate([known, -known, inside])
     if network.biases is not None:
         candidates = np.column_stack([candidates, rng.standard_normal(len(candidates))])
     gains = _candidate_gains(rows, network, candidates)
     return list(candidates[np.argsort(-gains, kind="stable")[:BEST_CANDIDATES]])
+
+
+def _known_directions(rows: Rows, network: Network) -> Floats:
+    r"""Return unit vectors: of the network, and of orders 1 and 2 of its residuals.
+
+    A component that is missing shows in :math:`E[(y - h(x))(x x^\top - I)]`, at either end of its
+    spectrum.
+    """
+    d = network.directions.shape[1]
+    sums = rows.fold(partial(_sum_residuals, network), width=2 * d, what="residuals")
+    moment = to_numpy(sums["moment"]) - float(sums["sum"]) * np.eye(d)
+    vectors = np.linalg.eigh(moment)[1].T
+    slope = to_numpy(sums["slope"])[None]
+    ends = np.concatenate([vectors[:EXTREMES], vectors[-EXTREMES:], slope])
+    return unit_rows(np.concatenate([network.directions, ends[np.any(ends != 0, axis=1)]]))
 
 
 def _candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats:

@@ -40,11 +40,16 @@ class Network:
     activation: Activation
     biases: Floats | None = None  # (k,), None for a model without them
     positive: bool = True  # weights are kept positive
+    # (d + 1,), a linear function and a constant that are added while a start is searched
+    affine: Floats | None = None
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d)."""
         hidden: Array = self.activation(self.inputs(x))
-        return hidden @ move_like(self.weights, hidden)
+        values = hidden @ move_like(self.weights, hidden)
+        if self.affine is None:
+            return values
+        return values + x @ move_like(self.affine[:-1], x) + float(self.affine[-1])
 
     def inputs(self, x: Array) -> Array:
         """Return the inputs v_i · x + b_i (n, k) of the activations."""
@@ -57,6 +62,11 @@ class Network:
         return len(self.weights)
 
     @property
+    def simple(self) -> bool:
+        """Whether this is the model of Theorem 4.7, whose moments have positive weights."""
+        return self.positive and self.biases is None
+
+    @property
     def rows(self) -> Floats:
         """Directions, followed by biases where there are any: (k, d) or (k, d + 1)."""
         if self.biases is None:
@@ -65,15 +75,12 @@ class Network:
 
     def lift(self, x: Array) -> Array:
         """Return points with a 1 for the bias where there is one, so that inputs are products."""
-        if self.biases is None:
-            return x
-        xp = namespace_of(x)
-        return xp.concat([x, xp.ones_like(x[:, :1])], axis=1)
+        return x if self.biases is None else _with_ones(x)
 
     @property
     def n_unknowns(self) -> int:
         """Degrees of freedom: weights, unit vectors, and biases."""
-        return int(self.rows.size)
+        return int(self.rows.size) + (0 if self.affine is None else len(self.affine))
 
     def take(self, chosen: Any) -> Network:
         """Return some of the components, in this order."""
@@ -87,12 +94,30 @@ class Network:
         biases = None if self.biases is None else rows[:, d]
         return replace(self, weights=weights, directions=unit_rows(rows[:, :d]), biases=biases)
 
+    def through(self, basis: Floats) -> Network:
+        """Return the network of points y = x · basisᵀ, for x in the span of the basis.
+
+        Parameters
+        ----------
+        basis : array of shape (d, p)
+            A map of directions.
+        """
+        return replace(self, directions=unit_rows(self.directions @ basis))
+
     def moved(self, step: Floats) -> Network:
         """Take a step in weights, directions and biases, back onto the unit sphere."""
         weights, rows = self.weights + step[: self.k], self.rows
         if self.positive:
             weights = np.maximum(weights, SMALLEST_WEIGHT * max(float(weights.max()), TINY))
-        return self.with_rows(weights, rows + step[self.k :].reshape(rows.shape))
+        end = self.k + rows.size
+        moved = self.with_rows(weights, rows + step[self.k : end].reshape(rows.shape))
+        return moved if self.affine is None else replace(moved, affine=self.affine + step[end:])
+
+
+def _with_ones(x: Array) -> Array:
+    """Return points (n, d) with a 1 at the end: (n, d + 1)."""
+    xp = namespace_of(x)
+    return xp.concat([x, xp.ones_like(x[:, :1])], axis=1)
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -189,7 +214,7 @@ def normal_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
     gets their average curvature there, so that it can be inverted.
     """
     (k, d), q = network.directions.shape, network.rows.shape[1]
-    measure, width = partial(_sum_curvature, network), k * (q + 1)
+    measure, width = partial(_sum_curvature, network), k + network.n_unknowns
     sums = rows.fold(measure, width=width, what="curvature of the error")
     total = float(sums["total"])
     gram, right = to_numpy(sums["gram"]) / total, to_numpy(sums["right"]) / total
@@ -306,19 +331,28 @@ def _sum_products(network: Network, block: Block) -> Sums:
 
 
 def weighted_jacobian(network: Network, block: Block) -> tuple[Array, Array]:
-    """Return the Jacobian (n, k + k · q) and the residuals (n,), times roots of the weights."""
+    """Return the Jacobian and the residuals (n,), times roots of the weights.
+
+    Its columns: k of weights, k · q of rows, and d + 1 of the affine part where there is one.
+    """
     x, u = network.lift(block["x"]), network.inputs(block["x"])
     xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
     root = xp.sqrt(weights_of(block))
     slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
     # activations, and slopes times points, side by side
     (n, k), q = hidden.shape, x.shape[1]
-    jacobian = xp.empty((n, k * (q + 1)), dtype=x.dtype, device=array_api_compat.device(x))
+    shape = n, k + network.n_unknowns
+    jacobian = xp.empty(shape, dtype=x.dtype, device=array_api_compat.device(x))
     jacobian[:, :k] = hidden * root[:, None]
     for i in range(k):
         own = slice(k + i * q, k + (i + 1) * q)
         multiply_into(jacobian[:, own], slopes[:, i : i + 1], x)
-    return jacobian, (block["y"] - hidden @ weights) * root
+    left = block["y"] - hidden @ weights
+    if network.affine is not None:
+        points = _with_ones(block["x"])
+        jacobian[:, k * (q + 1) :] = points * root[:, None]
+        left = left - points @ move_like(network.affine, x)
+    return jacobian, left * root
 
 
 def _sum_curvature(network: Network, block: Block) -> Sums:

@@ -15,8 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from implicitmoments.activation.moves import (
+    TRIAL_STEPS,
+    TRIAL_TOL,
     criterion,
     exchanged,
+    fit_relaxed,
     larger,
     loss_of,
     smaller,
@@ -34,10 +37,8 @@ from implicitmoments.search import grow_and_prune
 # fit_all(start) fits a network to all rows
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
 
-TRIAL_STEPS, TRIAL_TOL = 30, 1e-4  # the last digits come from the fit to all rows
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
-EXCHANGES = 4  # in vain before no component is exchanged
 FLAT = 0.05  # share of inputs with a slope, of an activation that is a step function
 
 
@@ -112,10 +113,13 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
 
     if max_iter:
         rng = np.random.default_rng(seed)
-        grown = partial(larger, rows, parity=parity, rng=rng)
+        grown = partial(larger, rows, rng=rng)
         pruned = partial(smaller, rows, errors_of, parity=parity)
+        moved = partial(exchanged, rows, rng=rng)
         # trials on few steps come first, so that a step that fails is not followed by another
         steps = (grown, pruned) if more else (pruned,)
+        if not (more or best.network.simple):
+            steps = (moved, pruned)
         best = grow_and_prune((criterion(best, rows.total), best), judge, steps, patience=1)
     errors = errors_of(best)
     order = np.argsort(-np.abs(best.network.weights), kind="stable")
@@ -164,15 +168,16 @@ def _best_start(
         fitted = fit_network(some, network, max_iter=TRIAL_STEPS, tol=TRIAL_TOL)
         return criterion(fitted, some.total), fitted
 
-    exchange = partial(exchanged, some, parity=problem.parity, rng=rng)
+    exchange = partial(exchanged, some, rng=rng)
     for _ in range(MOST_ROUNDS):
-        trials = [
-            judge(fit_weights(some, start)) for start in islice(wanted, n_starts + (not fits))
-        ]
-        tried += len(trials)
-        trial = grow_and_prune(min(trials, key=itemgetter(0)), judge, (exchange,) * EXCHANGES, 1)
+        chosen = [fit_weights(some, start) for start in islice(wanted, n_starts + (not fits))]
+        tried += len(chosen)
+        if not (first.simple or problem.parity):
+            chosen += [fit_relaxed(some, start) for start in chosen]
+        trials = [judge(start) for start in chosen]
+        trial = grow_and_prune(min(trials, key=itemgetter(0)), judge, (exchange,), 1)
         network = trial.network
-        fits.append(fit_all(replace(network, directions=network.directions @ basis)))
+        fits.append(fit_all(network.through(basis)))
         if fits[-1].loss <= target:
             break
     return min(fits, key=loss_of), tried, decoded

@@ -94,7 +94,7 @@ class ActivationSumSummary(FittedEstimator):
             return [Table("Polynomial", ["parameter", "value"], rows)]
         parts = [self.weights_, self.weight_errors_, self.direction_errors_, self.directions_]
         names = ["direction", "weight", "weight error", "angle error (rad)", *column_names(self)]
-        if hasattr(self, "biases_"):
+        if getattr(self, "biases_", None) is not None:
             parts[3:3], names[4:4] = [self.biases_, self.bias_errors_], ["bias", "bias error"]
         return [Table("Directions", names, numbered_rows(*parts))]
 

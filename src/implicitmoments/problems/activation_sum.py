@@ -92,7 +92,17 @@ class ActivationSumProblem(HermiteProblem):
         return self.of(self.rows.mapped(linear=basis.T))
 
     def of(self, rows: Rows) -> ActivationSumProblem:
-        """Return the problem of other rows, already whitened."""
+        """Return the problem of other rows, already whitened.
+
+        Parameters
+        ----------
+        rows : Rows
+            With labels.
+
+        Returns
+        -------
+        ActivationSumProblem
+        """
         return ActivationSumProblem(rows, None, self.activation, biased=self.biased)
 
     @property
@@ -106,7 +116,17 @@ class ActivationSumProblem(HermiteProblem):
         return self.biased or _present(self.activation, order)
 
     def coefficient(self, order: int) -> float:
-        """Return the Hermite coefficient by which the label's moment is divided."""
+        """Return the Hermite coefficient by which the moment of the labels is divided.
+
+        Parameters
+        ----------
+        order : int
+
+        Returns
+        -------
+        float
+            1 with biases: coefficients remain in the moments.
+        """
         return 1.0 if self.biased else self.activation.coefficient(order)
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
