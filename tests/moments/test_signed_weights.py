@@ -53,7 +53,7 @@ def test_a_difference_of_two_relus_needs_the_singular_subspace():
 
 
 def test_the_paper_s_method_likewise():
-    problem = difference(90_000, 12)
+    problem = difference(150_000, 12)
     options = {"n_components": 2, "order": 2, "method": "paper", "random_state": 0}
     with pytest.warns(AssumptionWarning):
         lost = implicit_moments(problem, **options)
@@ -67,7 +67,7 @@ def test_the_paper_s_method_likewise():
         for m in (lost, found)
     ]
     assert errors[0] > 0.5
-    assert errors[1] < 0.3  # of 30,000 rows at order 4
+    assert errors[1] < 0.3
 
 
 @pytest.mark.parametrize("subspace", ["positive", "singular"])

@@ -179,7 +179,7 @@ class MixtureEstimator(MixtureSummary):
         if stream.searched_at > before.searched_at:
             sample = view.back(stream.sample)
             sample = sample.weighted(stream.sums.total / sample.total)
-            fewer = one_less(view, stream.sample.hold(), stream.mixture)
+            fewer = one_less(view.family, stream.sample.hold(), stream.mixture)
             within = look_within(view, sample, self._mixture(), rng)
             self._check(within, fewer, None, sample)
 
@@ -264,9 +264,8 @@ class MixtureEstimator(MixtureSummary):
         return replace(rows.as_given(), wide=long or not spherical), n_out
 
     def _check_enough(self, n: int) -> None:
-        """Raise where there are fewer rows than components."""
-        least = 1 if self.n_components == "auto" else int(self.n_components)
-        check_enough_rows(n, least, least)
+        """Raise where there are fewer rows than components, or only one."""
+        check_enough_rows(n, 1 if self.n_components == "auto" else int(self.n_components))
 
     def _warns(self, note: Note) -> bool:
         return note.code not in SILENT

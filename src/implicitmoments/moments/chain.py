@@ -373,8 +373,7 @@ def open_window(chain: SymmetricChain, k: int) -> Window:
         return ChainWindow(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
-    values, vectors = descending_eigh(chain.symmetriser())
-    xp = namespace_of(values)
+    xp, (values, vectors) = namespace_of(chain.noise), descending_eigh(chain.symmetriser())
     near = int(xp.sum(xp.astype(values > NEARLY_SYMMETRIC, values.dtype)))
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(near, k), room, int(values.shape[0]))

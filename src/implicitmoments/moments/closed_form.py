@@ -203,7 +203,7 @@ class Fold:
 
     moments: BalancedMoments
     steps: tuple[StepReport, ...]
-    errors: dict[tuple[int, int], float]  # standard error of each form, relative to its size
+    n_rows: float  # rows of which the forms are averages, with their multiplicity
 
 
 def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
@@ -245,7 +245,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         if reducing:
             splits = [s for s in how.splits(problem) if s[1] <= n and s not in known.forms]
             means = mean_moments(view.in_frame(frame), chain, splits)
-            known = BalancedMoments(frame, chain, {**known.forms, **_forms(means, ranks)[0]})
+            known = BalancedMoments(frame, chain, {**known.forms, **_forms(means, ranks)})
             lower = known.evaluator()
         values = np.asarray(to_numpy(spectrum), dtype=np.float64) * unit
         rival = rival_eigenvalue(values, largest_noise(moment) * unit) if exact else 0.0
@@ -255,8 +255,9 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         )
     # The moments themselves, on separate rows if sampling requires it.
     seen = replace(views[-1], frame=frame, lower=lower)
-    forms, errors = _forms(mean_moments(seen, chain, how.splits(problem)), ranks)
-    return Fold(BalancedMoments(frame, chain, forms), tuple(reports), errors)
+    means = mean_moments(seen, chain, how.splits(problem))
+    known = BalancedMoments(frame, chain, _forms(means, ranks))
+    return Fold(known, tuple(reports), sum(means[how.splits(problem)[-1]].counts))
 
 
 def noise_floor(
@@ -310,15 +311,9 @@ def _reframe(
 
 def _forms(
     measured: dict[tuple[int, int], SplitMean], ranks: list[int]
-) -> tuple[dict[tuple[int, int], Array], dict[tuple[int, int], float]]:
-    """Keep the directions above the noise of each moment; return forms and relative errors."""
-    forms, errors = {}, {}
-    for (a, b), estimate in measured.items():
-        forms[a, b] = _leading(estimate.value, ranks[a], ranks[b])
-        noise = _leading(estimate.half_difference, ranks[a], ranks[b])
-        size = float(np.linalg.norm(to_numpy(forms[a, b])))
-        errors[a, b] = float(np.linalg.norm(to_numpy(noise))) / size if size else math.inf
-    return forms, errors
+) -> dict[tuple[int, int], Array]:
+    """Keep the directions above the noise of each moment."""
+    return {(a, b): _leading(mean.value, ranks[a], ranks[b]) for (a, b), mean in measured.items()}
 
 
 def _leading(form: Array, rows: int, columns: int) -> Array:

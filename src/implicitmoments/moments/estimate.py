@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
 from implicitmoments.datasets import Truth
-from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
+from implicitmoments.moments.answer_errors import Statistics, split_half_errors
+from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.hermite_problem import FramedRows, HermiteProblem, all_rows
 from implicitmoments.moments.implicit import estimate
 from implicitmoments.moments.problem import CircuitMeans, MomentProblem
@@ -222,19 +224,30 @@ def _closed(how: ClosedForm, view: FramedRows, sampling: str) -> ClosedFormMomen
             **{"n_rows": view.n_rows, "sampling": sampling, "m": how.m, "needed": needed},
         )
     check_enough_rows(view.n_rows, how.k, how.k)
-    split = [replace(view, part=(i, parts)) for i in range(parts)]
-    divided = [split, split[::-1]] if sampling == "cross_fit" else [split]
-    folds = tuple(estimate_closed_form(how, views) for views in divided)
-    stats = {
+    estimate_part = partial(_estimate_part, how, view, parts, sampling == "cross_fit")
+    folds = estimate_part((0, 1))
+    known = {
         "method": "closed_form",
         "sampling": sampling,
         "rows_used": view.n_rows,
         "seconds": perf_counter() - clock,
         "orthonormality_defect": max(fold.moments.projection.defect for fold in folds),
         "dropped": [step.dropped for step in folds[0].steps],
-        "relative_errors": {a + b: error for (a, b), error in folds[0].errors.items()},
     }
+    stats = Statistics(
+        known, {"relative_errors": partial(split_half_errors, folds, estimate_part)}
+    )
     return ClosedFormMoments(view.problem, how.k, how.m, stats, view, folds)
+
+
+def _estimate_part(
+    how: ClosedForm, view: FramedRows, parts: int, exchange: bool, part: tuple[int, int]
+) -> tuple[Fold, ...]:
+    """Estimate from the i-th of q parts of the rows, divided into ``parts`` for the passes."""
+    i, q = part
+    split = [replace(view, part=(i * parts + j, q * parts)) for j in range(parts)]
+    divided = [split, split[::-1]] if exchange else [split]
+    return tuple(estimate_closed_form(how, views) for views in divided)
 
 
 def _rows_per_step(
