@@ -289,7 +289,7 @@ def signs(seeds: int) -> None:
 
 
 def peers(
-    seeds: int, sizes: list[int], plot: str | None, only: str | None, who: list[str] | None
+    seeds: int, sizes: list[int], plot: str | None, only: list[str], who: list[str] | None
 ) -> None:
     """Print R² and seconds of every peer, at every number of rows."""
     settings = [
@@ -306,7 +306,7 @@ def peers(
     names = [name for name in installed() if who is None or name in who]
     results: dict[tuple[str, int, str], list[float]] = {}
     for setting in settings:
-        if only is not None and only not in str(setting):
+        if not any(text in str(setting) for text in only):
             continue
         print(f"\n{setting}: median R² (least), seconds\n")
         print("| rows | " + " | ".join(names) + " |")
@@ -365,7 +365,7 @@ def main() -> None:
     parser.add_argument("what", choices=["targets", "signs", "peers"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 3_000, 10_000, 30_000])
-    parser.add_argument("--only", help="settings whose name holds this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="settings named by any of these")
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), help="only these")
     parser.add_argument("--plot", help="write a figure to this file")
     given = parser.parse_args()

@@ -96,12 +96,18 @@ def test_what_schema_4_lacks_has_its_default():
     document = {
         "estimator": "ActivationSumRegressor",
         "parameters": {"activation": "relu", "positive": False},
-        "objects": [{"class": "Network", "fields": {"weights": 1}}],
+        "fitted": {},
+        "statistics": {"map": {"rows_used": 7}},
+        "objects": [
+            {"class": "Network", "fields": {"weights": 1}},
+            {"class": "Fold", "fields": {"errors": 2}},
+        ],
     }
     found = MIGRATIONS[4](document)
     expected = im.ActivationSumRegressor(positive=False).get_params()
     assert found["parameters"] == expected
     fields = found["objects"][0]["fields"]
+    assert found["objects"][1]["fields"] == {"n_rows": 7.0}
     assert fields == {"weights": 1, "biases": None, "positive": True, "affine": None}
 
 

@@ -254,7 +254,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
                 # it will be used
                 fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
         # 4. The hypothesis with the smaller expected error predicts.
-        if self.positive and fitted.rival is not None:
+        # inputs that are not standard make eigenvalues of both signs too
+        if self.positive and fitted.rival is not None and self.whiten:
             rival = fitted.rival
             values = {"order": rival.order, "below": -rival.rival, "top": max(rival.spectrum)}
             notes.append(Note("negative_weights_likely", values))

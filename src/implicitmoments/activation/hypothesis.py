@@ -150,7 +150,7 @@ def fit_polynomial(
         k, max(degrees), wide=True, subspace=subspace, drop_noise=subspace == "positive"
     )
     turns: list[float] = []
-    steps: list[StepReport] = []
+    steps: tuple[StepReport, ...] = ()
     if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
         tail, low = problem.activation.tail, LOWEST_DEGREE
         while low < 2 * LOWEST_DEGREE and tail(low) > (1 - EXPLAINED) * tail(0):
@@ -158,14 +158,15 @@ def fit_polynomial(
         rough = replace(how, m=min(how.m, low), wide=False)
         for _ in range(rounds):
             fold = estimate_closed_form(rough, [view])
-            steps += fold.steps
+            steps = steps or fold.steps
             basis, turn = turn_span(problem.rows, _fit_roughly(view, rough, fold))
             view = _in_span(view, basis)
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
     fitted = _fit_in_span(view, problem, how, degrees)
-    steps += () if fitted.fold is None else fitted.fold.steps
+    # as estimated first: a span that was fitted to the labels is no sample
+    steps = steps or (() if fitted.fold is None else fitted.fold.steps)
     rival = next((step for step in steps if step.rival), None)
     return replace(fitted, turns=tuple(turns), rival=rival)
 

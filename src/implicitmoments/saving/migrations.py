@@ -201,11 +201,21 @@ def _stream_with_view(document: Document, placing: list[Json]) -> Json:
     return added("Stream", **stream, view=view)
 
 
+TO_5: dict[str, Renames] = {
+    **{part: {} for part in ("classes", "parameters", "fitted", "statistics")},
+    "fields": {"Fold": {"errors": None}},
+}
+
+
 def _from_4(document: Document) -> Document:
     """Give parameters and fields that were added since their defaults."""
     declaration = declaration_of(document["estimator"])
     if declaration is None:  # an error later
         return document
+    document = _rename(document, TO_5)
+    for held in document["objects"]:
+        if held["class"] == "Fold":  # rows of the fit, of which a sample may have been used
+            held["fields"]["n_rows"] = float(document["statistics"]["map"].get("rows_used", 0))
     objects = [
         {**held, "fields": _defaults(declaration.codecs[held["class"]].build) | held["fields"]}
         if held["class"] in declaration.codecs
