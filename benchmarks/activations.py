@@ -54,8 +54,8 @@ class Setting:
     biased: bool = False
 
     def __str__(self) -> str:
-        kind = "signed " * self.signed + "biased " * self.biased
-        return f"{kind}{self.activation.name}, d={self.d}, k={self.k}, noise {self.noise:.0%}"
+        kind = self.activation.name + " signed" * self.signed + " biased" * self.biased
+        return f"{kind}, d={self.d}, k={self.k}, noise {self.noise:.0%}"
 
     @property
     def options(self) -> dict[str, bool]:
