@@ -10,7 +10,8 @@ import pytest
 from implicitmoments import AssumptionWarning, HermiteProblem, datasets, implicit_moments
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.components import resolve_components
-from implicitmoments.moments.decode import choose_frame, decode
+from implicitmoments.moments.decode import decode
+from implicitmoments.moments.decoding_frame import choose_frame
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,

@@ -108,12 +108,8 @@ def draw_places(held: Rows, n: int, rng: np.random.Generator, *, again: bool = F
 def difference_moments(
     held: Rows, k: int, order: int, *, method: str = "closed_form", seed: int = 0
 ) -> Moments:
-    """Estimate M_t of differences of rows that are paired at random.
-
-    Neighbouring rows of a sorted file are often of the same component.
-    """
-    drawn = held.take(np.random.default_rng(seed).permutation(held.n))
-    problem = PairwiseDifferenceProblem(drawn, sample_weight=drawn.block.get("counts"))
+    """Estimate M_t of differences of rows, which the problem pairs at random."""
+    problem = PairwiseDifferenceProblem(held, sample_weight=held.block.get("counts"))
     n_averages = order + 1 if method == "paper" else 1
     n = max(1, min(k * (k - 1) // 2, held.n // (2 * n_averages)))  # no more than there are pairs
     if method == "paper":

@@ -32,9 +32,9 @@ from implicitmoments.moments.hermite_problem import (
     FramedRows,
     HermiteProblem,
     Lower,
-    SplitMean,
 )
 from implicitmoments.moments.implicit import StepReport
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.moments.subspace import (
     MARGIN,
     POSITIVE,
@@ -47,6 +47,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 
 LARGEST_EXPONENT = 300  # of ten, in a double
+SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 
 
@@ -188,6 +189,12 @@ class ClosedForm:
         odd = not problem.has_order(2 * n) and problem.has_order(2 * n - 1)
         return 2 * n - 1 if odd and (n > 1 or self.k >= window.dim) else 2 * n
 
+    def window(self, chain: SymmetricChain) -> Window:
+        """Return the k most symmetric directions, or all that are, where it is the moment."""
+        if self.wide:  # features of a least-squares fit need not be symmetric
+            return open_window(chain, OVERSAMPLING * self.k)
+        return open_window(chain, self.k, SYMMETRIC)
+
     def rank(self, spectrum: Array, floor: float) -> int:
         """Return the number of directions used in the moments."""
         kept = min(self.k, int(spectrum.shape[0]))
@@ -223,7 +230,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         rows = views[min(n, len(views) - 1) - 1]
         view = replace(rows, frame=frame, lower=lower)
         # M_2n on the window over U_{n−1}, and its noise from split halves.
-        window = open_window(chain, OVERSAMPLING * how.k)
+        window = how.window(chain)
         order = how.order_of_step(n, problem, window)
         moment = (even_mean if order == 2 * n else odd_mean)(view, chain, window)
         positive = how.subspace == POSITIVE

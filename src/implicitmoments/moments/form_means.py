@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from implicitmoments.arrays import Array, eye_like, gram, namespace_of
 from implicitmoments.moments.chain import SymmetricChain, Window, assemble_form
-from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
+from implicitmoments.moments.hermite_problem import FramedRows, Weights, average
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.rows import Sums
 
 

@@ -23,7 +23,8 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.chain import PairWindow, SymmetricChain, Window, open_window
 from implicitmoments.moments.closed_form import OVERSAMPLING
 from implicitmoments.moments.form_means import even_mean, even_means
-from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
+from implicitmoments.moments.hermite_problem import FramedRows, Weights, average
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.rows import Sums
 
 Orders: TypeAlias = tuple[int, int, int]
@@ -201,17 +202,17 @@ class QuadraticMomentPair:
             return {name: to_numpy(mean) for name, mean in means.items()}
 
         sums = average(self.view, [6], measure, in_memory, "order 6", self.window.dim)
-        halves = []
-        for i in (0, 1):
-            means = {name: estimate.halves[i] for name, estimate in sums.items()}
+        groups = []
+        for i in range(len(sums["cube"].groups)):
+            means = {name: estimate.groups[i] for name, estimate in sums.items()}
             if uniform:
                 means |= self._lower_means(whitener, i)
-            halves.append(self._assemble(whitener, means))
-        return SplitMean((halves[0], halves[1]), sums["cube"].counts)
+            groups.append(self._assemble(whitener, means))
+        return SplitMean(tuple(groups), sums["cube"].counts)
 
-    def _lower_means(self, whitener: Floats, half: int) -> Sums:
+    def _lower_means(self, whitener: Floats, group: int) -> Sums:
         """Compute the lower means from the first pass, if all orders have the same weights."""
-        mass, square, gram = (self.first_pass[f"gram{j}"].halves[half] for j in (0, 1, 2))
+        mass, square, gram = (self.first_pass[f"gram{j}"].groups[group] for j in (0, 1, 2))
         h = self.window.coordinates((square - mass * to_numpy(self.window.noise))[None])[0]
         mean, products = h @ whitener, (gram @ whitener).T
         return {"mass": np.sum(mass), "square": square, "mean": mean, "products": products}
