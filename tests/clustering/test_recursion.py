@@ -61,6 +61,18 @@ def test_one_test_does_not_find_them():
     assert flat.stats_["n_tests"] == 1
 
 
+def test_single_precision_is_enough():
+    """The statistic of order 6 at coordinates of 1,000 is computed in double precision."""
+    rng = np.random.default_rng(50)
+    means = means_of("two groups", rng)
+    X, labels = rows_of(means, 4_000, rng)
+    model = SphericalMixtureClusterer(6, variance=1.0, random_state=0).fit(X.astype(np.float32))
+    assert adjusted_rand_score(labels, model.labels_) > 0.99
+    assert model.means_.dtype == np.float32
+    assert model.stats_["merge_rate"] < 0.05
+    assert model.notes_ == []
+
+
 def test_too_few_components_are_noted():
     rng = np.random.default_rng(0)
     X, _ = rows_of(means_of("two groups", rng), 4_000, rng)

@@ -27,6 +27,7 @@ from implicitmoments.moments.chain import (
     mixed_coefficients,
     open_window,
 )
+from implicitmoments.moments.circuit_rows import project_chain
 from implicitmoments.moments.form_means import even_mean, mean_moments, odd_mean
 from implicitmoments.moments.hermite_problem import (
     FramedRows,
@@ -127,14 +128,7 @@ class BalancedMoments:
     @cached_property
     def projection(self) -> RecursiveProjection:
         """The chain as a recursive projection of tensors over the features."""
-        basis, p = self.frame.basis, self.chain.p
-        xp = namespace_of(basis)
-        projection = RecursiveProjection.identity(int(basis.shape[1]), 0)
-        for step in self.chain.steps:
-            # φ[o, a, j] basis[j, i]: each slot of the frame becomes a slot of the features
-            split = xp.reshape(step, (step.shape[0], -1, p)) @ basis
-            projection = projection.extend(xp.reshape(split, (step.shape[0], -1)))
-        return projection
+        return project_chain(self.frame.basis, self.chain.steps)
 
 
 def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
 from implicitmoments.moments.decode import Decoded, decode
 from implicitmoments.moments.decoding_frame import DecodingFrame, choose_frame
@@ -123,7 +124,9 @@ def component_stats(components: Components | None) -> dict[str, Any]:
     return spectrum_stats((d.spectrum, d.floor, len(d.weights), 2 * d.r))
 
 
-def resolve_components(decoded: Decoded, view: FramedRows, standard: DecodingFrame) -> Components:
+def resolve_components(
+    decoded: Decoded, view: FramedRows | CircuitRows, standard: DecodingFrame
+) -> Components:
     """Separate the components above the noise from the others."""
     vectors = view.problem.original_vectors(decoded.vectors)
     errors = _lengths(view, decoded.vectors, decoded.deviations)
@@ -182,7 +185,7 @@ def _spectrum_notes(decoded: Decoded, n_rows: int, resolved: bool) -> list[Note]
     return [Note("directions_at_noise_floor" if low else "directions_near_noise_floor", values)]
 
 
-def mean_component(standard: DecodingFrame, view: FramedRows) -> Components:
+def mean_component(standard: DecodingFrame, view: FramedRows | CircuitRows) -> Components:
     """Return the mean, the only component of a mixture of one."""
     mean, mass = standard.mean, standard.mass or 1.0
     if mean is None:
@@ -195,7 +198,7 @@ def mean_component(standard: DecodingFrame, view: FramedRows) -> Components:
     return Components(np.full(1, mass), vector, there, error, Notes(), vector, None)
 
 
-def _lengths(view: FramedRows, vectors: Floats, deviations: Floats) -> Floats:
+def _lengths(view: FramedRows | CircuitRows, vectors: Floats, deviations: Floats) -> Floats:
     """Return the standard errors (k,) of vectors in the user's coordinates, as lengths."""
     center = view.problem.original_vectors(vectors)
     moved = [view.problem.original_vectors(vectors + one) - center for one in deviations]
@@ -208,7 +211,9 @@ def unresolved(k: int, d: int, notes: list[Note]) -> Components:
     return Components(nan[:, 0], nan, np.zeros(k, dtype=bool), nan[:, 0], Notes(notes), nan, None)
 
 
-def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 0) -> Components:
+def find_components(
+    view: FramedRows | CircuitRows, k: int, r: int | None = None, seed: int = 0
+) -> Components:
     r"""Resolve k components by :math:`M_{2r}` and :math:`M_{3r}`.
 
     r = 2 by default: squares of directions are better conditioned than directions, and more
@@ -222,7 +227,9 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     if not problem.has_order(2):
         return unresolved(k, d, [Note("orders_missing", {"orders": [2]})])
     known = [n for n in ORDERS if problem.has_order(2 * n) and problem.has_order(3 * n)]
-    if known and problem.reduces:  # the part of the weights due to lower orders is noise
+    if (
+        known and isinstance(view, FramedRows) and problem.reduces
+    ):  # the part of the weights due to lower orders is noise
         fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), [view])
         view = replace(view, lower=fold.moments.evaluator())
     view = replace(view, n_groups=2 * ceil((DEGREES_OF_FREEDOM / d + 1) / 2))
@@ -249,7 +256,9 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     return found
 
 
-def _decode(view: FramedRows, k: int, r: int, seed: int, standard: DecodingFrame) -> Components:
+def _decode(
+    view: FramedRows | CircuitRows, k: int, r: int, seed: int, standard: DecodingFrame
+) -> Components:
     decoded = decode(view, k, r, standard, seed)
     if decoded is None:
         note = Note("no_positive_eigenvalue", {"order": 2 * r})

@@ -18,9 +18,9 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import Frame
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.closed_form import noise_floor
 from implicitmoments.moments.decoding_frame import CERTAIN, DecodingFrame
-from implicitmoments.moments.form_means import mean_moments
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.moments.moment_pairs import (
     Decomposition,
@@ -87,7 +87,7 @@ class Decoded:
 
 
 def decode(
-    view: FramedRows, k: int, r: int, standard: DecodingFrame, seed: int = 0
+    view: FramedRows | CircuitRows, k: int, r: int, standard: DecodingFrame, seed: int = 0
 ) -> Decoded | None:
     """Decode k components of order r from rows in an identity frame.
 
@@ -270,13 +270,9 @@ def _find_signs(
     if view.frame.height is not None or r % 2 == 1:
         return np.ones(k)
     if view.problem.has_order(r + 1):
-        rows = move_like(np.ascontiguousarray(whitener.T), view.frame.noise)
-        chain = pair.chain.extend(pair.window.step(rows))
-        mixed = mean_moments(view, chain, [(1, r)])[1, r].map(to_numpy)
-        along = mixed.map(lambda m: np.sum((m @ found.vectors).T * vectors, axis=1))
+        along = pair.mixed(whitener).map(lambda m: np.sum((m @ found.vectors).T * vectors, axis=1))
     elif view.problem.has_order(1) and k <= view.frame.p:
-        first = mean_moments(view, pair.chain, [(0, 1)])[0, 1].map(to_numpy)
-        along = first.map(lambda m: np.linalg.lstsq(vectors.T, m[0], rcond=None)[0])
+        along = pair.first().map(lambda m: np.linalg.lstsq(vectors.T, m, rcond=None)[0])
     else:
         return np.zeros(k)
     noise = math.sqrt(float(np.mean(along.half_difference**2)))

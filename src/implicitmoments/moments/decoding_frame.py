@@ -9,6 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.moments.chain import Frame
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.closed_form import noise_floor
 from implicitmoments.moments.hermite_problem import FramedRows, Weights, average
 from implicitmoments.moments.split_mean import SplitMean
@@ -43,7 +44,7 @@ class DecodingFrame:
         return math.comb(rank + (self.frame.height is not None) + r - 1, r)
 
 
-def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
+def choose_frame(view: FramedRows | CircuitRows, k: int) -> DecodingFrame:
     r"""Choose the frame for decoding k components.
 
     Reduce to the span of the top k directions of :math:`M_2` if there are more features. If all
@@ -52,10 +53,11 @@ def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
     signs and short vectors too.
     """
     uniform, d = view.problem.uniform, view.problem.n_features
-    found = _first_moments(view)
-    mean, second = found["mean"], found["second"]
+    found = view.first_moments() if isinstance(view, CircuitRows) else _first_moments(view)
+    second = found["second"]
+    mean = found["mean"] if uniform else None
     mass = float(found["mass"].value) if view.problem.has_order(0) else None
-    centred = _centre(mean, second, found["mass"]) if uniform else second
+    centred = second if mean is None else _centre(mean, second, found["mass"])
     values, vectors = (a[..., ::-1] for a in np.linalg.eigh(centred.value))
     floor = noise_floor(centred, values, vectors, k, exact=True)
     if uniform:
@@ -64,7 +66,7 @@ def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
     V, e = vectors[:, :kept], values[:kept]
     length = math.sqrt(max(float(np.sum(e)) / abs(mass or 1.0), SMALLEST_LENGTH**2))
     model = view.frame.basis
-    center = np.asarray(mean.value) / (mass or 1.0) if uniform else np.zeros(d)
+    center = np.zeros(d) if mean is None else np.asarray(mean.value) / (mass or 1.0)
     frame = Frame(
         move_like(np.ascontiguousarray(V.T if d > k else np.eye(d)), model),
         move_like(center, model),
@@ -80,14 +82,14 @@ def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
         for g in groups:
             moved = centred.without(g) - centred.value
             leaks[g] = inverse[:, None] * (V.T @ moved @ off)
-            if uniform:
+            if mean is not None:
                 shifts[g] = (np.asarray(mean.without(g)) - np.asarray(mean.value)) @ off
     inside = to_numpy(frame.basis)
     low = centred.map(lambda m: inside @ m @ inside.T / length**2)
     left_out = np.stack([np.sum(V * (centred.without(g) @ V), axis=0) for g in groups])
     spread = np.sqrt(np.sum(centred.deviate(left_out) ** 2, axis=0))
     noise = np.maximum(MARGIN * floor, CERTAIN * spread)
-    return DecodingFrame(frame, e, noise, leaks, shifts, low, mean if uniform else None, mass)
+    return DecodingFrame(frame, e, noise, leaks, shifts, low, mean, mass)
 
 
 def _check_variance(smallest: float, centred: SplitMean, mass: float) -> None:

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from implicitmoments.arrays import (
     Array,
-    Floats,
     as_real_array,
     check_finite,
     eye_like,
@@ -81,7 +80,7 @@ class HermiteProblem(MomentProblem):
     (3, 6)
     """
 
-    reduces: bool = False
+    lowest_order = 0
 
     def __init__(
         self,
@@ -165,21 +164,6 @@ class HermiteProblem(MomentProblem):
         check_finite(weights, name)
         return weights
 
-    def has_order(self, order: int) -> bool:  # noqa: ARG002 (models override it)
-        """Return whether the rows carry information about the moment of an order.
-
-        Parameters
-        ----------
-        order : int
-            The order of the moment.
-
-        Returns
-        -------
-        bool
-            False if the moment cannot be estimated.
-        """
-        return True
-
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:  # noqa: ARG002
         r"""Remove the part of the weights explained by lower orders.
 
@@ -202,21 +186,6 @@ class HermiteProblem(MomentProblem):
             Weights of smaller variance and the same moments.
         """
         return weights
-
-    def original_vectors(self, vectors: Floats) -> Floats:
-        """Map hidden vectors to the user's coordinates.
-
-        Parameters
-        ----------
-        vectors : array of shape (k, n_features)
-            Hidden vectors in the coordinates of the problem.
-
-        Returns
-        -------
-        array of shape (k, n_features)
-            In the user's coordinates.
-        """
-        return vectors
 
     def circuit(self, order: int) -> Circuit:
         """Return ``c · √order! · hermite(x, y, order)``."""

@@ -1,4 +1,4 @@
-"""Means over rows with their noise, from groups of the rows."""
+"""Means over rows with their noise, from groups of the rows, and symmetric arrays of them."""
 
 from __future__ import annotations
 
@@ -66,3 +66,10 @@ def _pooled(means: Sequence[Array], counts: Sequence[float]) -> Array:
         total = total + mean * (count / n)
     pooled: Array = total
     return pooled
+
+
+def symmetrise(array: Floats) -> Floats:
+    """Average a three-way array over the permutations of its axes."""
+    twice = (array + array.transpose(1, 0, 2)) / 2
+    averaged: Floats = (twice + twice.transpose(2, 1, 0) + twice.transpose(0, 2, 1)) / 3
+    return averaged

@@ -214,8 +214,11 @@ def _from_4(document: Document) -> Document:
         return document
     document = _rename(document, TO_5)
     for held in document["objects"]:
+        fields = held["fields"]
         if held["class"] == "Fold":  # rows of the fit, of which a sample may have been used
-            held["fields"]["n_rows"] = float(document["statistics"]["map"].get("rows_used", 0))
+            fields["n_rows"] = float(document["statistics"]["map"].get("rows_used", 0))
+        elif held["class"] == "Decoded":  # not in units of the noise, which was not measured
+            fields["impurities"] = fields["ratios"]
     objects = [
         {**held, "fields": _defaults(declaration.codecs[held["class"]].build) | held["fields"]}
         if held["class"] in declaration.codecs
