@@ -42,10 +42,9 @@ from implicitmoments.moments.closed_form import (
     OVERSAMPLING,
     BalancedMoments,
     contracted_forms,
-    even_mean,
-    mean_moments,
     split_order,
 )
+from implicitmoments.moments.form_means import even_mean, mean_moments
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
