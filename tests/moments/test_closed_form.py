@@ -119,7 +119,7 @@ def test_ways_to_share_the_rows(sampling):
 
 @pytest.mark.parametrize("sampling", ["reuse", "cross_fit", "fresh"])
 def test_rows_in_the_order_of_their_components(sampling):
-    """Halves and parts are told by what rows hold: sorted and interleaved rows are no worse."""
+    """Halves and parts depend on the values in rows: sorted and interleaved rows are no worse."""
     X, truth = datasets.make_spherical_mixture(20_000, 2, 6, radius=3.0, random_state=0)
     queries = np.random.default_rng(0).normal(size=(200, 6))
     sort = np.argsort(truth.labels, kind="stable")

@@ -1,5 +1,6 @@
 """Exact means over Gaussian inputs: the rule itself, and step 7 of the box."""
 
+import itertools
 import math
 
 import numpy as np
@@ -33,6 +34,21 @@ def test_a_higher_degree_is_not_exact():
     """Negative control: the rule of degree 5 is wrong at degree 6 and more."""
     nodes, weights = Cubature(3, 5).rule
     assert abs(weights @ np.prod(nodes, axis=1) ** 2 - 1) > 0.1
+
+
+@pytest.mark.parametrize(("n", "degree"), [(2, 40), (10, 30), (1_000, 80)])
+def test_nodes_are_counted_without_listing_them(n, degree, monkeypatch):
+    """A query of a high order finds out quickly, and in little memory, that draws are needed."""
+    monkeypatch.setattr(Cubature, "supports", property(lambda _: pytest.fail("listed")))
+    one = {level: level + 1 for level in range(1, degree // 2 + 1, 2)} | {0: 1}
+    sums = {0: 1}  # nodes of the first coordinates by the sum of their levels, one by one
+    for _ in range(n):
+        longer: dict[int, int] = {}
+        for used, new in itertools.product(sums, one):
+            if used + new <= degree // 2:
+                longer[used + new] = longer.get(used + new, 0) + sums[used] * one[new]
+        sums = longer
+    assert Cubature(n, degree).size == sum(sums.values())
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 6, 8])

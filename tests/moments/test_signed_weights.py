@@ -7,7 +7,9 @@ import pytest
 
 from implicitmoments import AssumptionWarning, MomentProblem, implicit_moments
 from implicitmoments.circuits import power, scalar, vector
-from implicitmoments.moments import top_subspace
+from implicitmoments.moments import implicit, top_subspace
+from implicitmoments.moments.split_mean import SplitMean
+from implicitmoments.moments.subspace import largest_noise
 from implicitmoments.problems import ActivationSumProblem, relu
 from implicitmoments.testing import refuses
 
@@ -78,13 +80,58 @@ def test_positive_weights_are_learned_by_both_without_a_note(subspace):
     assert relative_error(m, 4, signs) < 0.15
 
 
-def test_noise_alone_has_no_rivals():
+def test_noise_alone_gives_no_note():
     """Eigenvalues of pure noise have both signs, and no half of the rows confirms them."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(2_000, 5)), rng.normal(size=2_000)
         m = implicit_moments(ActivationSumProblem(X, y, relu()), n_components=2, order=4)
         assert m.notes.codes == []
+
+
+def symmetric_noise(rng, n, p):
+    """Gaussian noise, equally large in all directions of the symmetric matrices."""
+    raw = rng.normal(size=(n, p, p))
+    return raw + raw.transpose(0, 2, 1)
+
+
+@pytest.mark.parametrize("p", [2, 3, 5])
+def test_the_largest_noise_is_rarely_exceeded_by_noise(p, rng):
+    n = 4_000
+    first, second = symmetric_noise(rng, n, p), symmetric_noise(rng, n, p)
+    pairs = zip(first, second, strict=True)
+    bounds = [largest_noise(SplitMean(pair, (1, 1))) for pair in pairs]
+    sizes = np.abs(np.linalg.eigvalsh((first + second) / 2)).max(axis=1)
+    assert np.sum(sizes > bounds) <= 4  # 0.4 expected at most
+
+
+@pytest.mark.parametrize("method", ["paper", "closed_form"])
+def test_signed_spectra_are_compared_by_magnitude(method):
+    """Steps say how clear the signal is, also where the k-th value or the next is negative."""
+    for signs in ((1.0, -0.5), (-1.0, 0.5), (-1.0, -0.5)):
+        options = {"n_components": 2, "order": 2, "method": method, "subspace": "singular"}
+        m = implicit_moments(difference(60_000, 14, signs), **options, random_state=0)
+        for k in (0, 1):
+            assert m.steps[0].spectrum[k] == pytest.approx(signs[k], abs=0.15)
+        step = m.steps[0]
+        assert step.gap == abs(step.spectrum[1]) / step.floor
+        assert step.gap > 3
+        assert step.next_value == abs(step.spectrum[2])
+
+
+def test_the_halves_of_an_odd_number_of_rows(monkeypatch):
+    """Rows +, −, + have the mean of the first and of the other two."""
+    seen = []
+    monkeypatch.setattr(implicit, "largest_noise", lambda mean: seen.append(mean) or 0.0)
+    with pytest.warns(AssumptionWarning):
+        implicit_moments(
+            SignedProblem(), n_components=2, order=1, n_samples=3, method="paper", random_state=0
+        )
+    plus, minus = (2 * sign * np.outer(v, v) for sign, v in zip((1, -1), V, strict=True))
+    first, rest = seen[0].halves
+    np.testing.assert_allclose(first, plus, atol=1e-12)
+    np.testing.assert_allclose(rest, (plus + minus) / 2, atol=1e-12)
+    np.testing.assert_allclose(seen[0].value, (2 * plus + minus) / 3, atol=1e-12)
 
 
 class SignedProblem(MomentProblem):

@@ -41,8 +41,8 @@ from implicitmoments.moments.subspace import (
     POSITIVE,
     largest_noise,
     leading_eigenpairs,
+    restrict_to_symmetric,
     rival_eigenvalue,
-    symmetrised,
 )
 from implicitmoments.notes import InputError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
@@ -229,7 +229,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         moment = (even_mean if order == 2 * n else odd_mean)(view, chain, window)
         positive = how.subspace == POSITIVE
         if not positive:  # beside the moment, the window has values of both signs
-            moment = moment.map(partial(symmetrised, window))
+            moment = moment.map(partial(restrict_to_symmetric, window))
         # Erratum 8: the largest eigenvalues, or for signed weights the largest singular values.
         spectrum, vectors = leading_eigenpairs(moment.value, how.subspace)
         exact = positive and window.exact
@@ -252,7 +252,18 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         rival = rival_eigenvalue(values, largest_noise(moment) * unit) if exact else 0.0
         taken = perf_counter() - clock
         reports.append(
-            StepReport(order, view.part, how.k, ranks[n], values, floor * unit, None, taken, rival)
+            StepReport(
+                order,
+                view.part,
+                how.k,
+                ranks[n],
+                values,
+                floor * unit,
+                None,
+                taken,
+                rival,
+                how.subspace,
+            )
         )
     # The moments themselves, on separate rows if sampling requires it.
     seen = replace(views[-1], frame=frame, lower=lower)

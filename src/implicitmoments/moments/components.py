@@ -227,9 +227,8 @@ def find_components(
     if not problem.has_order(2):
         return unresolved(k, d, [Note("orders_missing", {"orders": [2]})])
     known = [n for n in ORDERS if problem.has_order(2 * n) and problem.has_order(3 * n)]
-    if (
-        known and isinstance(view, FramedRows) and problem.reduces
-    ):  # the part of the weights due to lower orders is noise
+    # The part of the weights due to lower orders is noise.
+    if known and isinstance(view, FramedRows) and problem.reduces:
         fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), [view])
         view = replace(view, lower=fold.moments.evaluator())
     view = replace(view, n_groups=2 * ceil((DEGREES_OF_FREEDOM / d + 1) / 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 
@@ -51,16 +51,28 @@ class Cubature:
     def supports(self) -> list[list[tuple[float, ...]]]:
         """For t = 0, …, s the nonzero coordinates that a node with t of them may have."""
         least = {v: int(np.flatnonzero(w)[0]) for v, w in self.differences.items() if v != 0.0}
+        within = [[v for v in least if least[v] <= s] for s in range(self.level + 1)]
         found: list[list[tuple[float, ...]]] = [[()]]
         for _ in range(min(self.level, self.n)):
-            longer = [(*values, v) for values, v in product(found[-1], least)]
-            found.append([vs for vs in longer if sum(least[v] for v in vs) <= self.level])
+            left = [self.level - sum(least[v] for v in values) for values in found[-1]]
+            found.append(
+                [(*vs, v) for vs, s in zip(found[-1], left, strict=True) for v in within[s]]
+            )
         return found
 
     @cached_property
     def size(self) -> int:
-        """Number of nodes; counted without making them."""
-        return sum(math.comb(self.n, t) * len(values) for t, values in enumerate(self.supports))
+        """Number of nodes; counted without making them.
+
+        Every odd level l brings l + 1 nonzero nodes, which no other level has. A power t of the
+        series of these numbers counts t nonzero coordinates by the sum of their levels.
+        """
+        new = [level + 1 if level % 2 else 0 for level in range(self.level + 1)]
+        counts, total = np.array([1], dtype=object), 0
+        for t in range(min(self.level, self.n) + 1):
+            total += math.comb(self.n, t) * sum(counts)
+            counts = np.convolve(counts, np.array(new, dtype=object))[: self.level + 1]
+        return int(total)
 
     def _weight(self, values: tuple[float, ...]) -> float:
         """Return the weight of a node: the terms up to s of a product of series in the level."""

@@ -265,7 +265,7 @@ class FramedRows:
         shares = shares_of(block, self.n_groups * q)
         if self.order is not None:
             used = index_like(1 * self.order.chosen(rows, range(self.n_rows)), shares)
-            shares = shares * used + used - 1  # no share of those left out
+            shares = xp.where(used > 0, shares, -1)  # no share of those left out
         sums: Sums = {}
         for group in range(self.n_groups):
             (taken,) = xp.nonzero(shares == self.n_groups * i + group)

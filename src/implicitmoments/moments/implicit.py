@@ -97,7 +97,9 @@ def estimate(
         first = r == 0 and subspace == POSITIVE
         rival = _rival_of_mean(average, A, rows, spectrum) if first else 0.0
         taken, rank = perf_counter() - clock, phi.shape[0]
-        reports.append(StepReport(2 * r + 2, rows, k, rank, spectrum, floor, delta, taken, rival))
+        reports.append(
+            StepReport(2 * r + 2, rows, k, rank, spectrum, floor, delta, taken, rival, subspace)
+        )
         # Steps 4(a) and 5.
         Phi = Phi.extend(phi)
     # Step 6.
@@ -107,16 +109,19 @@ def estimate(
 
 
 def _rival_of_mean(average: CircuitMeans, A: Array, rows: range, spectrum: Floats) -> float:
-    """Return a negative eigenvalue of M_2 that rivals the top one and is not noise, or 0.
+    """Return the magnitude of a negative eigenvalue of M_2 beside the top one, or 0.
 
-    The noise is told by one more pass, over half of the rows, if there is an eigenvalue to test.
+    The noise is estimated in one more pass, over half of the rows, if there is an eigenvalue to
+    test.
     """
     n = len(rows) // 2
+    others = len(rows) - n
     if n == 0 or not rival_eigenvalue(spectrum, 0.0):
         return 0.0
     one = RecursiveProjection.identity(average.problem.n_features, 1)
     half = average.matrix(2, one, one, rows[:n])
-    noise = largest_noise(SplitMean((half, 2 * A - half), (n, len(rows) - n)))
+    rest = (len(rows) * A - n * half) / others
+    noise = largest_noise(SplitMean((half, rest), (n, others)))
     return rival_eigenvalue(spectrum, noise)
 
 
@@ -185,9 +190,9 @@ class StepReport:
     floor: float  # noise floor of the eigenvalues
     delta: float | None  # frobenius distance of the average from its mean, if the truth is known
     seconds: float
-    rival: float = (
-        0.0  # magnitude of a negative eigenvalue that rivals the top one, 0 if none does
-    )
+    # magnitude of a negative eigenvalue comparable to the top one, 0 if there is none
+    rival: float = 0.0
+    subspace: str = POSITIVE
 
     @property
     def notes(self) -> list[Note]:
@@ -204,14 +209,25 @@ class StepReport:
 
     @property
     def next_value(self) -> float:
-        """The (k+1)-st eigenvalue, zero in the population: the measure of delta in Lemma 3.9."""
-        return float(self.spectrum[self.asked]) if self.asked < len(self.spectrum) else 0.0
+        """The (k+1)-st eigenvalue, zero in the population: the measure of delta in Lemma 3.9.
+
+        Its magnitude if the subspace is singular.
+        """
+        return float(self._sizes[self.asked]) if self.asked < len(self.spectrum) else 0.0
 
     @property
     def gap(self) -> float:
-        """The k-th eigenvalue over the noise floor; above about 1.5 the direction is signal."""
-        last = float(self.spectrum[min(self.asked, len(self.spectrum)) - 1])
+        """The k-th eigenvalue over the noise floor; above about 1.5 the direction is signal.
+
+        Its magnitude if the subspace is singular.
+        """
+        last = float(self._sizes[min(self.asked, len(self.spectrum)) - 1])
         return last / self.floor if self.floor > 0 else float("inf")
+
+    @property
+    def _sizes(self) -> Floats:
+        """The values by which directions were ordered."""
+        return self.spectrum if self.subspace == POSITIVE else np.abs(self.spectrum)
 
 
 @dataclass(frozen=True)

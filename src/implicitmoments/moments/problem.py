@@ -172,7 +172,7 @@ class CircuitMeans:
     """Averages circuits of a problem over rows, block by block: memory does not grow with rows.
 
     If the number of rows is known, they are numbered in a shuffled order, so that rows sorted by
-    component or by time are shared out at random. Each pass then reads all of them.
+    component or by time are assigned at random. Each pass then reads all of them.
     """
 
     problem: MomentProblem

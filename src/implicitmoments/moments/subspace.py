@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import fdtri
 
 from implicitmoments.arrays import Array, Floats, descending_eigh, namespace_of, to_numpy
 from implicitmoments.moments.chain import Window
@@ -13,8 +13,8 @@ from implicitmoments.moments.split_mean import SplitMean
 
 POSITIVE, SINGULAR = SUBSPACES = ("positive", "singular")
 MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
-# Share of the top eigenvalue at which a negative one is a rival: without it a fifth of the squared
-# Frobenius norm of the two is lost.
+# Share of the top eigenvalue from which a negative one is comparable to it: a fifth of the squared
+# Frobenius norm of the two is lost without it.
 RIVAL = 0.5
 LEVEL = 1e-4  # of the test that it is not noise, which every step of every fit makes
 
@@ -53,7 +53,7 @@ def top_subspace(matrix: Array, k: int, subspace: str = POSITIVE) -> tuple[Array
 
 
 def rival_eigenvalue(spectrum: Floats, noise: float) -> float:
-    """Return the magnitude of a negative eigenvalue that rivals the top one, or 0.
+    """Return the magnitude of a negative eigenvalue comparable to the top one, or 0.
 
     It has to be above the noise of the average: noise alone has eigenvalues of both signs.
     """
@@ -62,20 +62,22 @@ def rival_eigenvalue(spectrum: Floats, noise: float) -> float:
 
 
 def largest_noise(moment: SplitMean) -> float:
-    """Return what noise alone exceeds with probability ``LEVEL`` at most, by split halves.
+    """Return what the eigenvalues of noise alone rarely exceed, by split halves.
 
-    The Frobenius norm of half their difference, which is not below the spectral norm; a matrix of
-    few entries may be small by chance, and Student's t with as many degrees of freedom allows for
-    that.
+    The Frobenius norm of half their difference is distributed as that of the noise, which is not
+    below its eigenvalues. If the noise is Gaussian and equally large in all directions of the
+    symmetric matrices, the ratio of squared norms has an F distribution with their dimension as
+    degrees of freedom, and the probability is at most ``LEVEL``. It is larger if few entries have
+    most of the noise: one in ten, in five features, if all of it is in one entry.
     """
     difference = moment.half_difference
     p = int(difference.shape[0])
-    entries = p * (p + 1) / 2
-    factor = max(1.0, float(stdtrit(entries, 1 - LEVEL)) / math.sqrt(entries))
+    dimension = p * (p + 1) / 2
+    factor = math.sqrt(float(fdtri(dimension, dimension, 1 - LEVEL)))
     return factor * float(namespace_of(difference).linalg.matrix_norm(difference))
 
 
-def symmetrised(window: Window, matrix: Array) -> Array:
+def restrict_to_symmetric(window: Window, matrix: Array) -> Array:
     r"""Return :math:`\Pi A \Pi` with the symmetriser of the window: A on symmetric tensors."""
     weights = window.symmetry
     return matrix if weights is None else weights[:, None] * matrix * weights[None, :]
