@@ -21,6 +21,7 @@ from implicitmoments.density.hermite_expansion import (
     graded_answers,
     graded_images,
 )
+from implicitmoments.density.norm_band import NormBand, largest_norm
 from implicitmoments.density.regression_contraction import (
     contract_dense,
     contract_moments,
@@ -35,6 +36,6 @@ from implicitmoments.density.regression_expansion import (
     expand_labels_dense,
 )
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
-from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity
+from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity, Truncation
 
 __all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity", "regression_tail"]

@@ -1,0 +1,171 @@
+r"""What rows tell of the norms of the hidden vectors, with a confidence that does not depend on k.
+
+A row of a component whose hidden vector has the norm r shows a number (for a spherical mixture
+:math:`\|x - c\|`, for a regression :math:`|y|`) that is above a with a known probability, which
+increases with r. So the proportion of all rows above a is the mean of that probability over the
+unknown distribution of the norms. A confidence band of these proportions, at all a together,
+leaves a convex set of distributions: linear programs over it give bounds that hold with that
+confidence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.special import betaincinv
+
+from implicitmoments.arrays import Floats
+
+# (numbers (J, 1), norms (1, C)) -> the probabilities (J, C) that a row shows more than the number
+Survival: TypeAlias = Callable[[Floats, Floats], Floats]
+
+RISK = 1e-3  # probability that the band misses the truth somewhere
+THRESHOLDS = 60  # numbers at which the proportions are compared: more widen the band
+CELLS = 160  # of norms: a finer grid changes bounds by less than a tenth
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionBand:
+    """A confidence band of the probabilities of some events, from their proportions of the rows.
+
+    With probability 1 − ``RISK`` all of them are between ``low`` and ``high``, arrays of shape
+    (J,).
+    """
+
+    low: Floats
+    high: Floats
+
+    @staticmethod
+    def of(shares: Floats, n: float) -> ProportionBand:
+        """Return the band of proportions (J,) of n rows: intervals of Clopper and Pearson."""
+        risk, seen = RISK / (2 * len(shares)), np.clip(shares, 0.0, 1.0) * n
+        with np.errstate(invalid="ignore"):
+            low = np.where(seen > 0, betaincinv(seen, n - seen + 1, risk), 0.0)
+            high = np.where(seen < n, betaincinv(seen + 1, n - seen, 1 - risk), 1.0)
+        return ProportionBand(low, high)
+
+    def largest_mean(self, values: Floats, least: Floats, most: Floats) -> float:
+        """Return the largest mean of values (C,) over distributions on cells within the band.
+
+        At a row of a component in a cell the events have probabilities between ``least`` and
+        ``most`` (J, C). Infinite where no distribution is in the band: the rows
+        contradict the model.
+        """
+        seen, scale = self.low > 0, 1 / self.high[:, None]
+        unit = float(np.max(values, initial=0.0)) or 1.0
+        found = linprog(
+            -values / unit,
+            A_ub=np.concatenate([least * scale, -(most * scale)[seen]]),
+            b_ub=np.concatenate([np.ones(len(scale)), -(self.low * scale[:, 0])[seen]]),
+            A_eq=np.ones((1, len(values))),
+            b_eq=[1.0],
+        )
+        return float(-unit * found.fun) if found.fun is not None and found.status == 0 else np.inf
+
+    def first_rare(self, cells: Floats, least: Floats, most: Floats, weight: float) -> int:
+        """Return the smallest j such that cells numbered j or more weigh less than ``weight``.
+
+        ``cells`` (C,) are the numbers of cells. Where no distribution is in the band, one more
+        than the largest number.
+        """
+        numbers = range(int(np.max(cells)) + 1)
+        return bisect_left(
+            numbers,
+            True,
+            key=lambda j: self.largest_mean((cells >= j).astype(float), least, most) < weight,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NormBand:
+    """Distributions of norms that the rows do not contradict.
+
+    Norms above the largest number observed are excluded: of a component with m rows one at least
+    shows more than the norm, but for a probability of at most :math:`2^{-m}`.
+
+    Attributes
+    ----------
+    thresholds : array of shape (J,)
+    band : ProportionBand
+        Of the probabilities that a row shows more than each threshold.
+    survival : callable
+        The probability that a row of a component shows more than a threshold, by the norm of its
+        vector.
+    """
+
+    thresholds: Floats
+    band: ProportionBand
+    survival: Survival
+
+    @staticmethod
+    def of(observed: Floats, survival: Survival, counts: Floats | None = None) -> NormBand:
+        """Return the band of numbers (n,) observed at rows, which may have multiplicities."""
+        counts = np.ones(len(observed)) if counts is None else counts
+        top = float(np.max(observed, initial=0.0, where=counts > 0))
+        thresholds = np.linspace(0.0, top, THRESHOLDS + 1)[1:]
+        order = np.argsort(observed)
+        below = np.append(0.0, np.cumsum(counts[order]))
+        share = 1 - below[np.searchsorted(observed[order], thresholds, side="right")] / below[-1]
+        # so many rows of equal multiplicity
+        n = float(below[-1] ** 2 / np.sum(counts**2))
+        return NormBand(thresholds, ProportionBand.of(share, n), survival)
+
+    def largest(self, least_weight: float) -> float:
+        """Bound the norms of the components that weigh at least ``least_weight``.
+
+        All norms above it together weigh less in every distribution within the band. Infinite
+        where there is no distribution in it: the rows contradict the model.
+        """
+        norms, least, most = self._cells(float(self.thresholds[-1]))
+        j = self.band.first_rare(np.arange(float(CELLS)), least, most, least_weight)
+        return float(np.append(norms, np.inf)[j if j < CELLS else -1])
+
+    def bound_mean(self, error: Callable[[Floats], Floats], longest: float) -> float:
+        """Bound the mean of an error over components, none of a norm above ``longest``.
+
+        ``error`` maps norms (C,) to errors and increases. Bounds above 1 are only known to be
+        above 1; infinite where no distribution is in the band.
+        """
+        if not np.isfinite(longest):
+            return np.inf
+        norms, least, most = self._cells(longest)
+        # any weight that the band allows, times its cap, is above 1
+        capped = np.minimum(error(norms[1:]), 2 / np.min(self.band.high))
+        return self.band.largest_mean(capped, least, most)
+
+    def _cells(self, longest: float) -> tuple[Floats, Floats, Floats]:
+        """Return ends of cells, and what rows of each show at least and at most.
+
+        A cell has the value of its upper end; at its lower end its rows show least, at its upper
+        end most, so that every distribution on the cells obeys both constraints.
+        """
+        norms = np.linspace(0.0, longest, CELLS + 1)
+        within = self.survival(self.thresholds[:, None], norms[None, :])
+        return norms, within[:, :-1], within[:, 1:]
+
+
+def largest_norm(
+    observed: Floats, survival: Survival, least_weight: float, counts: Floats | None = None
+) -> float:
+    """Bound the largest norm of hidden vectors of weight ``least_weight`` or more, from rows.
+
+    ``observed`` (n,) is a number shown by each row, of multiplicity ``counts``, and ``survival``
+    the probability that it is above a threshold, by the norm of the hidden vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import chndtr
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=20_000) + 3.0 * (rng.uniform(size=20_000) < 0.1)
+    >>> def survival(above, norms):
+    ...     return 1 - chndtr(above**2, 1, norms**2)
+    >>> 3.0 < largest_norm(np.abs(x), survival, 0.1) < 3.3
+    True
+    """
+    return NormBand.of(observed, survival, counts).largest(least_weight)
