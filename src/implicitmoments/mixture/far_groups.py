@@ -60,6 +60,7 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
         return None
     some = standardise_rows(rows.sample(LINKED, rng))
     x = some.points.astype(np.float64)
+    k = min(k, len(x) // 2)  # more groups than this, of two rows or more, are not in the sample
     # a column of few values has gaps, but no groups
     compared = (rounding_steps(x, np.ones(len(x)), x.std(axis=0)) == 0).astype(float)
     x = x * compared
@@ -85,7 +86,7 @@ def _all_near(x: Floats, k: int) -> bool:
     """Say, in far less time than linkage, whether its last k - 1 steps are sure to be no jumps.
 
     The last step is at most the distance from a central row to the farthest. While k rows have no
-    other within a distance, there are at least k groups; the outermost rows have the fewest.
+    other within a distance, there are more than k groups; the outermost rows have the fewest.
     """
     lengths = np.sum((x - x.mean(axis=0)) ** 2, axis=1)
     last = np.sum((x - x[lengths.argmin()]) ** 2, axis=1).max()
