@@ -4,6 +4,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from implicitmoments.clustering import BayesRule, measure_clusters, reassign_rows
+from implicitmoments.clustering.bayes_rule import refine, settle
 from implicitmoments.mixture import find_span
 from implicitmoments.rows import ArraySource, Rows
 
@@ -25,6 +26,29 @@ def test_far_from_the_origin_it_is_the_same(rng):
     X = 5 * rng.normal(size=(200, 2))
     near, far = BayesRule(means, weights, 1.0), BayesRule(means + 1e7, weights, 1.0)
     np.testing.assert_array_equal(near.assign(X), far.assign(X + 1e7))
+
+
+def test_refined_means_are_not_biased_by_rows_in_between(rng):
+    means = np.array([[-1.0, 0.0], [1.0, 0.0]])
+    X = means[rng.integers(2, size=20_000)] + rng.normal(size=(20_000, 2))
+    rows, rule = Rows(ArraySource(X)), BayesRule(means, np.full(2, 0.5), 1.0)
+    hard = settle(rows, rule)
+    soft, left = refine(rows, hard, 0.1)
+    assert np.min(np.linalg.norm(hard.means - means, axis=1)) > 0.15
+    assert np.max(np.linalg.norm(soft.means - means, axis=1)) < 0.1
+    # the distance that is left is the distance from the limit
+    limit, last = refine(rows, soft, 1e-4)
+    assert last <= 1e-5
+    apart = np.max(np.linalg.norm(soft.means - limit.means, axis=1))
+    assert left <= 0.01
+    assert left / 3 < apart < 3 * left
+
+
+def test_rounds_that_do_not_settle_say_what_is_left(rng):
+    X = rng.normal(size=(5_000, 2))  # one component, in which two means move slowly
+    rule = BayesRule(np.array([[-0.3, 0.0], [0.3, 0.0]]), np.full(2, 0.5), 1.0)
+    _, left = refine(Rows(ArraySource(X)), rule, 1e-6)
+    assert left > 1e-6
 
 
 def test_passes_over_blocks_are_sums_over_clusters(rng):

@@ -120,6 +120,15 @@ def test_the_gap_of_the_test_is_as_proved():
     assert clustering_bound(k, k, 0.1, separation=4.0, order=t).rows == math.inf
 
 
+def test_without_a_gap_nothing_is_guaranteed():
+    by_default = clustering_bound(3, 6, 0.1, separation=4.0)
+    given = clustering_bound(3, 6, 0.1, separation=4.0, order=4)
+    assert (by_default.order, given.order) == (None, 4)
+    for bound in (by_default, given):
+        assert str(bound) == "Theorem 4.19: error 0.1 is not guaranteed at this separation"
+    assert "from 10^" in str(clustering_bound(3, 6, 0.1, separation=60.0))
+
+
 def test_the_least_separation_is_a_multiple_of_the_root_of_log_k():
     found = [(k, least_separation(k, k, 0.1)) for k in (10, 1_000)]
     constants = [s / math.sqrt(math.log(k / 0.1)) for k, s in found]

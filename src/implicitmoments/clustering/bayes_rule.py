@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -15,7 +16,7 @@ from implicitmoments.rows import Block, Rows, Sums, weights_of
 # Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.
 ROWS_PER_COORDINATE, MORE_ROWS = 2, 10
 ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
-MOST_ROUNDS, SETTLED = 100, 0.1  # for a given accuracy: the last steps of k-means are short
+MOST_ROUNDS, SETTLED = 100, 0.1  # for a given accuracy: rounds, and the part of it left to go
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,41 +72,90 @@ class BayesRule:
             "weight_error": math.sqrt(float(np.max(shares)) / n),
         }
 
-    def error_rates(self, X: Array) -> Array:
-        """Return the posterior probability (n,) that the assigned component is wrong."""
+    def posterior(self, X: Array) -> Array:
+        """Return the probability (n, k) of each component, given a row."""
         xp, scores = namespace_of(X), self.scores(X)
         relative = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-        return 1.0 - 1.0 / xp.sum(relative, axis=1)
+        return relative / xp.sum(relative, axis=1, keepdims=True)
+
+    def error_rates(self, X: Array) -> Array:
+        """Return the posterior probability (n,) that the assigned component is wrong."""
+        return 1.0 - namespace_of(X).max(self.posterior(X), axis=1)
+
+    def indicators(self, X: Array) -> Array:
+        """Return 1 for the most probable component of a row and 0 for others, (n, k)."""
+        numbers = index_like(np.arange(self.k), X)
+        return namespace_of(X).astype(self.assign(X)[:, None] == numbers[None, :], X.dtype)
 
 
-def settle(rows: Rows, rule: BayesRule, accuracy: float | None = None) -> BayesRule:
-    """Assign rows and average them, twice, or until means move by a tenth of an accuracy."""
-    for _ in range(ROUNDS if accuracy is None else MOST_ROUNDS):
-        before, rule = rule, reassign_rows(rows, rule)
-        if accuracy is not None and rule.k == before.k:
-            moved = float(np.max(np.linalg.norm(rule.means - before.means, axis=1)))
-            if moved <= SETTLED * accuracy * math.sqrt(rule.variance):
-                break
+def settle(rows: Rows, rule: BayesRule) -> BayesRule:
+    """Assign rows and average them, twice."""
+    for _ in range(ROUNDS):
+        rule = reassign_rows(rows, rule)
     return rule
 
 
-def reassign_rows(rows: Rows, rule: BayesRule) -> BayesRule:
-    """Assign all rows and average those of each component, in one pass; drop empty components."""
+def refine(rows: Rows, rule: BayesRule, accuracy: float) -> tuple[BayesRule, float]:
+    """Average rows by their posterior probabilities until means and weights have settled.
+
+    Rows that lie between two means belong to either: means of rows that are assigned to the
+    nearest are biased by them, however many rows there are, and a cluster may lose all of its
+    rows. Maximum likelihood, to which these rounds converge, has neither fault.
+
+    Returns
+    -------
+    BayesRule
+    float
+        The distance that is left, of a mean in units of the noise, or of a weight; above a tenth
+        of the accuracy if they have not settled. Steps decrease geometrically: it is the sum of
+        those to come, by the ratio of the last two.
+    """
+    previous, left = 0.0, math.inf
+    for _ in range(MOST_ROUNDS):
+        before, rule = rule, reassign_rows(rows, rule, BayesRule.posterior)
+        if rule.k < before.k:
+            continue
+        moved = np.max(np.linalg.norm(rule.means - before.means, axis=1))
+        step = max(float(moved) / math.sqrt(rule.variance), _difference(rule, before))
+        left = 0.0 if step == 0 else math.inf
+        if 0 < step < previous:
+            left = step**2 / (previous - step)
+        if left <= SETTLED * accuracy:
+            break
+        previous = step
+    return rule, left
+
+
+def _difference(rule: BayesRule, other: BayesRule) -> float:
+    return float(np.max(np.abs(rule.weights - other.weights)))
+
+
+def reassign_rows(
+    rows: Rows, rule: BayesRule, shares: Callable[[BayesRule, Array], Array] = BayesRule.indicators
+) -> BayesRule:
+    """Average all rows by component, in one pass; drop components without rows.
+
+    Parameters
+    ----------
+    shares : callable
+        Returns what a row counts in each component, (n, k), under a rule.
+    """
     width = rule.k + rows.n_features
-    sums = rows.fold(partial(_sum_members, rule), width=width, what="means of clusters")
+    sum_members = partial(_sum_members, rule, shares)
+    sums = rows.fold(sum_members, width=width, what="means of clusters")
     sizes = to_numpy(sums["sizes"])
     kept = sizes > 0
     means = to_numpy(sums["totals"])[kept] / sizes[kept, None] + rule.origin
     return BayesRule(means, sizes[kept] / np.sum(sizes), rule.variance)
 
 
-def _sum_members(rule: BayesRule, block: Block) -> Sums:
+def _sum_members(
+    rule: BayesRule, shares: Callable[[BayesRule, Array], Array], block: Block
+) -> Sums:
     """Sum rows by component, about the origin of the means."""
     x = block["x"]
     xp = namespace_of(x)
-    numbers = index_like(np.arange(rule.k), x)
-    members = xp.astype(rule.assign(x)[:, None] == numbers[None, :], x.dtype)
-    members = members * weights_of(block)[:, None]
+    members = shares(rule, x) * weights_of(block)[:, None]
     totals = xp.matrix_transpose(members) @ (x - move_like(rule.origin, x)[None, :])
     return {
         "totals": xp.astype(totals, xp.float64, copy=False),

@@ -1,4 +1,4 @@
-"""Findings about clusters: what may be wrong with them, and promises that they do not keep."""
+"""Findings about clusters: what may be wrong with them, and assumptions that they violate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.clustering.bayes_rule import BayesRule
+from implicitmoments.clustering.bayes_rule import SETTLED, BayesRule
 from implicitmoments.mixture.mean_span import SphericalSpan, smallest_variance
 from implicitmoments.notes import Note, Notes
 
@@ -16,8 +16,8 @@ from implicitmoments.notes import Note, Notes
 WIDE = 1.5  # noise variances: two equal components 2 deviations apart have 2
 UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance
 OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviations apart
-SURE = 3.0  # standard errors that a promise may be missed by
-PROMISES = ("separation", "smallest_weight", "accuracy")  # what Theorem 4.19 is given
+SURE = 3.0  # standard errors by which an assumption may be missed
+GIVEN = ("separation", "smallest_weight", "accuracy")  # what Theorem 4.19 is given
 
 
 def find_notes(
@@ -25,7 +25,7 @@ def find_notes(
     span: SphericalSpan,
     rule: BayesRule,
     k: int,
-    promised: Mapping[str, float | None],
+    given: Mapping[str, float | None],
 ) -> Notes:
     """Return notes on possible errors of the clusters.
 
@@ -35,7 +35,7 @@ def find_notes(
         Of the fit.
     k : int
         Number of components that was asked for.
-    promised : mapping of str to float or None
+    given : mapping of str to float or None
         The parameters of Theorem 4.19 by name.
     """
     notes, variance = Notes(), span.variance
@@ -53,15 +53,15 @@ def find_notes(
     if stats["within_variance"] > WIDE:
         ratio = stats["within_variance"]
         notes.append(Note("cluster_wide", {"ratio": ratio, "variance": variance}))
-    notes.extend(_broken_promises(stats, rule, promised))
+    notes.extend(_violations(stats, rule, k, given))
     return notes
 
 
-def _broken_promises(
-    stats: dict[str, Any], rule: BayesRule, promised: Mapping[str, float | None]
+def _violations(
+    stats: dict[str, Any], rule: BayesRule, k: int, given: Mapping[str, float | None]
 ) -> Iterator[Note]:
     """Yield notes on parameters of the theorem that the clusters do not satisfy."""
-    separation, smallest, accuracy = (promised[name] for name in PROMISES)
+    separation, smallest, accuracy = (given[name] for name in GIVEN)
     lightest, n = float(np.min(rule.weights)), stats["rows_used"]
     # errors of a distance along its direction, and of a weight, with this number of rows
     apart = SURE * math.sqrt(2 / (n * lightest))
@@ -70,7 +70,21 @@ def _broken_promises(
         yield Note("means_nearer", values)
     if smallest is not None and lightest < smallest - SURE * math.sqrt(smallest / n):
         yield Note("weight_smaller", {"found": lightest, "smallest_weight": smallest})
+    if accuracy is not None:
+        yield from _inaccuracies(stats, rule.k, k, accuracy)
+
+
+def _inaccuracies(stats: dict[str, Any], n: int, k: int, accuracy: float) -> Iterator[Note]:
+    """Yield notes on an accuracy that is not reached, or may not be, by n of k clusters.
+
+    The expected errors are those of averages of rows whose components are known.
+    """
     errors = {name: stats[name] for name in ("mean_error", "weight_error")}
-    if accuracy is not None and max(errors.values()) > accuracy:
-        enough = math.ceil(n * (max(errors.values()) / accuracy) ** 2)
+    if max(errors.values()) > accuracy:
+        enough = math.ceil(stats["rows_used"] * (max(errors.values()) / accuracy) ** 2)
         yield Note("accuracy_not_reached", {**errors, "accuracy": accuracy, "n": enough})
+    rate = stats["misclassification_rate"]
+    left = stats["distance_left"]
+    if n < k or rate > OVERLAPPING or left > SETTLED * accuracy:
+        values = {"accuracy": accuracy, "n": n, "k": k, "rate": rate, "left": left}
+        yield Note("accuracy_unknown", values)

@@ -21,20 +21,16 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats, move_like, to_numpy
-from implicitmoments.clustering.bayes_rule import (
-    BayesRule,
-    measure_clusters,
-    settle,
-)
+from implicitmoments.clustering.bayes_rule import BayesRule, measure_clusters, refine, settle
 from implicitmoments.clustering.diagnostics import (
+    GIVEN,
     OVERLAPPING,
-    PROMISES,
     UNRELIABLE,
     WIDE,
     find_notes,
 )
 from implicitmoments.clustering.pairwise_test import FEWEST, hold_coordinates
-from implicitmoments.clustering.recursion import TestOptions, find_means
+from implicitmoments.clustering.recursion import PairTestOptions, find_means, largest_variance
 from implicitmoments.estimator import Fact
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.far_groups import fit_by_scale
@@ -94,15 +90,18 @@ class SphericalMixtureClusterer(
         :class:`SphericalMixture` on a sample of the rows.
     separation : float, optional
         The theorem's s: a lower bound of the distance between two means, in units of
-        :math:`\sigma`. It decides which clusters are too wide to be one component, and a note
-        reports means that are nearer.
+        :math:`\sigma`. With ``smallest_weight`` it decides which clusters are too wide to be
+        one component; alone it can only lower that limit, since the lighter a component is, the
+        less it widens a cluster. A note reports means that are nearer.
     smallest_weight : float, optional
         The theorem's :math:`w_{\min}`: a lower bound of the weights. There are then enough
         landmarks for a component of this weight, and a note reports a cluster that is smaller.
     accuracy : float, optional
         The theorem's :math:`\alpha`: the largest error of a weight, and of a mean in units of
-        :math:`\sigma`. Rows are then assigned until means have settled, and a note reports the
-        number of rows it takes if they are too few.
+        :math:`\sigma`. Means and weights are then refined by posterior probabilities of the
+        rows until they have settled, in at most 100 passes. A note reports the number of rows it
+        takes if they are too few, and another one that the accuracy is unknown if clusters
+        overlap, are fewer than k or have not settled.
     order : int or "auto", default "auto"
         The even order of the moment that is used. ``"auto"`` takes the order among 2, 4 and 6 with
         the smallest estimated error rates of the test, of those that are affordable.
@@ -112,8 +111,9 @@ class SphericalMixtureClusterer(
     method : {"closed_form", "paper"}, default "closed_form"
         How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
         evaluated with auxiliary draws; for comparison, it is slower and needs far more rows.
-    n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` per evaluation.
+    n_draws : int, optional
+        Auxiliary draws of ``method="paper"`` per evaluation. By default the mean over them is
+        exact where it is affordable, and otherwise over as many as the box takes.
     drop_outliers : bool, default True
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
@@ -142,7 +142,8 @@ class SphericalMixtureClusterer(
         ``split_rate`` and ``merge_rate``, the estimated error rates of the test on pairs of the
         same and of two components, and ``same_rate``, the proportion of pairs of the same
         component, all of the least reliable test that no other one followed; ``n_tests``, of
-        groups of rows; ``mean_error`` and ``weight_error``, the largest expected error of a mean
+        groups of rows; ``distance_left``, with an accuracy, how far means and weights are from
+        settling; ``mean_error`` and ``weight_error``, the largest expected error of a mean
         in units of :math:`\sigma` and of a weight, from the number of rows alone;
         ``separation``, the smallest distance between two means in units of :math:`\sigma`;
         ``misclassification_rate``, expected; ``within_variance``, the largest variance
@@ -151,8 +152,8 @@ class SphericalMixtureClusterer(
 
     Notes
     -----
-    Rows are read in five passes and never held; the coordinates on the span of the means are held
-    for at most about a million rows, from which pairs and landmarks are drawn.
+    Rows are read in five passes, up to 100 more with ``accuracy``, and never held; coordinates on
+    the span of the means are, of at most a million rows, from which pairs and landmarks are drawn.
 
     ``means_``, ``weights_`` and the result of :meth:`transform` have the precision of the rows.
     Sums over all rows and ``variance_`` are in float64.
@@ -197,7 +198,7 @@ class SphericalMixtureClusterer(
     order: int | str = "auto"
     n_landmarks: int | str = "auto"
     method: str = "closed_form"
-    n_draws: int = 100
+    n_draws: int | None = None
     drop_outliers: bool = True
     random_state: RandomState = None
     rows_per_block: int | None = None
@@ -221,7 +222,9 @@ class SphericalMixtureClusterer(
             means = span.restore(found.means)
         # 5. Means and weights of all rows, assigned by the Bayes rule.
         rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
-        rule = settle(rows, rule, self.accuracy)
+        rule, left = settle(rows, rule), None
+        if self.accuracy is not None:
+            rule, left = refine(rows, rule, self.accuracy)
         order = np.argsort(-rule.weights, kind="stable")
         rule = BayesRule(rule.means[order], rule.weights[order], rule.variance)
         self.means_, self.weights_ = (move_like(a, probe) for a in (rule.means, rule.weights))
@@ -240,11 +243,12 @@ class SphericalMixtureClusterer(
             "misclassification_rate": spread.error_rate,
             "within_variance": spread.largest_variance,
             **rule.standard_errors(n_used),
+            **({} if left is None else {"distance_left": left}),
             **({} if test is None else {name: getattr(test, name) for name in NAMES}),
             **spectrum_stats((span.spectrum - 1, floor, span.p, 2)),
         }
-        promised = {name: getattr(self, name) for name in PROMISES}
-        self.notes_ = find_notes(self.stats_, span, rule, k, promised)
+        given = {name: getattr(self, name) for name in GIVEN}
+        self.notes_ = find_notes(self.stats_, span, rule, k, given)
 
     def _label(self, X: Any) -> None:
         self.__dict__.pop("labels_", None)  # of an earlier fit
@@ -348,13 +352,14 @@ class SphericalMixtureClusterer(
         k = check_whole("n_components", self.n_components, 1)
         check_whole_or("n_landmarks", self.n_landmarks, ("auto",), max(k, 2))
         check_variance(self.variance)
-        for name in PROMISES:
+        for name in GIVEN:
             if getattr(self, name) is not None:
                 check_positive_number(name, getattr(self, name))
         if self.smallest_weight is not None:
             check_number("smallest_weight", self.smallest_weight, 0.0, 1.0 / k)
         check_method(self.method)
-        check_whole("n_draws", self.n_draws, 1)
+        if self.n_draws is not None:
+            check_whole("n_draws", self.n_draws, 1)
 
     def _check_rows(self, n: int) -> None:
         k = self.n_components
@@ -378,21 +383,18 @@ class SphericalMixtureClusterer(
         found = fit_by_scale(sample, options, np.random.default_rng(seed))
         return float(found.fitted.state.covariances[0, 0])
 
-    def _test_options(self, seed: int) -> TestOptions:
-        k, s, w = self.n_components, self.separation, self.smallest_weight
-        n = self.n_landmarks
+    def _test_options(self, seed: int) -> PairTestOptions:
+        k, w, n = self.n_components, self.smallest_weight, self.n_landmarks
         if n == "auto":
             # at least 3 of each component, with probability 0.99 for each
             enough = 0 if w is None else math.ceil(gammaincinv(FEWEST, ENOUGH) / w)
             n = max(FEWEST_LANDMARKS, enough)
-        share = w or 1 / k
-        return TestOptions(
+        return PairTestOptions(
             orders=None if self.order == "auto" else (int(self.order),),
             n_landmarks=int(n),
             per_component=LANDMARKS if self.n_landmarks == "auto" else 0,
             method=self.method,
             n_draws=self.n_draws,
-            # halfway between one component and two at the least distance
-            widest=WIDE if s is None else 1 + share * (1 - share) * s**2 / 2,
+            widest=largest_variance(k, self.separation, w),
             seed=seed,
         )

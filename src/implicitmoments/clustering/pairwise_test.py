@@ -61,8 +61,9 @@ class PairwiseTest:
         Estimated rate of pairs of two components that the test joins.
     same_rate : float
         Estimated proportion of pairs of the same component, :math:`\sum_i w_i^2`.
-    n_draws : int
-        Auxiliary draws per pair, for moments by the paper's algorithm.
+    n_draws : int or None
+        Auxiliary draws per pair, for moments by the paper's algorithm; None for the exact mean
+        over them, or as many as the box takes (:meth:`PaperMoments.inner`).
     """
 
     order: int
@@ -71,7 +72,7 @@ class PairwiseTest:
     split_rate: float
     merge_rate: float
     same_rate: float
-    n_draws: int = 100
+    n_draws: int | None = None
 
     def statistic(self, left: Array, right: Array) -> Floats:
         """Return P_t for pairs of rows of coordinates (n, p)."""
@@ -124,7 +125,11 @@ def difference_moments(
 
 
 def choose_test(
-    moments: Mapping[int, Moments], differences: Array, *, n_draws: int = 100, seed: int = 0
+    moments: Mapping[int, Moments],
+    differences: Array,
+    *,
+    n_draws: int | None = None,
+    seed: int = 0,
 ) -> PairwiseTest:
     r"""Choose the order and the threshold with the smallest sum of error rates.
 
@@ -166,7 +171,7 @@ def _threshold(seen: Floats, known: Floats, same_rate: float) -> tuple[float, fl
     return float(grid[at]), float(split[at]), float(merge[at])
 
 
-def _statistic(moments: Moments, differences: Array, n_draws: int) -> Floats:
+def _statistic(moments: Moments, differences: Array, n_draws: int | None) -> Floats:
     options = {"n_draws": n_draws} if isinstance(moments, PaperMoments) else {}
     return np.asarray(to_numpy(moments.hermite(differences, **options)), dtype=np.float64)
 

@@ -23,6 +23,7 @@ from implicitmoments.clustering.bayes_rule import (
     largest_noise_variance,
     settle,
 )
+from implicitmoments.clustering.diagnostics import WIDE
 from implicitmoments.clustering.pairwise_test import (
     Flags,
     PairwiseTest,
@@ -45,16 +46,14 @@ CLEAR = 0.05
 
 
 @dataclass(frozen=True)
-class TestOptions:
+class PairTestOptions:
     """How pairs are tested."""
-
-    __test__ = False  # not a test of pytest
 
     orders: tuple[int, ...] | None  # None for those that are affordable
     n_landmarks: int  # the least number of rows that are tested pair by pair
     per_component: int  # landmarks of each component, if that is more
     method: str
-    n_draws: int
+    n_draws: int | None
     widest: float  # variance in units of the noise, above which a group has several components
     seed: int
 
@@ -155,6 +154,20 @@ class Shapes:
         return xp.argmax(xp.stack(scores, axis=1), axis=1)
 
 
+def largest_variance(k: int, separation: float | None, smallest_weight: float | None) -> float:
+    """Return the variance up to which a cluster is one component, in units of the noise.
+
+    Halfway between that of one and that of two at the least distance, one of which has the
+    smallest weight. Where that is not given it is 1/k or less, so that the variance is no more
+    than a bound from above.
+    """
+    if separation is None:
+        return WIDE
+    share = 1 / k if smallest_weight is None else smallest_weight
+    halfway = 1 + share * (1 - share) * separation**2 / 2
+    return min(WIDE, halfway) if smallest_weight is None else halfway
+
+
 def is_wide(rows: Rows, widest: float) -> bool:
     """Return whether rows have a variance along a direction that one component has not."""
     return excess_variance(mean_and_covariance(rows).covariance, rows.n) > widest
@@ -179,7 +192,7 @@ class Found:
         return max((level.test for level in self.final), key=lambda t: t.split_rate + t.merge_rate)
 
 
-def find_means(held: Rows, k: int, options: TestOptions) -> Found:
+def find_means(held: Rows, k: int, options: PairTestOptions) -> Found:
     """Find the means of at most k components, at any distances.
 
     Parameters
@@ -227,7 +240,7 @@ def _allocate(levels: list[Level], k: int) -> list[tuple[Level, int]]:
     return list(zip(levels, numbers, strict=True))
 
 
-def _test(rows: Rows, k: int, options: TestOptions) -> Level:
+def _test(rows: Rows, k: int, options: PairTestOptions) -> Level:
     """Test landmarks of some rows with one another, by the moments of differences of the rows."""
     seed = options.seed
     # The span of these means has fewer directions than that of all.

@@ -233,9 +233,7 @@ def regression_density_bound(
     # P(F/G > C) ≤ 2 k P(g > z) with log(C sigma) = (B² + sigma²/2) z²/2
     z = -float(ndtri_exp(min(math.log(inner / (2 * k)), -math.log(2))))
     clip = (B**2 + sigma**2 / 2) * z * z / 2 - math.log(sigma)
-    return make_bound(
-        *("Theorem 4.22", epsilon, tau, box, log_n), operations=operations, clip=clip
-    )
+    return make_bound("Theorem 4.22", epsilon, tau, box, log_n, operations=operations, clip=clip)
 
 
 def regression_second_moment(variance: float) -> Callable[[int], float]:
@@ -260,7 +258,7 @@ def _contracted_terms(
     tau: float,
     estimator: Callable[[int], float],
 ) -> tuple[Box, float, int]:
-    """Return the dearest term ⟨M_{a+2b} ⊗ e_y^{n−a}, H_n ⊗ I^b⟩, its N, and their number.
+    """Return the most expensive term ⟨M_{a+2b} ⊗ e_y^{n−a}, H_n ⊗ I^b⟩, its N, and their number.
 
     That of a = 0, b = n/2 and n = n0: it has the largest order and the largest second moment.
     """
@@ -273,7 +271,13 @@ def _contracted_terms(
     # the largest of every other factor, over all orders
     largest = max(estimator(t) for t in range(1, 2 * n0 + 1))
     box = Box(
-        *(k, d, n0, tau / n_terms, largest, largest, query),
+        k=k,
+        d=d,
+        m=n0,
+        tau=tau / n_terms,
+        subspaces=largest,
+        average=largest,
+        query=query,
         length=math.log(B),
         norm=0.0,
         spread=math.log(k) / 2,
@@ -284,9 +288,9 @@ def _contracted_terms(
 def _direct_terms(
     k: int, d: int, n0: int, error: float, B: float, tau: float, estimator: Callable[[int], float]
 ) -> tuple[Box, float, int]:
-    """Return the dearest term ⟨E[H_a(X) h_{n−a}(y)], H_a(x)⟩ h_{n−a}(y), its N, and their number.
+    """Return the most expensive term, its N, and the number of terms.
 
-    With the largest value of each factor.
+    A term is ⟨E[H_a(X) h_{n−a}(y)], H_a(x)⟩ h_{n−a}(y); each factor has its largest value.
     """
     n = np.arange(2.0, n0 + 1, 2)
     largest = -math.inf  # the coefficient of β^{⊗a}: (n−1)!!/√n! C(n/2, a) 2^a / C(n, a)^½
@@ -299,7 +303,10 @@ def _direct_terms(
     a = n0 // 2
     average = n0 * math.log(3) + max(a - 1, 0) * math.log(2)
     box = Box(
-        *(k, d, a, tau / n_terms),
+        k=k,
+        d=d,
+        m=a,
+        tau=tau / n_terms,
         subspaces=max(estimator(t) for t in range(2, 2 * a + 1, 2)),
         average=average,
         query=max(a - 1, 0) * math.log(2),

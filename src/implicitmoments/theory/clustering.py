@@ -11,6 +11,7 @@ from scipy.special import ndtri_exp, roots_hermitenorm
 
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
+from implicitmoments.theory.applications import mixture_second_moment
 from implicitmoments.theory.proposition import (
     Bound,
     Box,
@@ -109,11 +110,7 @@ class _Clusters:
         return Box.of_moment(
             (n_hidden, self.p, t),
             self.share,
-            lambda r: (
-                math.lgamma(r + 1)
-                - 2 * r * math.log(longest)
-                + log_hermite_second_moment(r, longest)
-            ),
+            mixture_second_moment(longest, longest),
             log_hermite_second_moment(t, longest),
         )
 
@@ -162,7 +159,7 @@ def clustering_bound(
     -------
     Bound
         With infinitely many rows where the separation is too small for the proof
-        (:func:`least_separation`).
+        (:func:`least_separation`), and then without an order unless one is given.
 
     Examples
     --------
@@ -172,22 +169,30 @@ def clustering_bound(
     >>> clustering_bound(3, 6, 0.1, separation=6.0).rows
     inf
     """
-    given = _read(k, d, epsilon, smallest_weight, ratio, tau)
+    given = _check_parameters(k, d, epsilon, smallest_weight, ratio, tau)
     s = check_positive_number("separation", separation)
     t = given.order(s) if order is None else check_whole("order", order, 2, ORDERS[-1])
     if t is not None and t % 2:
         raise InputError("order_not_even", "`order={order}` must be even", order=t)
     log_n = None if t is None else given.log_rows(s, t)
     if t is None or log_n is None:
-        infinite = (math.inf,) * 3
-        return Bound("Theorem 4.19", epsilon, tau, t or 0, math.nan, *infinite)
+        return Bound(
+            statement="Theorem 4.19",
+            error=epsilon,
+            failure_probability=tau,
+            order=t,
+            log10_second_moment=math.nan,
+            log10_rows_per_average=math.inf,
+            log10_rows=math.inf,
+            log10_operations=math.inf,
+        )
     box = given.box(s, t)
     # each sample of the differences takes two rows
     rows = [log_n + math.log(2 * (t + 1)), given.log_span_rows(s), given.log_clustered]
     pairs = 2 * given.log_clustered - math.log(2)
     operations = box.log_operations(log_n, circuit_size(t), log_queries=pairs)
     return make_bound(
-        *("Theorem 4.19", epsilon, tau, box, log_n), rows=log_sum(rows), operations=operations
+        "Theorem 4.19", epsilon, tau, box, log_n, rows=log_sum(rows), operations=operations
     )
 
 
@@ -229,7 +234,7 @@ def least_separation(
     >>> round(least_separation(10, 10, 0.1), 1)
     22.2
     """
-    given = _read(k, d, epsilon, smallest_weight, ratio, tau)
+    given = _check_parameters(k, d, epsilon, smallest_weight, ratio, tau)
     low, high = 1.0, 2.0
     while not given.separated(high):
         low, high = high, 2 * high
@@ -239,7 +244,7 @@ def least_separation(
     return high
 
 
-def _read(
+def _check_parameters(
     k: int, d: int, alpha: float, w_min: float | None, ratio: float, tau: float
 ) -> _Clusters:
     k, d = check_whole("k", k, 2), check_whole("d", d, 1)

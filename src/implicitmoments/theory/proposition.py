@@ -38,8 +38,9 @@ class Bound:
         Guaranteed, as the statement measures it.
     failure_probability : float
         Of the whole guarantee.
-    order : int
+    order : int or None
         The largest order m of a moment that is answered; moments up to order 2m are averaged.
+        None where no order gives a guarantee.
     log10_second_moment : float
         The largest bound V of the second moment of an estimator.
     log10_rows_per_average : float
@@ -62,7 +63,7 @@ class Bound:
     statement: str
     error: float
     failure_probability: float
-    order: int
+    order: int | None
     log10_second_moment: float
     log10_rows_per_average: float
     log10_rows: float
@@ -80,6 +81,8 @@ class Bound:
         return _power(self.log10_operations)
 
     def __str__(self) -> str:
+        if self.order is None or self.log10_rows == math.inf:
+            return f"{self.statement}: error {self.error:g} is not guaranteed at this separation"
         return (
             f"{self.statement}: error {self.error:g} with probability "
             f"{1 - self.failure_probability:g} from 10^{self.log10_rows:.1f} rows in "
@@ -136,7 +139,14 @@ class Box:
         subspaces = max(estimator(t) for t in range(2, 2 * m + 1, 2))
         spread = (math.log(k) + weight) / 2
         return cls(
-            *(k, d, m, tau, subspaces, estimator(m), query, length),
+            k=k,
+            d=d,
+            m=m,
+            tau=tau,
+            subspaces=subspaces,
+            average=estimator(m),
+            query=query,
+            length=length,
             norm=weight + m * length,
             spread=spread,
         )
@@ -212,7 +222,13 @@ def make_bound(
     largest = max(box.subspaces, box.average, box.query)
     unit = math.log(10.0)
     return Bound(
-        *(statement, error, tau, box.m, largest / unit, log_n / unit, rows / unit),
+        statement=statement,
+        error=error,
+        failure_probability=tau,
+        order=box.m,
+        log10_second_moment=largest / unit,
+        log10_rows_per_average=log_n / unit,
+        log10_rows=rows / unit,
         log10_operations=operations / unit,
         log10_clip=None if clip is None else clip / unit,
     )
