@@ -17,14 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.activation.hypothesis import (
     FittedPolynomial,
     count_components,
+    evaluate_hypothesis,
     fit_paper_polynomial,
     fit_polynomial,
     sample_problem,
+    sum_squared_errors,
 )
 from implicitmoments.activation.network import Network
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
-from implicitmoments.arrays import Array, as_double, move_like, namespace_of
+from implicitmoments.arrays import Array, move_like
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
@@ -36,12 +38,9 @@ from implicitmoments.problems.activation_sum import (
 )
 from implicitmoments.rows import (
     ArraySource,
-    Block,
     RandomState,
     Rows,
-    Sums,
     Whitening,
-    weights_of,
 )
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import count_extreme_rows
@@ -265,7 +264,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             self._store_network(refined, problem)
 
     def _prediction(self) -> RowFunction:
-        return RowFunction(partial(_predict, self._hypothesis, self.whitening_))
+        return RowFunction(partial(evaluate_hypothesis, self._hypothesis, self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in one pass over the rows.
@@ -285,7 +284,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
             # squares about one of the labels, since their mean is not known in the first pass
             about = float(rows.first["y"][0])
-            measure = partial(_sum_squares, self._prediction().function, about)
+            measure = partial(sum_squared_errors, self._prediction().function, about)
             sums = rows.fold(measure, width=rows.n_features, what="score")
         if rows.n < 2:
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
@@ -398,23 +397,3 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             self.notes_.append(Note("polynomial_predicts"))
         if not best.converged:
             self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
-
-
-def _predict(
-    hypothesis: FittedPolynomial | Network, whitening: Whitening | None, x: Array
-) -> Array:
-    """Evaluate a hypothesis of standardised points at points (n, d) as given."""
-    return hypothesis(x if whitening is None else whitening.apply({"x": x})["x"])
-
-
-def _sum_squares(predict: Callable[[Array], Array], about: float, block: Block) -> Sums:
-    """Sum squares of residuals, and labels and their squares about one of them."""
-    y, counts = as_double(block["y"]), as_double(weights_of(block))
-    xp = namespace_of(y)
-    off, residual = y - about, y - as_double(predict(block["x"]))
-    return {
-        "left": xp.sum(counts * residual**2),
-        "first": xp.sum(counts * off),
-        "second": xp.sum(counts * off**2),
-        "total": xp.sum(counts),
-    }

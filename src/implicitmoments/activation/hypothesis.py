@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -45,7 +45,7 @@ from implicitmoments.moments.implicit import StepReport
 from implicitmoments.moments.problem import CircuitMeans
 from implicitmoments.notes import AssumptionWarning
 from implicitmoments.problems import ActivationSumProblem
-from implicitmoments.rows import Block, Rows, Sums, weights_of
+from implicitmoments.rows import Block, Rows, Sums, Whitening, weights_of
 
 ROWS_PER_UNKNOWN = 20  # of a least-squares fit: chance then explains 5 % of the noise
 MOST_FEATURES = 300  # of the least squares; 114 candidates and 5 folds solve in about a second
@@ -292,3 +292,23 @@ def fit_paper_polynomial(
         forms[0, order] = coefficient * vector[None, :]
     polynomial = Polynomial(BalancedMoments(Frame(np.eye(d), np.zeros(d)), chain, forms))
     return FittedPolynomial(polynomial, Range.of(labels), math.nan, steps[0])
+
+
+def evaluate_hypothesis(
+    hypothesis: Callable[[Array], Array], whitening: Whitening | None, x: Array
+) -> Array:
+    """Evaluate a hypothesis of standardised points at points (n, d) as given."""
+    return hypothesis(x if whitening is None else whitening.apply({"x": x})["x"])
+
+
+def sum_squared_errors(predict: Callable[[Array], Array], about: float, block: Block) -> Sums:
+    """Sum squares of residuals, and labels and their squares about one of them."""
+    y, counts = as_double(block["y"]), as_double(weights_of(block))
+    xp = namespace_of(y)
+    off, residual = y - about, y - as_double(predict(block["x"]))
+    return {
+        "left": xp.sum(counts * residual**2),
+        "first": xp.sum(counts * off),
+        "second": xp.sum(counts * off**2),
+        "total": xp.sum(counts),
+    }
