@@ -11,7 +11,6 @@ from implicitmoments.density.degree import (
     compare_degrees,
     least_degree,
     mixture_tail,
-    regression_tail,
 )
 from implicitmoments.density.hermite_expansion import (
     Constant,
@@ -35,6 +34,13 @@ from implicitmoments.density.regression_expansion import (
     expand_labels_dense,
 )
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
+from implicitmoments.density.regression_truncation import (
+    LineBound,
+    LineDistribution,
+    Residuals,
+    order_norms,
+    regression_tail,
+)
 from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity
 
 __all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity", "regression_tail"]

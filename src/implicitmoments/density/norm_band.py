@@ -3,12 +3,14 @@ r"""What rows tell of the norms of the hidden vectors, with a confidence that do
 A row of a component whose hidden vector has the norm r shows a number (for a spherical mixture
 :math:`\|x - c\|`, for a regression :math:`|y|`) that is above a with a known probability, which
 increases with r. So the proportion of all rows above a is the mean of that probability over the
-unknown distribution of the norms. A confidence band of these proportions, at all a together, leaves
-a convex set of distributions: linear programs over it give bounds that hold with that confidence.
+unknown distribution of the norms. A confidence band of these proportions, at all a together,
+leaves a convex set of distributions: linear programs over it give bounds that hold with that
+confidence.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,6 +30,58 @@ CELLS = 160  # of norms: a finer grid changes bounds by less than a tenth
 
 
 @dataclass(frozen=True, eq=False)
+class ProportionBand:
+    """A confidence band of the probabilities of some events, from their proportions of the rows.
+
+    With probability 1 − ``RISK`` all of them are between ``low`` and ``high``, arrays of shape
+    (J,).
+    """
+
+    low: Floats
+    high: Floats
+
+    @staticmethod
+    def of(shares: Floats, n: float) -> ProportionBand:
+        """Return the band of proportions (J,) of n rows: intervals of Clopper and Pearson."""
+        risk, seen = RISK / (2 * len(shares)), np.clip(shares, 0.0, 1.0) * n
+        with np.errstate(invalid="ignore"):
+            low = np.where(seen > 0, betaincinv(seen, n - seen + 1, risk), 0.0)
+            high = np.where(seen < n, betaincinv(seen + 1, n - seen, 1 - risk), 1.0)
+        return ProportionBand(low, high)
+
+    def largest_mean(self, values: Floats, least: Floats, most: Floats) -> float:
+        """Return the largest mean of values (C,) over distributions on cells within the band.
+
+        At a row of a component in a cell the events have probabilities between ``least`` and
+        ``most`` (J, C). Infinite where no distribution is in the band: the rows
+        contradict the model.
+        """
+        seen, scale = self.low > 0, 1 / self.high[:, None]
+        unit = float(np.max(values, initial=0.0)) or 1.0
+        found = linprog(
+            -values / unit,
+            A_ub=np.concatenate([least * scale, -(most * scale)[seen]]),
+            b_ub=np.concatenate([np.ones(len(scale)), -(self.low * scale[:, 0])[seen]]),
+            A_eq=np.ones((1, len(values))),
+            b_eq=[1.0],
+        )
+        return float(-unit * found.fun) if found.fun is not None and found.status == 0 else np.inf
+
+    def first_rare(self, cells: Floats, least: Floats, most: Floats, weight: float) -> int:
+        """Return the smallest j such that cells numbered j or more weigh less than ``weight``.
+
+        ``cells`` (C,) are the numbers of cells. Where no distribution is in the band, one more
+        than the largest number.
+        """
+        numbers = range(int(np.max(cells)) + 1)
+        return bisect_left(
+            numbers,
+            True,
+            key=lambda j: self.largest_mean((cells >= j).astype(float), least, most) < weight,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class NormBand:
     """Distributions of norms that the rows do not contradict.
 
@@ -37,16 +91,15 @@ class NormBand:
     Attributes
     ----------
     thresholds : array of shape (J,)
-    low, high : arrays of shape (J,)
-        With probability 1 − ``RISK`` the probability that a row shows more than a threshold is
-        between these, at all thresholds.
+    band : ProportionBand
+        Of the probabilities that a row shows more than each threshold.
     survival : callable
-        The same probability for a row of a component, by the norm of its vector.
+        The probability that a row of a component shows more than a threshold, by the norm of its
+        vector.
     """
 
     thresholds: Floats
-    low: Floats
-    high: Floats
+    band: ProportionBand
     survival: Survival
 
     @staticmethod
@@ -57,28 +110,20 @@ class NormBand:
         thresholds = np.linspace(0.0, top, THRESHOLDS + 1)[1:]
         order = np.argsort(observed)
         below = np.append(0.0, np.cumsum(counts[order]))
-        total = below[-1]
-        share = 1 - below[np.searchsorted(observed[order], thresholds, side="right")] / total
-        # the interval of Clopper and Pearson, for so many rows of equal multiplicity
-        n = float(total**2 / np.sum(counts**2))
-        risk, above = RISK / (2 * THRESHOLDS), np.clip(share, 0.0, 1.0) * n
-        with np.errstate(invalid="ignore"):
-            low = np.where(above > 0, betaincinv(above, n - above + 1, risk), 0.0)
-            high = np.where(above < n, betaincinv(above + 1, n - above, 1 - risk), 1.0)
-        return NormBand(thresholds, low, high, survival)
+        share = 1 - below[np.searchsorted(observed[order], thresholds, side="right")] / below[-1]
+        # so many rows of equal multiplicity
+        n = float(below[-1] ** 2 / np.sum(counts**2))
+        return NormBand(thresholds, ProportionBand.of(share, n), survival)
 
     def largest(self, least_weight: float) -> float:
         """Bound the norms of the components that weigh at least ``least_weight``.
 
-        The largest norm r for which the band allows such a weight at r and all other rows at
-        norm 0, which is where they take least of the band. Infinite where it does not even allow
-        all rows at 0: the rows contradict the model.
+        All norms above it together weigh less in every distribution within the band. Infinite
+        where there is no distribution in it: the rows contradict the model.
         """
-        norms = self._norms(float(self.thresholds[-1]))
-        within = self.survival(self.thresholds[:, None], norms[None, :])
-        shown = least_weight * within + (1 - least_weight) * within[:, :1]
-        (allowed,) = np.nonzero(np.all(shown <= self.high[:, None], axis=0))
-        return float(norms[min(allowed[-1] + 1, CELLS)]) if len(allowed) else np.inf
+        norms, least, most = self._cells(float(self.thresholds[-1]))
+        j = self.band.first_rare(np.arange(float(CELLS)), least, most, least_weight)
+        return float(np.append(norms, np.inf)[j if j < CELLS else -1])
 
     def bound_mean(self, function: Callable[[Floats], Floats], longest: float) -> float:
         """Bound the mean of an increasing function of the norm, where none is above ``longest``.
@@ -87,25 +132,18 @@ class NormBand:
         """
         if not np.isfinite(longest):
             return np.inf
-        norms = self._norms(longest)
-        within = self.survival(self.thresholds[:, None], norms[None, :])
-        # A cell has the value of its upper end; at its lower end its rows show least, at its upper
-        # end most, so that every distribution on the cells obeys both constraints.
-        values, least, most = function(norms[1:]), within[:, :-1], within[:, 1:]
-        seen = self.low > 0
-        scale = 1 / self.high[:, None]
-        found = linprog(
-            -values / values.max(),
-            A_ub=np.concatenate([least * scale, -(most * scale)[seen]]),
-            b_ub=np.concatenate([np.ones(len(scale)), -(self.low * scale[:, 0])[seen]]),
-            A_eq=np.ones((1, CELLS)),
-            b_eq=[1.0],
-        )
-        return float(-found.fun * values.max()) if found.status == 0 else np.inf
+        norms, least, most = self._cells(longest)
+        return self.band.largest_mean(function(norms[1:]), least, most)
 
-    @staticmethod
-    def _norms(longest: float) -> Floats:
-        return np.linspace(0.0, longest, CELLS + 1)
+    def _cells(self, longest: float) -> tuple[Floats, Floats, Floats]:
+        """Return ends of cells, and what rows of each show at least and at most.
+
+        A cell has the value of its upper end; at its lower end its rows show least, at its upper
+        end most, so that every distribution on the cells obeys both constraints.
+        """
+        norms = np.linspace(0.0, longest, CELLS + 1)
+        within = self.survival(self.thresholds[:, None], norms[None, :])
+        return norms, within[:, :-1], within[:, 1:]
 
 
 def largest_norm(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
-from implicitmoments.density.degree import least_degree, regression_tail
 from implicitmoments.density.expanded_density import (
     ASSUMED_NOISE,
     FAR,
@@ -31,12 +31,19 @@ from implicitmoments.density.regression_density import (
     RegressionFrame,
     find_frame,
     intercepts_differ,
+    measure_residuals,
 )
 from implicitmoments.density.regression_expansion import (
     GradedExpansion,
     LabelConstant,
     LabelExpansion,
     expand_labels,
+)
+from implicitmoments.density.regression_truncation import (
+    MARGIN,
+    LineBound,
+    LineDistribution,
+    OneLine,
 )
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
@@ -45,13 +52,20 @@ from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
-from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
+from implicitmoments.validation import (
+    check_flag,
+    check_number,
+    check_option,
+    check_positive_number,
+    check_whole,
+)
 
 # Limit of `degree`: weights grow as y^n, so that a few rows dominate higher orders.
 HIGHEST_DEGREE = 24
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
-LOOSE = 5.0  # the tail bound is for components of one length; mixtures have about a fifth of it
+LOOSE = 5.0  # the bound on the truncation error is about five times the error
+LEAST_NOISE = 1e-4  # part of the variance of residuals, below which the noise counts as this
 SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
 
 
@@ -77,10 +91,14 @@ class RegressionMixtureDensity(ExpandedDensity):
         and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
     whiten : bool, default True
         Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
-    label_scale : float, default 1.0
-        The standard deviation of G along the residual of y, over that of the rows. Above 1 where
-        some lines are much steeper than others: the expansion converges only for components whose
-        residual varies less than twice as much as that of G.
+    max_slope : float, optional
+        The paper's B: a bound on the standard deviations of :math:`\beta_i \cdot x`, which for x
+        from N(0, I) are the norms of the :math:`\beta_i`. Estimated from the rows by default.
+    label_scale : float or "auto", default "auto"
+        The standard deviation of G along the residual of y, over that of the rows. ``"auto"``:
+        that of the steepest line, or 1 if this is more. The expansion of steeper lines converges
+        more slowly, and that of lines whose slope and residual vary more than
+        :math:`\|\beta\|^2 + \sigma^2/2` in units of G does not converge.
     degree : int, "cv" or "auto", default "cv"
         Of the polynomial. Its total degree in (x, y). ``"auto"``: what the tail bound requires for
         ``epsilon`` and the measured noise, whether or not there are enough rows. ``"cv"``: the
@@ -134,10 +152,14 @@ class RegressionMixtureDensity(ExpandedDensity):
         Findings about the fit, which print as sentences.
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
-        ``truncation_error``, the tail bound at the degree used, and ``degree_for_epsilon``, the
-        degree that it requires, or None above 200; both are left out where ``intercepts_differ``,
-        since the bound takes a spread of intercepts for noise; ``normalizer_error``, a standard
-        error; ``distance``, a lower bound of the total variation distance from the rows, up to
+        ``label_scale`` as used; ``truncation_error``, a bound on the distance that orders above
+        the degree would make up, and ``degree_for_epsilon``, the degree that it requires, or None
+        above 200. The bound holds with probability 0.999 for all mixtures of lines no longer than
+        ``longest_line``, the root of :math:`\|\beta\|^2 + c^2` about the least-squares line; it is
+        infinite where the expansion of such a line does not converge. ``weight_beyond`` is the
+        weight of longer lines that the rows do not exclude. These four are left out where
+        ``intercepts_differ`` and ``noise`` is not given; ``normalizer_error``, a standard error;
+        ``distance``, a lower bound of the total variation distance from the rows, up to
         chance; ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
         the highest of them was clearly better than the one before, by ``last_rise``;
@@ -187,7 +209,8 @@ class RegressionMixtureDensity(ExpandedDensity):
     noise: float | None = None
     fit_intercept: bool = True
     whiten: bool = True
-    label_scale: float = 1.0
+    max_slope: float | None = None
+    label_scale: float | str = "auto"
     degree: int | str = "cv"
     epsilon: float = 0.05
     max_degree: int = 12
@@ -212,7 +235,12 @@ class RegressionMixtureDensity(ExpandedDensity):
         if self.noise is not None:  # without noise (x, y) has no density
             check_positive_number("noise", self.noise)
         check_flag("whiten", self.whiten)
-        check_number("label_scale", self.label_scale, 0.75, 10.0)
+        if self.max_slope is not None:
+            check_positive_number("max_slope", self.max_slope)
+        if isinstance(self.label_scale, str):
+            check_option("label_scale", self.label_scale, ("auto",), besides="a number or ")
+        else:
+            check_number("label_scale", self.label_scale, 0.75, 10.0)
 
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
@@ -220,27 +248,33 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
         k = self.n_components
-        scale = self.label_scale if k > 1 else 1.0
         centred = not (self.whiten or self.fit_intercept)
-        how: dict[str, bool] = {"whiten": self.whiten, "centred": centred}
-        frame, spectrum = find_frame(rows, k, label_scale=scale, **how)
-        framed, square = frame.rows(rows), scale**-2  # the mean of z²
-        # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of z²
-        noise = max(square - float(np.sum(spectrum)), 0.0)
+        frame, spectrum = find_frame(rows, k, whiten=self.whiten, centred=centred)
+        # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of 1
+        noise = max(1.0 - float(np.sum(spectrum)), 0.0)
         if self.noise is not None:
             noise = (self.noise / frame.scale) ** 2
-        share = min(noise, square)
-        expansion = partial(self._expand, framed, frame, share, seed)
-        model = RatioModel(frame, partial(regression_tail, square - share, share), expansion)
+        share, spread = min(noise, 1.0), frame.scale
+        bound = self._find_bound(frame, rows, share, seed)
+        frame = replace(frame, scale=bound.scale * spread)
+        square = bound.scale**-2  # the mean of z²
+        framed = frame.rows(rows)
+        expansion = partial(self._expand, framed, frame, share * square, seed)
+        model = RatioModel(frame, bound, expansion)
         if final:
-            # the bound takes intercepts for noise, and does not hold where they differ
+            # without a known noise intercepts are taken for noise, and there is no bound if they
+            # differ
             differ = self.fit_intercept and k > 1 and intercepts_differ(framed, square)
             model.stats.update(
-                noise=frame.scale * math.sqrt(share),
-                noise_share=noise * scale**2,
-                squared_norm=square - share,
+                noise=spread * math.sqrt(share),
+                noise_share=noise,
+                label_scale=bound.scale,
                 intercepts_differ=differ,
             )
+            if self.noise is not None or not differ:
+                model.stats.update(
+                    longest_line=bound.longest * spread, weight_beyond=bound.weight_beyond
+                )
             if k > 1:
                 # What noise gives the moment: the edge of the semicircle law for Gaussian z, whose
                 # weights have a mean square of 1/2, or minus the smallest eigenvalue, since the
@@ -249,6 +283,40 @@ class RegressionMixtureDensity(ExpandedDensity):
                 floor = max(edge, -float(spectrum[-1]))
                 model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
         return model
+
+    def _find_bound(
+        self, frame: RegressionFrame, rows: Rows, share: float, seed: int
+    ) -> LineBound | OneLine:
+        """Choose the scale of the labels, such that lines as steep as those found converge.
+
+        The frame has the unit of the residuals; ``share`` is the variance of the noise.
+        """
+        if len(frame.basis) == 0:
+            return OneLine()
+        noise, light = max(share, LEAST_NOISE), self.epsilon / 2
+        residuals = measure_residuals(frame, rows, seed)
+        lines = LineDistribution.of(residuals, noise, shifted=self.fit_intercept)
+        lengths = np.hypot(lines.slopes, lines.intercepts)
+        steepest, longest = (
+            math.sqrt(lines.exceeded(each, light) ** 2 + MARGIN * noise)
+            for each in (lines.slopes, lengths)
+        )
+        if self.max_slope is not None:
+            mean = float(np.linalg.norm(frame.slope))
+            steepest = (self.max_slope + mean) / frame.scale
+        # B² + σ² makes all |γ| as small as possible; less than 1 makes higher orders noisier
+        scale = math.sqrt(max(steepest**2 + noise, 1.0))
+        if not isinstance(self.label_scale, str):
+            scale = float(self.label_scale)
+        known = self.fit_intercept and self.noise is not None
+        return LineBound(
+            residuals,
+            noise,
+            longest=max(longest, steepest) if known else steepest,
+            steepest=steepest,
+            scale=scale,
+            shifted=known,
+        )
 
     def _expand(
         self, rows: Rows, frame: RegressionFrame, share: float, seed: int, degree: int
@@ -283,11 +351,11 @@ class RegressionMixtureDensity(ExpandedDensity):
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
         stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
-        if not stats["intercepts_differ"]:
-            enough = least_degree(model.bound, self.epsilon, MOST_ORDERS)
-            reached = model.bound(enough) <= self.epsilon / 2
-            stats["truncation_error"] = model.bound(self.degree_)
-            stats["degree_for_epsilon"] = enough if reached else None
+        if "longest_line" in stats:
+            bound, degrees = model.bound, range(2, MOST_ORDERS + 1, 2)
+            small = bisect_left(degrees, True, key=lambda n: bound(n) <= self.epsilon / 2)
+            stats["truncation_error"] = bound(self.degree_)
+            stats["degree_for_epsilon"] = [*degrees, None][small]
         return self._findings_of_fit()
 
     def _findings_of_fit(self) -> Notes:
@@ -302,7 +370,7 @@ class RegressionMixtureDensity(ExpandedDensity):
             "bound": stats.get("truncation_error", 0.0),
             "needed": stats.get("degree_for_epsilon") or MOST_ORDERS,
         }
-        too_low = stats["intercepts_differ"] and self.degree == "auto"
+        too_low = "truncation_error" not in stats and self.degree == "auto"
         found = {
             "noise_too_large": noise and share > 1 + SLACK * math.sqrt(2 / n),
             "too_few_rows_for_degree": values["coefficients"] > n,

@@ -1,0 +1,310 @@
+r"""How far the expansion of a mixture of regressions converges, and its truncation error.
+
+About the least-squares line, in units of the label scale s, a component is a Gaussian with the
+mean :math:`c e_y` and the covariance :math:`I + A`, :math:`A = \beta e_y^\top + e_y \beta^\top +
+(\|\beta\|^2 + \sigma^2 - 1)\, e_y e_y^\top`. With eigenvalues :math:`\gamma` of A, and parts
+:math:`m_\gamma` of the mean along their eigenvectors,
+
+.. math:: \sum_n \|T_n\|^2 u^n
+   = \prod_\gamma (1 - \gamma^2 u^2)^{-1/2} \exp\Big(\frac{m_\gamma^2 u}{1 - \gamma u}\Big),
+
+which converges at u = 1 if every :math:`|\gamma| < 1`, that is if
+:math:`\|\beta\|^2 + \sigma^2/2 < 1`. The proof of Theorem 4.22 divides y by 2 (B + σ). The largest :math:`|\gamma|` of all lines is
+smallest for :math:`s^2 = B^2 + \sigma^2`, B the largest norm of a slope: then
+:math:`|\gamma| \le B/s`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import betaincinv, ndtr
+from scipy.stats import chi2
+
+from implicitmoments.arrays import Floats
+from implicitmoments.density.norm_band import ProportionBand
+
+RINGS = (0.0, 0.5, 0.8, 0.95, 1.0)  # quantiles of the norm of x that separate rings
+NODES = 5  # of quadrature over the norms within a ring, and over directions
+BINS, SLOPES, INTERCEPTS = 40, 25, 15  # the grid on which lines are estimated
+NEAR_OPTIMUM = 0.1  # nats of likelihood below the maximum: less than rows distinguish
+MOST_STEPS = 1_000  # of EM: with more of them the steepest line changes by less than a cell
+# Part of the variance of the noise that is added to the square of the longest slope found, for the
+# error of this estimate. With half of the variance between B and divergence, s need not be exact.
+MARGIN = 0.125
+THRESHOLDS, RADII, ANGLES = 15, 40, 6  # of residuals in each ring, and cells of lines
+OUTSIDE = 20  # cells of longer lines
+
+
+def order_norms(squared: Floats, noise: float, intercept: Floats, degree: int) -> Floats:
+    r"""Return :math:`\|T_n\|^2` of lines, for n = 0, …, degree: an array (degree + 1, ...).
+
+    With g the logarithm of the series above, :math:`n S_n = \sum_{j \le n} j g_j S_{n-j}`.
+    """
+    gammas, means = _eigenvalues(squared, noise, intercept)
+    norms = np.zeros((degree + 1, *squared.shape))
+    logs = np.zeros_like(norms)  # j g_j
+    norms[0], powers = 1.0, np.ones_like(gammas)
+    for n in range(1, degree + 1):
+        before, powers = powers, powers * gammas
+        logs[n] = np.sum((n % 2 == 0) * powers + n * means * before, axis=0)
+        norms[n] = np.sum(logs[1 : n + 1] * norms[n - 1 :: -1], axis=0) / n
+    return norms
+
+
+def _eigenvalues(squared: Floats, noise: float, intercept: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues of A, and squares of the mean along their eigenvectors: (2, ...)."""
+    half = (squared + noise - 1) / 2
+    root = np.sqrt(half**2 + squared)
+    gammas = np.stack([half + root, half - root])
+    # the eigenvector of the first is (‖β‖, γ) over its length
+    first = gammas[0] ** 2 / np.maximum(squared + gammas[0] ** 2, np.finfo(float).tiny)
+    return gammas, np.stack([first, 1 - first]) * intercept**2
+
+
+def total_norm(squared: Floats, noise: float, intercept: Floats) -> Floats:
+    """Return the sum of the norms of all orders, infinite where it diverges."""
+    gammas, means = _eigenvalues(squared, noise, intercept)
+    converges = np.max(np.abs(gammas), axis=0) < 1
+    gammas = np.where(converges, gammas, 0.0)
+    with np.errstate(over="ignore"):
+        exponential = np.exp(np.sum(means / (1 - gammas), axis=0))
+    found = exponential / np.sqrt(np.prod(1 - gammas**2, axis=0))
+    return np.where(converges, found, np.inf)
+
+
+def half_tail(total: Floats, kept: Floats) -> Floats:
+    """Return half the norm of what is left out; the difference is known to rounding errors."""
+    with np.errstate(invalid="ignore"):
+        rest = np.where(np.isinf(total), np.inf, total - kept)
+    found: Floats = np.sqrt(np.maximum(rest, np.finfo(float).eps * total)) / 2
+    return found
+
+
+def regression_tail(squared: float, noise: float, degree: int, *, intercept: float = 0.0) -> float:
+    r"""Bound the total variation error of truncating the expansion of one component.
+
+    Half of the norm of :math:`\sum_{n > degree} \langle T_n, H_n \rangle` in L2(G), as in the
+    proof of Theorem 4.22. Infinite where some :math:`|\gamma| \ge 1`: the expansion does not
+    converge. The error of a mixture is at most the mean of this number over its components.
+
+    Parameters
+    ----------
+    squared : float
+        The squared norm of :math:`\beta`.
+    noise : float
+        The variance of the noise.
+    degree : int
+        The highest order kept.
+    intercept : float, default 0.0
+        The value of the line at the mean of x.
+
+    Examples
+    --------
+    >>> from implicitmoments.density import regression_tail
+    >>> round(regression_tail(0.3, 0.7, 4), 3), regression_tail(1.0, 1.2, 4)
+    (0.098, inf)
+    """
+    line = np.array(float(squared)), noise, np.array(float(intercept))
+    return float(half_tail(total_norm(*line), np.sum(order_norms(*line, degree), axis=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Residuals about the least-squares line, in units of their spread, by rings of the points."""
+
+    z: Floats  # (n,)
+    ring: Floats  # (n,), the number of the ring of a row
+    counts: Floats  # (n,), its multiplicity
+    p: int  # dimension of the span of the regressors
+
+    @staticmethod
+    def of(points: Floats, z: Floats, counts: Floats) -> Residuals:
+        """Return residuals (n,) at points (n, p) of the span."""
+        limits = chi2.ppf(RINGS[1:-1], points.shape[1])
+        ring = np.searchsorted(limits, np.sum(points**2, axis=1))
+        return Residuals(z, ring, counts, points.shape[1])
+
+    @property
+    def top(self) -> float:
+        """The largest of them."""
+        return float(np.max(np.abs(self.z), initial=0.0, where=self.counts > 0))
+
+    @property
+    def n(self) -> float:
+        """So many rows of equal multiplicity have the same information."""
+        return float(np.sum(self.counts) ** 2 / np.sum(self.counts**2))
+
+    def shares(self, edges: Floats, *, absolute: bool = False) -> Floats:
+        """Return proportions of rows by ring and bin, (rings, bins)."""
+        z, found = np.abs(self.z) if absolute else self.z, []
+        for i in range(len(RINGS) - 1):
+            of_ring = self.ring == i
+            found.append(np.histogram(z[of_ring], edges, weights=self.counts[of_ring])[0])
+        return np.stack(found) / np.sum(self.counts)
+
+    def probabilities(
+        self, below: Floats, slope: Floats, intercept: Floats, noise: float
+    ) -> Floats:
+        r"""Return the probability that a row of a line is in a ring and its residual below limits.
+
+        The limits are (J,) and the lines (C,); the result is (rings, J, C). Given the norm of a
+        standard Gaussian x its direction is uniform, so that :math:`c + \beta \cdot x` has the
+        distribution of :math:`c + \|\beta\| \|x\| u`, u a coordinate of a random direction.
+        """
+        middles, found = (np.arange(NODES) + 0.5) / NODES, []
+        shape = 0.5, (self.p - 1) / 2
+        cosines = np.sqrt(betaincinv(*shape, middles)) if self.p > 1 else np.ones(1)
+        cosines = cosines * math.sqrt(1 / (self.p * np.mean(cosines**2)))  # exact mean square
+        for low, high in pairwise(RINGS):
+            norms = np.sqrt(chi2.ppf(low + (high - low) * middles, self.p))
+            x = np.outer(norms, cosines).ravel()
+            steps = np.multiply.outer(slope, np.append(x, -x))
+            away = below[:, None, None] - intercept[:, None] - steps
+            found.append((high - low) * np.mean(ndtr(away / math.sqrt(noise)), axis=-1))
+        return np.stack(found)
+
+
+@dataclass(frozen=True, eq=False)
+class LineDistribution:
+    """An estimate of the distribution of lines."""
+
+    slopes: Floats  # norms (C,)
+    intercepts: Floats  # (C,)
+    weights: Floats  # (C,)
+
+    @staticmethod
+    def of(residuals: Residuals, noise: float, *, shifted: bool) -> LineDistribution:
+        """Maximise the likelihood of residuals over all distributions on a grid.
+
+        A convex problem: EM increases the likelihood to its maximum from any positive start.
+        Intercepts are all 0 unless ``shifted``. The spread of a line of some rows is at most half
+        of the largest residual.
+        """
+        top = residuals.top
+        grid = np.linspace(0.0, top / 2, SLOPES), np.zeros(1)
+        if shifted:
+            grid = grid[0], np.linspace(-top, top, INTERCEPTS)
+        slopes, intercepts = (g.ravel() for g in np.meshgrid(*grid, indexing="ij"))
+        edges = np.linspace(-top, top, BINS + 1)
+        below = residuals.probabilities(edges, slopes, intercepts, noise)
+        within = np.diff(below, axis=1).reshape(-1, len(slopes))
+        seen = residuals.shares(edges).ravel()
+        weights, n = np.full(len(slopes), 1 / len(slopes)), residuals.n
+        for _ in range(MOST_STEPS):
+            # the mean log-likelihood is less than the largest factor less 1 below its maximum
+            factors = within.T @ (seen / np.maximum(within @ weights, np.finfo(float).tiny))
+            weights *= factors
+            if n * (np.max(factors) - 1) < NEAR_OPTIMUM:
+                break
+        return LineDistribution(slopes, intercepts, weights / np.sum(weights))
+
+    def exceeded(self, lengths: Floats, weight: float) -> float:
+        """Return the length above which lines have no more than a weight; ``lengths`` are (C,)."""
+        order = np.argsort(lengths)
+        above = np.cumsum(self.weights[order][::-1])[::-1]  # weight of this length and longer ones
+        return float(lengths[order][np.nonzero(above > weight)[0][-1]])
+
+
+@dataclass(frozen=True)
+class OneLine:
+    """The bound for one component: F is G, and nothing is left out."""
+
+    longest: float = 0.0
+    scale: float = 1.0
+    weight_beyond: float = 0.0
+
+    def __call__(self, degree: int) -> float:  # noqa: ARG002
+        """Return 0 for every degree."""
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LineBound:
+    r"""Bound on the truncation error of all mixtures of lines that the rows do not contradict.
+
+    The error of a mixture is at most the mean over its lines of the error of each (triangle
+    inequality). A confidence band of the distribution of residuals leaves a convex set of
+    distributions of slopes and intercepts; the bound is the largest mean over those with
+    :math:`\|\beta\|^2 + c^2 \le L^2`, a linear program. So it holds with the probability of the
+    band, 0.999, if no line is longer than L. Lengths are in units of the spread of residuals.
+    """
+
+    residuals: Residuals
+    noise: float  # variance
+    longest: float  # L
+    steepest: float  # the largest norm of a slope
+    scale: float  # that of G
+    shifted: bool  # whether lines may have different intercepts
+
+    def __call__(self, degree: int) -> float:
+        """Return the bound at a degree; infinite where the expansion of some line diverges."""
+        total = total_norm(*self._in_units_of_scale)
+        if np.any(np.isinf(total)):
+            return math.inf
+        kept = np.sum(order_norms(*self._in_units_of_scale, degree), axis=0)
+        # the integral of the absolute error is also at most that of both of its terms
+        errors = np.minimum(half_tail(total, kept), (1 + np.sqrt(kept)) / 2)
+        return self._band.largest_mean(np.max(_corners(errors), axis=0), *self._shown)
+
+    @property
+    def _in_units_of_scale(self) -> tuple[Floats, float, Floats]:
+        slope, intercept = self._lines(self._radii)
+        return (slope / self.scale) ** 2, self.noise / self.scale**2, intercept / self.scale
+
+    @property
+    def weight_beyond(self) -> float:
+        """The largest total weight of lines longer than L that the rows allow."""
+        top = max(self.residuals.top, 2 * self.longest)
+        radii = np.append(self._radii, np.linspace(self.longest, top, OUTSIDE + 1)[1:])
+        beyond = np.repeat(np.arange(RADII + OUTSIDE) >= RADII, ANGLES)
+        longer = replace(self, steepest=math.inf)
+        return self._band.largest_mean(beyond.astype(float), *longer._show(radii))
+
+    @property
+    def _radii(self) -> Floats:
+        return np.linspace(0.0, self.longest, RADII + 1)
+
+    def _lines(self, radii: Floats) -> tuple[Floats, Floats]:
+        """Return norms of slopes, and intercepts, at corners of cells: (R + 1, A + 1)."""
+        angles = np.linspace(0.0, math.pi / 2 if self.shifted else 0.0, ANGLES + 1)
+        slopes = np.minimum(radii[:, None] * np.cos(angles), self.steepest)
+        return slopes, radii[:, None] * np.sin(angles)
+
+    @cached_property
+    def _edges(self) -> Floats:
+        return np.linspace(0.0, self.residuals.top, THRESHOLDS + 1)
+
+    @cached_property
+    def _band(self) -> ProportionBand:
+        """Of absolute residuals above thresholds, by ring."""
+        shares = self.residuals.shares(self._edges, absolute=True)
+        above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]
+        return ProportionBand.of(above.ravel(), self.residuals.n)
+
+    @cached_property
+    def _shown(self) -> tuple[Floats, Floats]:
+        return self._show(self._radii)
+
+    def _show(self, radii: Floats) -> tuple[Floats, Floats]:
+        """Return what rows of lines in each cell show at least and at most, (J, C) each."""
+        slope, intercept = self._lines(radii)
+        limits = np.append(self._edges[:-1], -self._edges[:-1])
+        lines = slope.ravel(), intercept.ravel()
+        below = self.residuals.probabilities(limits, *lines, self.noise)
+        under, over = np.split(below, 2, axis=1)
+        ring = np.diff(RINGS)[:, None, None]
+        above = (ring - under + over).reshape(-1, *slope.shape)
+        corners = _corners(above)
+        return np.min(corners, axis=0), np.max(corners, axis=0)
+
+
+def _corners(values: Floats) -> Floats:
+    """Return values (..., R + 1, A + 1) at the four corners of cells, as (4, ..., R · A)."""
+    rows = values[..., :-1, :], values[..., 1:, :]
+    found = np.stack([part for row in rows for part in (row[..., :-1], row[..., 1:])])
+    return found.reshape(*found.shape[:-2], -1)
