@@ -9,9 +9,9 @@ mean :math:`c e_y` and the covariance :math:`I + A`, :math:`A = \beta e_y^\top +
    = \prod_\gamma (1 - \gamma^2 u^2)^{-1/2} \exp\Big(\frac{m_\gamma^2 u}{1 - \gamma u}\Big),
 
 which converges at u = 1 if every :math:`|\gamma| < 1`, that is if
-:math:`\|\beta\|^2 + \sigma^2/2 < 1`. The proof of Theorem 4.22 divides y by 2 (B + σ). The largest :math:`|\gamma|` of all lines is
-smallest for :math:`s^2 = B^2 + \sigma^2`, B the largest norm of a slope: then
-:math:`|\gamma| \le B/s`.
+:math:`\|\beta\|^2 + \sigma^2/2 < 1`. The proof of Theorem 4.22 divides y by 2 (B + σ). The
+largest :math:`|\gamma|` of all lines is smallest for :math:`s^2 = B^2 + \sigma^2`, B the largest
+norm of a slope: then :math:`|\gamma| \le B/s`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ import numpy as np
 from scipy.special import betaincinv, ndtr
 from scipy.stats import chi2
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import TINY, Floats
 from implicitmoments.density.norm_band import ProportionBand
 
 RINGS = (0.0, 0.5, 0.8, 0.95, 1.0)  # quantiles of the norm of x that separate rings
 NODES = 5  # of quadrature over the norms within a ring, and over directions
-BINS, SLOPES, INTERCEPTS = 40, 25, 15  # the grid on which lines are estimated
-NEAR_OPTIMUM = 0.1  # nats of likelihood below the maximum: less than rows distinguish
+BINS, SLOPES, INTERCEPTS = 40, 25, 21  # the grid on which lines are estimated
+BEYOND = 0.002  # proportion of rows with residuals beyond this grid
+NEAR_OPTIMUM = 1e-6  # nats per row below the maximum of the likelihood: less than rows distinguish
 MOST_STEPS = 1_000  # of EM: with more of them the steepest line changes by less than a cell
+NOISE_STEP = 0.8  # of the noise, where it is unknown and intercepts differ
+CLEAR = 10.0  # nats by which a smaller noise must fit better; EM ends within a few of its maximum
 # Part of the variance of the noise that is added to the square of the longest slope found, for the
 # error of this estimate. With half of the variance between B and divergence, s need not be exact.
 MARGIN = 0.125
@@ -62,7 +65,7 @@ def _eigenvalues(squared: Floats, noise: float, intercept: Floats) -> tuple[Floa
     root = np.sqrt(half**2 + squared)
     gammas = np.stack([half + root, half - root])
     # the eigenvector of the first is (‖β‖, γ) over its length
-    first = gammas[0] ** 2 / np.maximum(squared + gammas[0] ** 2, np.finfo(float).tiny)
+    first = gammas[0] ** 2 / np.maximum(squared + gammas[0] ** 2, TINY)
     return gammas, np.stack([first, 1 - first]) * intercept**2
 
 
@@ -135,6 +138,17 @@ class Residuals:
         return float(np.max(np.abs(self.z), initial=0.0, where=self.counts > 0))
 
     @property
+    def reach(self) -> float:
+        """No line with a proportion of 4 ``BEYOND`` of the rows has a larger slope or intercept.
+
+        A quarter of its rows at least have residuals above either.
+        """
+        sizes = np.abs(self.z)
+        order = np.argsort(-sizes)
+        above = np.cumsum(self.counts[order]) / np.sum(self.counts)
+        return float(sizes[order][np.searchsorted(above, BEYOND)])
+
+    @property
     def n(self) -> float:
         """So many rows of equal multiplicity have the same information."""
         return float(np.sum(self.counts) ** 2 / np.sum(self.counts**2))
@@ -176,44 +190,61 @@ class LineDistribution:
     slopes: Floats  # norms (C,)
     intercepts: Floats  # (C,)
     weights: Floats  # (C,)
+    score: float  # mean log-likelihood of the residuals
 
     @staticmethod
     def of(residuals: Residuals, noise: float, *, shifted: bool) -> LineDistribution:
         """Maximise the likelihood of residuals over all distributions on a grid.
 
         A convex problem: EM increases the likelihood to its maximum from any positive start.
-        Intercepts are all 0 unless ``shifted``. The spread of a line of some rows is at most half
-        of the largest residual.
+        Intercepts are all 0 unless ``shifted``.
         """
-        top = residuals.top
-        grid = np.linspace(0.0, top / 2, SLOPES), np.zeros(1)
+        top, reach = residuals.top, residuals.reach
+        grid = np.linspace(0.0, reach, SLOPES), np.zeros(1)
         if shifted:
-            grid = grid[0], np.linspace(-top, top, INTERCEPTS)
+            grid = grid[0], np.linspace(-reach, reach, INTERCEPTS)
         slopes, intercepts = (g.ravel() for g in np.meshgrid(*grid, indexing="ij"))
         edges = np.linspace(-top, top, BINS + 1)
         below = residuals.probabilities(edges, slopes, intercepts, noise)
         within = np.diff(below, axis=1).reshape(-1, len(slopes))
         seen = residuals.shares(edges).ravel()
-        weights, n = np.full(len(slopes), 1 / len(slopes)), residuals.n
+        weights = np.full(len(slopes), 1 / len(slopes))
         for _ in range(MOST_STEPS):
             # the mean log-likelihood is less than the largest factor less 1 below its maximum
-            factors = within.T @ (seen / np.maximum(within @ weights, np.finfo(float).tiny))
+            factors = within.T @ (seen / np.maximum(within @ weights, TINY))
             weights *= factors
-            if n * (np.max(factors) - 1) < NEAR_OPTIMUM:
+            if np.max(factors) - 1 < NEAR_OPTIMUM:
                 break
-        return LineDistribution(slopes, intercepts, weights / np.sum(weights))
+        weights /= np.sum(weights)
+        score = float(seen @ np.log(np.maximum(within @ weights, TINY)))
+        return LineDistribution(slopes, intercepts, weights, score)
+
+    @staticmethod
+    def with_largest_noise(residuals: Residuals, most: float) -> tuple[LineDistribution, float]:
+        """Estimate lines with intercepts, and the noise: the largest one that fits the residuals.
+
+        A smaller noise always fits as well, since intercepts may take the place of noise.
+        """
+        found, noise = LineDistribution.of(residuals, most, shifted=True), most
+        while True:
+            less = NOISE_STEP * noise
+            other = LineDistribution.of(residuals, less, shifted=True)
+            if residuals.n * (other.score - found.score) < CLEAR:
+                return found, noise
+            found, noise = other, less
 
     def exceeded(self, lengths: Floats, weight: float) -> float:
         """Return the length above which lines have no more than a weight; ``lengths`` are (C,)."""
-        order = np.argsort(lengths)
-        above = np.cumsum(self.weights[order][::-1])[::-1]  # weight of this length and longer ones
-        return float(lengths[order][np.nonzero(above > weight)[0][-1]])
+        order = np.argsort(-lengths, kind="stable")
+        above = np.cumsum(self.weights[order])  # weight of this length and longer ones
+        return float(np.interp(weight, above, lengths[order]))
 
 
 @dataclass(frozen=True)
 class OneLine:
     """The bound for one component: F is G, and nothing is left out."""
 
+    noise: float
     longest: float = 0.0
     scale: float = 1.0
     weight_beyond: float = 0.0
@@ -261,7 +292,7 @@ class LineBound:
         """The largest total weight of lines longer than L that the rows allow."""
         top = max(self.residuals.top, 2 * self.longest)
         radii = np.append(self._radii, np.linspace(self.longest, top, OUTSIDE + 1)[1:])
-        beyond = np.repeat(np.arange(RADII + OUTSIDE) >= RADII, ANGLES)
+        beyond = np.repeat(np.arange(RADII + OUTSIDE) >= RADII, ANGLES if self.shifted else 1)
         longer = replace(self, steepest=math.inf)
         return self._band.largest_mean(beyond.astype(float), *longer._show(radii))
 
@@ -271,7 +302,7 @@ class LineBound:
 
     def _lines(self, radii: Floats) -> tuple[Floats, Floats]:
         """Return norms of slopes, and intercepts, at corners of cells: (R + 1, A + 1)."""
-        angles = np.linspace(0.0, math.pi / 2 if self.shifted else 0.0, ANGLES + 1)
+        angles = np.linspace(0.0, math.pi / 2, ANGLES + 1) if self.shifted else np.zeros(2)
         slopes = np.minimum(radii[:, None] * np.cos(angles), self.steepest)
         return slopes, radii[:, None] * np.sin(angles)
 
