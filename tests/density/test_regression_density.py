@@ -189,9 +189,7 @@ def test_the_setting_of_the_paper():
 
 def test_known_noise_sets_the_degree():
     X, y = rows(20_000)
-    small, large = (
-        model_of(noise=s, degree="auto", max_degree=24).fit(X, y) for s in (0.95, 1.0)
-    )
+    small, large = (model_of(noise=s, degree="auto", max_degree=24).fit(X, y) for s in (0.95, 1.0))
     assert small.degree_ >= large.degree_
     assert small.stats_["truncation_error"] <= 0.025
     with pytest.warns(AssumptionWarning):
