@@ -93,10 +93,10 @@ def write_rows(path: Path, n: int, seed: int) -> Truth:
         np.lib.format.write_array_header_1_0(file, header)
         for start in range(0, n, BATCH):
             rows = rng.normal(size=(min(BATCH, n - start), D))
-            labels = rng.choice(K, len(rows), p=truth.weights)
-            for i in range(K):
-                rows[labels == i] = truth.means[i] + rows[labels == i] @ roots[i].T
-            rows.tofile(file)
+            ends = np.cumsum(rng.multinomial(len(rows), truth.weights))
+            for i, part in enumerate(np.split(rows, ends[:-1])):
+                part[:] = truth.means[i] + part @ roots[i].T
+            rng.permutation(rows).tofile(file)
     return truth
 
 

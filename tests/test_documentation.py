@@ -212,6 +212,7 @@ ROOMS = [
     "plot",
     "report",
     "testing",
+    "theory",
 ]
 
 

@@ -58,7 +58,7 @@ PUBLIC = {
     "": """ActivationSumRegressor AssumptionWarning GaussianMixture HermiteProblem ModelFileError
         MomentProblem RegressionMixture RegressionMixtureDensity SphericalMixture
         SphericalMixtureClusterer SphericalMixtureDensity __version__ circuits datasets
-        implicit_moments load moments plot problems projections report rows save""",
+        implicit_moments load moments plot problems projections report rows save theory""",
     "circuits": "Circuit describe hermite power scalar unit vector",
     "datasets": """Truth make_activation_sum make_pairwise_differences make_regression_mixture
         make_spherical_mixture""",
@@ -72,6 +72,8 @@ PUBLIC = {
     "report": "write_report",
     "rows": """ArraySource BlockSource CallableSource DaskSource RowDraws Rows Source Whitening
         open_file""",
+    "theory": """Bound activation_bound clustering_bound error_bound least_separation
+        log10_hermite_second_moment mixture_density_bound moment_bound regression_density_bound""",
     "testing": "random_circuit random_inputs random_projection",
 }
 

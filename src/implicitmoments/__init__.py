@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         projections,
         report,
         rows,
+        theory,
     )
     from implicitmoments.activation import ActivationSumRegressor
     from implicitmoments.clustering import SphericalMixtureClusterer
@@ -75,6 +76,7 @@ __all__ = [
     "report",
     "rows",
     "save",
+    "theory",
 ]
 
 if not TYPE_CHECKING:  # with it every name would pass the type checker

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import FrameType
 from typing import Any, TypeAlias
 
 from implicitmoments.sentences import SENTENCES
@@ -216,6 +217,11 @@ class AssumptionWarning(UserWarning):
     """
 
 
+def _library(frame: FrameType) -> str:
+    """Return the package of a frame; code run by ``exec`` may have none."""
+    return str(frame.f_globals.get("__name__", "")).split(".")[0]
+
+
 def warn_of(notes: Iterable[Note]) -> None:
     """Warn of each note, at the line of the user's program that led here.
 
@@ -224,7 +230,7 @@ def warn_of(notes: Iterable[Note]) -> None:
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 (slow to import)
 
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] in LIBRARIES:
+    while frame.f_back is not None and _library(frame) in LIBRARIES:
         frame, level = frame.f_back, level + 1
     for note in notes:
         category = ConvergenceWarning if note.code == "not_converged" else AssumptionWarning

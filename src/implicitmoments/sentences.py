@@ -27,6 +27,13 @@ SENTENCES: dict[str, str] = {
     "stored_sentence": "{text}",
     "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # moments
+    "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
+    "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
+    "pass an array, which is shuffled",
+    "negative_eigenvalue": "the moment of order {order} has the eigenvalues {top:.3g} and "
+    "{below:.3g}, and a negative one is left out as noise: weights of both signs need "
+    "`subspace='singular'`; with positive weights the model does not fit, or there are too few "
+    "rows",
     "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
     "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
     "equal vectors, too many components, or too few rows; try fewer components or more rows",

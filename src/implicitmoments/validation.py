@@ -22,7 +22,7 @@ def check_whole_or(
 ) -> int | str:
     """Return an integer within bounds, or one of some words such as ``"auto"``."""
     if isinstance(value, str):
-        return check_option(name, value, words, besides="an integer, ")
+        return check_option(name, value, words, besides="an integer or ")
     return check_whole(name, value, least, most)
 
 
@@ -125,8 +125,8 @@ def check_enough_rows(n_rows: int, k: int, least: int | None = None) -> None:
     if n_rows < least:
         raise InputError(
             "too_few_rows",
-            "`n_components={k}` needs at least {least:count row} with a positive weight, got {n}; "
-            "use more rows or fewer components",
+            "`n_components={k}` needs at least {least:count row} with a positive weight, but "
+            "n_samples={n}; use more rows or fewer components",
             k=k,
             n=n_rows,
             least=least,

@@ -273,7 +273,7 @@ def test_which_starts_compete(which):
     ("how", "code"),
     [
         ({"means_init": np.zeros((3, 2))}, "init_of_wrong_shape"),
-        ({"means_init": np.full((2, 2), np.nan)}, "init_of_wrong_shape"),
+        ({"means_init": np.full((2, 2), np.nan)}, "init_not_finite"),
         ({"means_init": [["a", "b"]] * 2}, "init_not_numeric"),
         ({"means_init": [[1.0, 2.0], [3.0]]}, "init_not_numeric"),
         ({"weights_init": np.ones(3) / 3}, "init_of_wrong_shape"),
@@ -314,6 +314,8 @@ each_model = pytest.mark.parametrize("model", MODELS, ids=NAMES)
 
 @each_model
 def test_rows_that_cannot_be_fitted(model):
+    with refuses("too_few_rows", n=1):
+        model(1).fit(np.ones((1, 3)))
     for k in (1, 2, "auto"):
         with refuses("rows_all_equal", n=20):
             model(k).fit(np.ones((20, 3)))

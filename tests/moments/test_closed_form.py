@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from implicitmoments import HermiteProblem, datasets, implicit_moments
+from implicitmoments import AssumptionWarning, HermiteProblem, datasets, implicit_moments
 from implicitmoments.circuits import hermite, vector
 from implicitmoments.datasets import Truth
 from implicitmoments.moments import SplitMean, noise_floor
@@ -186,7 +186,13 @@ def test_weights_of_one_sign():
     ones = implicit_moments(HermiteProblem(X, lambda _: np.ones(40_000)), n_components=2, order=4)
     np.testing.assert_allclose(ones.hermite(queries), plain.hermite(queries), rtol=1e-9)
     minus = HermiteProblem(X, lambda _: -np.ones(40_000))
-    assert np.all(implicit_moments(minus, n_components=2, order=4).hermite(queries) == 0)
+    with pytest.warns(AssumptionWarning):
+        none = implicit_moments(minus, n_components=2, order=4)
+    assert "negative_eigenvalue" in none.notes.codes
+    assert np.all(none.hermite(queries) == 0)
+    same = implicit_moments(minus, n_components=2, order=4, subspace="singular")
+    difference = np.sqrt(np.mean((same.hermite(queries) + plain.hermite(queries)) ** 2))
+    assert difference < 0.05 * np.sqrt(np.mean(plain.hermite(queries) ** 2))
 
 
 class Holed(HermiteProblem):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from implicitmoments import HermiteProblem, datasets, implicit_moments
+from implicitmoments import AssumptionWarning, HermiteProblem, datasets, implicit_moments
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.components import resolve_components
 from implicitmoments.moments.decode import choose_frame, decode
@@ -244,7 +244,7 @@ class TestWhatCannotBeToldApart:
 
     def test_a_noise_of_another_variance(self):
         X, _ = datasets.make_spherical_mixture(5_000, 3, 6, radius=4.0, random_state=0)
-        with refuses("variance_too_small"):
+        with refuses("variance_too_small"), pytest.warns(AssumptionWarning):
             self.found(0.5 * X, 3)
 
     def test_weights_that_sum_to_more_than_there_is(self):

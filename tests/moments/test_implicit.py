@@ -184,8 +184,8 @@ def test_progress_is_told_on_request():
         rows_per_block=40,
         progress=lambda what, done, total: told.append((what, done, total)),
     )
-    assert told[:3] == [("order 2", 40, 100), ("order 2", 80, 100), ("order 2", 100, 100)]
-    assert told[-1] == ("order 2", 100, 100)
+    assert told[:2] == [("order 2", 40, 300), ("order 2", 80, 300)]
+    assert told[7] == told[-1] == ("order 2", 300, 300)
     assert {what for what, _, _ in told} == {"order 2", "order 4"}
 
 

@@ -59,7 +59,7 @@ def test_answers_are_medians_over_runs(n_runs):
         for a in coordinates
     )
     problem = PopulationProblem(Truth([1.0], [[1.0, 0.0]]))
-    answers = PaperMoments(problem, 1, 1, {}, None, runs).inner(
+    answers = PaperMoments(problem, 1, 1, {"rows_per_step": 1}, None, runs).inner(
         x, {"x": np.array([[2.0, 5.0], [-1.0, 0.0]])}
     )
     np.testing.assert_allclose(answers, np.median(coordinates) * np.array([2.0, -1.0]))

@@ -98,6 +98,7 @@ def test_error_falls_with_the_root_of_the_rows(make, order):
 @pytest.mark.parametrize(
     ("make", "order"), [(wrong_differences, 2), (wrong_regressions, 2), (wrong_relus, 4)]
 )
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")  # a negative moment
 def test_a_wrong_weight_does_not_pass(make, order):
     small, large = errors(make, order)
     assert small / large < 2.0 or large > 0.25

@@ -221,7 +221,8 @@ def fit_paper_polynomial(
     One run finds the projections up to the degree; the coefficient of each lower order is then
     averaged through the first of them, on rows that chose none. Evaluation is free of auxiliary
     noise: against a tensor that is symmetric, as :math:`M_n` is, :math:`H_n` may be replaced by
-    the recursion of :class:`~implicitmoments.moments.chain.SymmetricChain`.
+    the recursion of :class:`~implicitmoments.moments.chain.SymmetricChain`. This departs from step
+    7 of the box: the estimate of :math:`M_n` is symmetric in the limit only.
     """
     d, size = problem.n_features, problem.rows.rows_per_block
     found = implicit_moments(

@@ -264,9 +264,8 @@ class MixtureEstimator(MixtureSummary):
         return replace(rows.as_given(), wide=long or not spherical), n_out
 
     def _check_enough(self, n: int) -> None:
-        """Raise where there are fewer rows than components."""
-        least = 1 if self.n_components == "auto" else int(self.n_components)
-        check_enough_rows(n, least, least)
+        """Raise where there are fewer rows than components, or only one."""
+        check_enough_rows(n, 1 if self.n_components == "auto" else int(self.n_components))
 
     def _warns(self, note: Note) -> bool:
         return note.code not in SILENT

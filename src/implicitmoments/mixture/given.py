@@ -74,12 +74,14 @@ def _numbers(name: str, value: Any) -> Floats | None:
 
 
 def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> None:
-    """Raise for an array of another shape."""
-    if value is not None and (value.shape != shape or not np.isfinite(value).all()):
+    """Raise for an array of another shape, or with NaN or infinity."""
+    if value is not None and value.shape != shape:
         raise InputError(
             "init_of_wrong_shape",
-            "`{name}` must be finite and of shape {expected}, got shape {found}",
+            "`{name}` must be of shape {expected}, got shape {found}",
             name=name,
             expected=shape,
             found=value.shape,
         )
+    if value is not None and not np.isfinite(value).all():
+        raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)

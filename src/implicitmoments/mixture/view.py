@@ -123,7 +123,7 @@ def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
 
 def check_distinct(sample: Rows, k: int | None) -> None:
     """Raise where all rows are equal, or fewer are distinct than there are components."""
-    if sample.n == 1 and sample.total > 1:
+    if sample.n == 1:
         raise InputError(
             "rows_all_equal",
             "all {n:count row} are equal, so there is no covariance to estimate; check the data",

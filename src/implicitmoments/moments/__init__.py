@@ -10,10 +10,10 @@ from implicitmoments.moments.implicit import (
     StepReport,
     distances_to_truth,
     projected_moment,
-    top_subspace,
 )
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
+from implicitmoments.moments.subspace import top_subspace
 
 __all__ = [
     "ClosedFormMoments",

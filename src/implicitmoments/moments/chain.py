@@ -225,6 +225,7 @@ class PairWindow:
 
     noise: Array
     exact: ClassVar[bool] = True  # it contains symmetric tensors only
+    symmetry: ClassVar[None] = None  # all have eigenvalue 1 of the symmetriser
 
     @cached_property
     def pairs(self) -> tuple[Array, Array, Array]:
@@ -325,11 +326,12 @@ class ChainWindow:
     """A window over a chain: the span of some rows of ``U_r ⊗ R^p``."""
 
     chain: SymmetricChain
-    basis: Array  # (dim, k_r · p), orthonormal rows
+    basis: Array  # (dim, k_r · p), orthonormal rows, eigenvectors of the symmetriser
+    symmetry: Array | None = None  # (dim,), their eigenvalues; None if all are 1
 
     @property
     def exact(self) -> bool:
-        """Whether the window contains symmetric tensors only, as at order 1."""
+        """Whether all of its tensors are symmetric, as at order 1."""
         return self.chain.order == 0
 
     @property
@@ -371,11 +373,11 @@ def open_window(chain: SymmetricChain, k: int) -> Window:
         return ChainWindow(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
-    values, vectors = descending_eigh(chain.symmetriser())
-    near = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > NEARLY_SYMMETRIC)
+    xp, (values, vectors) = namespace_of(chain.noise), descending_eigh(chain.symmetriser())
+    near = int(xp.sum(xp.astype(values > NEARLY_SYMMETRIC, values.dtype)))
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(near, k), room, int(values.shape[0]))
-    return ChainWindow(chain, namespace_of(vectors).matrix_transpose(vectors[:, :kept]))
+    return ChainWindow(chain, turned(vectors[:, :kept]), values[:kept])
 
 
 def assemble_form(

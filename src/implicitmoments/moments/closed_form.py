@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from implicitmoments.arrays import (
     Array,
-    descending_eigh,
     eye_like,
     gram,
     move_like,
@@ -39,12 +38,19 @@ from implicitmoments.moments.hermite_problem import (
     average,
 )
 from implicitmoments.moments.implicit import StepReport
+from implicitmoments.moments.subspace import (
+    MARGIN,
+    POSITIVE,
+    largest_noise,
+    leading_eigenpairs,
+    rival_eigenvalue,
+    symmetrised,
+)
 from implicitmoments.notes import InputError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
 from implicitmoments.rows import Sums
 
 LARGEST_EXPONENT = 300  # of ten, in a double
-MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 
 
@@ -189,6 +195,7 @@ class ClosedForm:
     # keep as many directions at the last step as at the previous ones, for coefficients that are
     # fitted by least squares afterwards
     wide: bool = False
+    subspace: str = POSITIVE  # the largest eigenvalues, or "singular": the largest magnitudes
 
     @property
     def levels(self) -> int:
@@ -210,7 +217,8 @@ class ClosedForm:
         kept = min(self.k, int(spectrum.shape[0]))
         if not self.drop_noise:
             return kept
-        return sum(1 for i in range(kept) if float(spectrum[i]) > MARGIN * floor)
+        sizes = spectrum if self.subspace == POSITIVE else abs(spectrum)
+        return sum(1 for i in range(kept) if float(sizes[i]) > MARGIN * floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,14 +227,14 @@ class Fold:
 
     moments: BalancedMoments
     steps: tuple[StepReport, ...]
-    errors: dict[tuple[int, int], float]  # standard error of each form, relative to its size
+    n_rows: float  # rows of which the forms are averages, with their multiplicity
 
 
 def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
     """Estimate the subspaces U_1, …, U_{m/2} and the moments of orders 0, …, m on them.
 
     The views are rows in an identity frame. U_n is estimated from the n-th view, or the last but
-    one if there are fewer; the moments on the subspaces are averaged over the last.
+    one if there are fewer; the moments are averaged over the last.
     """
     frame, problem = views[-1].frame, views[-1].problem
     chain = SymmetricChain((), frame.noise)
@@ -241,9 +249,13 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         # M_2n on the window over U_{n−1}, and its noise from split halves.
         window = open_window(chain, OVERSAMPLING * how.k)
         moment = even_mean(view, chain, window)
-        # Erratum 8: the largest eigenvalues; the paper's singular values would take noise.
-        spectrum, vectors = descending_eigh(moment.value)
-        floor = noise_floor(moment, spectrum, vectors, how.k, exact=window.exact)
+        positive = how.subspace == POSITIVE
+        if not positive:  # beside the moment, the window has values of both signs
+            moment = moment.map(partial(symmetrised, window))
+        # Erratum 8: the largest eigenvalues, or for signed weights the largest singular values.
+        spectrum, vectors = leading_eigenpairs(moment.value, how.subspace)
+        exact = positive and window.exact
+        floor = noise_floor(moment, spectrum, vectors, how.k, exact=exact)
         # Directions above the noise enter the moments; the next step starts from more.
         ranks.append(how.rank(spectrum, floor))
         width = min(how.width(n), window.dim)
@@ -256,17 +268,19 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         if reducing:
             splits = [s for s in how.splits(problem) if s[1] <= n and s not in known.forms]
             means = mean_moments(view.in_frame(frame), chain, splits)
-            known = BalancedMoments(frame, chain, {**known.forms, **_forms(means, ranks)[0]})
+            known = BalancedMoments(frame, chain, {**known.forms, **_forms(means, ranks)})
             lower = known.evaluator()
         values = np.asarray(to_numpy(spectrum), dtype=np.float64) * unit
+        rival = rival_eigenvalue(values, largest_noise(moment) * unit) if exact else 0.0
         taken = perf_counter() - clock
         reports.append(
-            StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken)
+            StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken, rival)
         )
     # The moments themselves, on separate rows if sampling requires it.
     seen = replace(views[-1], frame=frame, lower=lower)
-    forms, errors = _forms(mean_moments(seen, chain, how.splits(problem)), ranks)
-    return Fold(BalancedMoments(frame, chain, forms), tuple(reports), errors)
+    means = mean_moments(seen, chain, how.splits(problem))
+    known = BalancedMoments(frame, chain, _forms(means, ranks))
+    return Fold(known, tuple(reports), sum(means[how.splits(problem)[-1]].counts))
 
 
 def even_mean(view: FramedRows, chain: SymmetricChain, window: Window) -> SplitMean:
@@ -348,7 +362,8 @@ def _reframe(
 ) -> tuple[Frame, SymmetricChain]:
     """Return the frame of the span of a basis, scaled by the length of the hidden vectors."""
     xp = namespace_of(basis)
-    length = float(xp.linalg.trace(basis @ moment @ xp.matrix_transpose(basis)))
+    along = xp.linalg.diagonal(basis @ moment @ xp.matrix_transpose(basis))
+    length = float(xp.sum(xp.abs(along)))  # weights of both signs may cancel
     scale = math.sqrt(length) if length > 0 else 1.0
     if abs(math.log10(scale)) * 2 * order > LARGEST_EXPONENT:
         raise InputError(
@@ -363,15 +378,9 @@ def _reframe(
 
 def _forms(
     measured: dict[tuple[int, int], SplitMean], ranks: list[int]
-) -> tuple[dict[tuple[int, int], Array], dict[tuple[int, int], float]]:
-    """Keep the directions above the noise of each moment; return forms and relative errors."""
-    forms, errors = {}, {}
-    for (a, b), estimate in measured.items():
-        forms[a, b] = _leading(estimate.value, ranks[a], ranks[b])
-        noise = _leading(estimate.half_difference, ranks[a], ranks[b])
-        size = float(np.linalg.norm(to_numpy(forms[a, b])))
-        errors[a, b] = float(np.linalg.norm(to_numpy(noise))) / size if size else math.inf
-    return forms, errors
+) -> dict[tuple[int, int], Array]:
+    """Keep the directions above the noise of each moment."""
+    return {(a, b): _leading(mean.value, ranks[a], ranks[b]) for (a, b), mean in measured.items()}
 
 
 def _leading(form: Array, rows: int, columns: int) -> Array:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from time import perf_counter
 from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
 from implicitmoments.datasets import Truth
-from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
+from implicitmoments.moments.answer_errors import Statistics, split_half_errors
+from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.hermite_problem import FramedRows, HermiteProblem, all_rows
 from implicitmoments.moments.implicit import estimate
 from implicitmoments.moments.problem import CircuitMeans, MomentProblem
 from implicitmoments.moments.result import ClosedFormMoments, PaperMoments
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.moments.subspace import POSITIVE, SUBSPACES
+from implicitmoments.notes import InputError, InputTypeError, warn_of
 from implicitmoments.rows import Progress, RandomState, as_seed
 from implicitmoments.validation import check_enough_rows, check_method, check_option, check_whole
 
@@ -30,6 +33,7 @@ class _Options(TypedDict, total=False):
     drop_noise: bool
     balanced: bool
     reduce_weights: bool
+    subspace: str
     n_repeats: int
     truth: Truth | None
     random_state: RandomState
@@ -69,6 +73,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     drop_noise: bool = True,
     balanced: bool = True,
     reduce_weights: bool = True,
+    subspace: str = POSITIVE,
     n_repeats: int = 1,
     truth: Truth | None = None,
     random_state: RandomState = None,
@@ -104,6 +109,10 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         as vectors in :math:`U_m`, which requires moments up to order 2m.
     reduce_weights : bool, default True
         Closed form only: let the problem remove lower orders from its weights, if it can.
+    subspace : {"positive", "singular"}, default "positive"
+        The subspace kept of each moment of even order. ``"positive"``: its largest eigenvalues;
+        with weights :math:`w_i \ge 0` a negative one is noise. ``"singular"``: its largest
+        singular values, as in the paper's text; weights may have both signs.
     n_repeats : int, default 1
         ``"paper"`` only: number of independent runs, on disjoint rows. Answers are medians over
         runs, and the dependence on the failure probability becomes logarithmic.
@@ -137,6 +146,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     for name, given in (("n_samples", n_samples), ("rows_per_block", rows_per_block)):
         if given is not None:
             check_whole(name, given, 1)
+    check_option("subspace", subspace, SUBSPACES)
     seed = as_seed(random_state)
     if method is None:
         method = "closed_form" if isinstance(problem, HermiteProblem) else "paper"
@@ -149,7 +159,9 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
             reduce_weights=not reduce_weights,
         )
         average = CircuitMeans(problem, seed, rows_per_block, progress)
-        return _paper(average, n_components, order, n_samples, n_repeats, truth)
+        found = _paper(average, n_components, order, n_samples, n_repeats, truth, subspace)
+        warn_of(found.notes)
+        return found
     _refuse_options(method, n_repeats=n_repeats > 1, truth=truth is not None)
     if not isinstance(problem, HermiteProblem):
         raise InputTypeError(
@@ -164,9 +176,11 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
             "the data carry no information about the moment of order {order}; use another order",
             order=order,
         )
-    how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights)
+    how = ClosedForm(n_components, order, drop_noise, balanced, reduce_weights, subspace=subspace)
     view = all_rows(problem, n_samples, rows_per_block, seed, progress)
-    return _closed(how, view, sampling or "reuse")
+    closed = _closed(how, view, sampling or "reuse")
+    warn_of(closed.notes)
+    return closed
 
 
 def _paper(
@@ -176,12 +190,13 @@ def _paper(
     n_samples: int | None,
     n_repeats: int,
     truth: Truth | None,
+    subspace: str,
 ) -> PaperMoments:
     clock = perf_counter()
     problem = average.problem
     n = _rows_per_step(problem, k, m, n_samples, n_repeats)
     fresh = (range(i * n, (i + 1) * n) for i in count())  # step 1 of the box
-    runs = tuple(estimate(average, k, m, fresh, truth) for _ in range(n_repeats))
+    runs = tuple(estimate(average, k, m, fresh, truth, subspace) for _ in range(n_repeats))
     stats: dict[str, Any] = {
         "method": "paper",
         "rows_per_step": n,
@@ -209,19 +224,30 @@ def _closed(how: ClosedForm, view: FramedRows, sampling: str) -> ClosedFormMomen
             **{"n_rows": view.n_rows, "sampling": sampling, "m": how.m, "needed": needed},
         )
     check_enough_rows(view.n_rows, how.k, how.k)
-    split = [replace(view, part=(i, parts)) for i in range(parts)]
-    divided = [split, split[::-1]] if sampling == "cross_fit" else [split]
-    folds = tuple(estimate_closed_form(how, views) for views in divided)
-    stats = {
+    estimate_part = partial(_estimate_part, how, view, parts, sampling == "cross_fit")
+    folds = estimate_part((0, 1))
+    known = {
         "method": "closed_form",
         "sampling": sampling,
         "rows_used": view.n_rows,
         "seconds": perf_counter() - clock,
         "orthonormality_defect": max(fold.moments.projection.defect for fold in folds),
         "dropped": [step.dropped for step in folds[0].steps],
-        "relative_errors": {a + b: error for (a, b), error in folds[0].errors.items()},
     }
+    stats = Statistics(
+        known, {"relative_errors": partial(split_half_errors, folds, estimate_part)}
+    )
     return ClosedFormMoments(view.problem, how.k, how.m, stats, view, folds)
+
+
+def _estimate_part(
+    how: ClosedForm, view: FramedRows, parts: int, exchange: bool, part: tuple[int, int]
+) -> tuple[Fold, ...]:
+    """Estimate from the i-th of q parts of the rows, divided into ``parts`` for the passes."""
+    i, q = part
+    split = [replace(view, part=(i * parts + j, q * parts)) for j in range(parts)]
+    divided = [split, split[::-1]] if exchange else [split]
+    return tuple(estimate_closed_form(how, views) for views in divided)
 
 
 def _rows_per_step(

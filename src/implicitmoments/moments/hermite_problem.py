@@ -14,6 +14,7 @@ from implicitmoments.arrays import (
     as_real_array,
     check_finite,
     eye_like,
+    index_like,
     move_like,
     namespace_of,
 )
@@ -25,6 +26,7 @@ from implicitmoments.rows import (
     After,
     Block,
     DrawPurpose,
+    KeyedPermutation,
     Measure,
     Progress,
     RowDraws,
@@ -133,9 +135,8 @@ class HermiteProblem(MomentProblem):
 
     def _counted(self, sample_weight: Array) -> Array:
         if self.n_rows is None:
-            raise InputError(
-                "weights_of_drawn_rows", "this problem generates its rows; omit sample_weight"
-            )
+            template = "this problem generates its rows; omit sample_weight"
+            raise InputError("weights_of_drawn_rows", template)
         counts = self._checked(sample_weight, "sample_weight")
         xp = namespace_of(counts)
         if bool(xp.any(counts < 0)):
@@ -263,14 +264,14 @@ class FramedRows:
 
     problem: HermiteProblem
     frame: Frame
-    n_rows: int  # the first ``n_rows`` rows are used
+    n_rows: int  # how many rows are used
     part: tuple[int, int] = (0, 1)  # ``(i, q)``: only the i-th of q parts of the rows is used
-    # block size; by default it decreases with the numbers computed per row
-    rows_per_block: int | None = None
+    rows_per_block: int | None = None  # by default fewer, the more numbers are computed per row
     seed: int = 0  # for a problem that generates its rows
     # evaluates lower moments, for problems that can remove them from their weights
     lower: Lower | None = None
     progress: Progress | None = None
+    order: KeyedPermutation | None = None  # shuffled, if not all are used: the first of it are
 
     def in_frame(self, frame: Frame) -> FramedRows:
         """Return the same rows in another frame."""
@@ -288,14 +289,15 @@ class FramedRows:
         points, (i, q) = self.frame.points(block["x"]), self.part
         xp, counts = namespace_of(points), block.get("counts")
         lower = None if self.lower is None else self.lower(block["x"])
-        weights = {t: self._weights(t, block, rows, lower) for t in orders}
+        given = {t: self._weights(t, block, rows, lower) for t in orders}
         shares = shares_of(block, 2 * q)
+        if self.order is not None:
+            used = index_like(1 * self.order.chosen(rows, range(self.n_rows)), shares)
+            shares = shares * used + used - 1  # no share of those left out
         sums: Sums = {}
         for half in (0, 1):
             (taken,) = xp.nonzero(shares == 2 * i + half)
-            chosen = {
-                t: None if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()
-            }
+            chosen = {t: c if c is None else xp.take(c, taken, axis=0) for t, c in given.items()}
             n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
             measured = measure(xp.take(points, taken, axis=0), chosen)
             sums |= {f"{half}{name}": value for name, value in measured.items()}
@@ -309,10 +311,10 @@ class FramedRows:
         weights, counts = self.problem.weigh(order, block, rows), block.get("counts")
         if weights is None:
             return counts
-        name, shape = f"the weight of order {order}", tuple(weights.shape)
-        if shape != (len(rows),):
-            template = "{name} has shape {shape}, expected ({n_rows},)"
-            raise InputError("wrong_shape", template, name=name, shape=shape, n_rows=len(rows))
+        name, n, shape = f"the weight of order {order}", len(rows), tuple(weights.shape)
+        if shape != (n,):
+            template = "{name} has shape {shape}, expected ({n},)"
+            raise InputError("wrong_shape", template, name=name, shape=shape, n=n)
         check_finite(weights, name, rows.start)
         if lower is not None:
             weights = self.problem.reduce(order, weights, lower)
@@ -326,18 +328,19 @@ def all_rows(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> FramedRows:
-    """Return the rows of a problem, or the first ``n_samples``, in their own coordinates."""
-    n_rows = n_samples or problem.n_rows
+    """Return the rows of a problem, or ``n_samples`` of them, in their own coordinates."""
+    there = problem.n_rows
+    n_rows = n_samples or there
     if n_rows is None:
-        raise InputError(
-            "n_samples_missing", "the problem generates its rows; pass n_samples, their number"
-        )
-    if problem.n_rows is not None and n_rows > problem.n_rows:
+        template = "the problem generates its rows; pass n_samples, their number"
+        raise InputError("n_samples_missing", template)
+    if there is not None and n_rows > there:
         template = "`n_samples={n_rows}` exceeds the number of rows, {there}"
-        raise InputError("too_few_rows", template, n_rows=n_rows, there=problem.n_rows)
+        raise InputError("too_few_rows", template, n_rows=n_rows, there=there)
     eye = eye_like(problem.n_features, problem.rows.like)
     frame = Frame(eye, namespace_of(eye).zeros_like(eye[0, :]))
-    return FramedRows(problem, frame, n_rows, (0, 1), rows_per_block, seed, None, progress)
+    order = None if there is None or n_rows == there else KeyedPermutation(there)
+    return FramedRows(problem, frame, n_rows, (0, 1), rows_per_block, seed, None, progress, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,7 +353,7 @@ class SplitMean:
     @cached_property
     def value(self) -> Array:
         """The mean over all rows."""
-        n = sum(self.counts)
+        n = sum(self.counts) or 1.0  # without rows both means are 0
         return self.halves[0] * (self.counts[0] / n) + self.halves[1] * (self.counts[1] / n)
 
     @cached_property
@@ -381,14 +384,15 @@ def average(
     rows = view.problem.rows
     size, progress = view.rows_per_block or rows.rows_per_block, view.progress or rows.progress
     rows = replace(rows, rows_per_block=size, progress=progress)
+    used = range(view.n_rows if view.order is None else view.order.n)
     halved = partial(replace(view, progress=None).measure_halves, orders, measure)
-    used = range(view.n_rows)
     sums = rows.fold_numbered(halved, used, width=width, what=what, seed=view.seed, keyed=True)
     counts = (float(sums.pop("0", 0.0)), float(sums.pop("1", 0.0)))
     n, names = sum(counts), [name[1:] for name in sums if name[0] == "0"]
     if min(counts) == 0:  # one row, or all rows equal: the noise is taken as large as the mean
-        mean = assemble({name: (sums["0" + name] + sums["1" + name]) / n for name in names})
-        return {name: SplitMean((2 * value, 0 * value), (n, n)) for name, value in mean.items()}
+        both = {name: (sums["0" + name] + sums["1" + name]) / (n or 1.0) for name in names}
+        even, means = (n / 2, n / 2), assemble(both)
+        return {name: SplitMean((2 * mean, 0 * mean), even) for name, mean in means.items()}
     first, second = (
         assemble({name: sums[f"{half}{name}"] / counts[half] for name in names}) for half in (0, 1)
     )

@@ -13,15 +13,16 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
-    descending_eigh,
     move_like,
     namespace_of,
     to_numpy,
 )
 from implicitmoments.circuits import Circuit
 from implicitmoments.datasets import Truth
+from implicitmoments.moments.cubature import Cubature
 from implicitmoments.moments.problem import CircuitMeans
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.moments.subspace import MARGIN, POSITIVE, rival_eigenvalue, top_subspace
+from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
 from implicitmoments.rows import DrawPurpose, RowDraws, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
@@ -31,9 +32,18 @@ Sampler: TypeAlias = Callable[[RowDraws], Array]
 Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
 InnerProduct: TypeAlias = Callable[[Circuit, Mapping[str, Array]], Array]
 
+# Nodes of an exact rule that are evaluated even if the box would draw fewer: order 8 in ten
+# features has 5,281, which for a thousand queries take seconds.
+FEW_NODES = 10_000
+
 
 def estimate(
-    average: CircuitMeans, k: int, m: int, fresh: Iterator[range], truth: Truth | None = None
+    average: CircuitMeans,
+    k: int,
+    m: int,
+    fresh: Iterator[range],
+    truth: Truth | None = None,
+    subspace: str = POSITIVE,
 ) -> Run:
     """Run algorithm Implicit-Moment-Estimation once, up to its step 6.
 
@@ -50,6 +60,8 @@ def estimate(
         Phi_r are not independent of it and cannot be reused to estimate moments in it.
     truth : Truth, optional
         For synthetic data: eta and delta are then measured.
+    subspace : str
+        ``"singular"`` as in the box, or ``"positive"`` (erratum 8).
 
     Returns
     -------
@@ -71,32 +83,22 @@ def estimate(
         # Steps 2 and 4(c).
         A = average.matrix(2 * r + 2, half, half, rows)
         # Steps 3, 4(d) and 4(e).
-        phi, spectrum = top_subspace(A, k)
+        phi, spectrum = top_subspace(A, k, subspace)
         delta = None
         if truth is not None:  # the Frobenius distance of an average from its mean
             delta = float(np.linalg.norm(to_numpy(A) - projected_moment(Phi, truth)))
         floor = abs(float(spectrum[k])) if k < len(spectrum) else 0.0
-        taken = perf_counter() - clock
-        reports.append(StepReport(2 * r + 2, rows, k, phi.shape[0], spectrum, floor, delta, taken))
+        # one row may make a negative eigenvalue of a higher order, which no half of the rows tells
+        seen = subspace == POSITIVE and r == 0
+        rival = rival_eigenvalue(spectrum, MARGIN * floor) if seen else 0.0
+        taken, rank = perf_counter() - clock, phi.shape[0]
+        reports.append(StepReport(2 * r + 2, rows, k, rank, spectrum, floor, delta, taken, rival))
         # Steps 4(a) and 5.
         Phi = Phi.extend(phi)
     # Step 6.
     A_m = average.vector(m, Phi, next(fresh))
     etas = None if truth is None else distances_to_truth(Phi, truth)
     return Run(Phi, A_m, tuple(reports), etas)
-
-
-def top_subspace(matrix: Array, k: int) -> tuple[Array, Floats]:
-    """Return an orthonormal basis of the top-k eigenspace as rows, and all eigenvalues.
-
-    Erratum 8: the box takes singular vectors; the moment of even order is positive
-    semidefinite, so a large negative eigenvalue is noise and is left out. With fewer than k
-    dimensions all are kept.
-    """
-    values, vectors = descending_eigh(matrix)
-    xp = namespace_of(vectors)
-    basis = xp.matrix_transpose(vectors[:, : min(k, int(matrix.shape[0]))])
-    return basis, np.asarray(to_numpy(values), dtype=np.float64)
 
 
 def distances_to_truth(projection: RecursiveProjection, truth: Truth) -> Floats:
@@ -159,10 +161,22 @@ class StepReport:
     # directions kept: fewer than requested if the space has fewer dimensions, or if the closed
     # form found the others below the noise floor
     rank: int
-    spectrum: Floats  # all eigenvalues of the averaged matrix, in descending order
+    # all eigenvalues of the averaged matrix, by value, or by magnitude if the subspace is singular
+    spectrum: Floats
     floor: float  # noise floor of the eigenvalues
     delta: float | None  # frobenius distance of the average from its mean, if the truth is known
     seconds: float
+    rival: float = (
+        0.0  # magnitude of a negative eigenvalue that rivals the top one, 0 if none does
+    )
+
+    @property
+    def notes(self) -> list[Note]:
+        """What the spectrum says against the choice of the subspace."""
+        if not self.rival:
+            return []
+        values = {"order": self.order, "below": -self.rival, "top": float(self.spectrum[0])}
+        return [Note("negative_eigenvalue", values)]
 
     @property
     def dropped(self) -> int:
@@ -202,10 +216,12 @@ class Query:
 
     circuit: Circuit
     given: Batch  # one row per query
-    # ``sampler(rng)`` draws an auxiliary input for a range of queries
-    samplers: Mapping[str, Sampler]
+    # ``sampler(rng)`` draws an auxiliary input for a range of queries; None for N(0, I)
+    samplers: Mapping[str, Sampler | None]
+    n_features: int
     n_draws: int
     seed: int
+    cubature: Cubature | None  # takes the place of draws; all auxiliary inputs side by side
 
     @classmethod
     def build(
@@ -213,11 +229,17 @@ class Query:
         circuit: Circuit,
         inputs: Mapping[str, Array],
         auxiliary: Auxiliary,
-        n_draws: int,
+        n_draws: int | None,
         seed: int,
         n_features: int,
+        n_rows: int,
     ) -> Query:
-        """Validate the arguments of a query against the inputs of the circuit."""
+        """Validate the arguments of a query against the inputs of the circuit.
+
+        Without ``n_draws``, Gaussian inputs are integrated exactly (the circuit is a polynomial in
+        them, of no higher degree than its order) if that takes fewer evaluations than the
+        ``n_rows`` draws of the box, or few ones.
+        """
         if not isinstance(circuit, Circuit):
             raise InputTypeError(
                 "not_a_circuit",
@@ -236,11 +258,16 @@ class Query:
                 "auxiliary must be a tuple of names; try auxiliary=({auxiliary!r},)",
                 auxiliary=auxiliary,
             )
-        check_whole("n_draws", n_draws, 1)
-        samplers = _samplers(circuit, inputs, auxiliary, n_features)
+        if n_draws is not None:
+            check_whole("n_draws", n_draws, 1)
+        samplers = _samplers(circuit, inputs, auxiliary)
         orders = {name: t for name, t in circuit.inputs.items() if name not in samplers}
         given = read_inputs(orders, inputs, n_features)
-        return cls(circuit, given, samplers, n_draws if samplers else 1, seed)
+        cubature = None
+        if n_draws is None and not any(samplers.values()):
+            exact = Cubature(n_features * len(samplers), circuit.order)
+            cubature = exact if exact.size <= max(n_rows, FEW_NODES) else None
+        return cls(circuit, given, samplers, n_features, n_draws or n_rows, seed, cubature)
 
     def answer(self, inner: InnerProduct, width: int) -> Array:
         """Average ``inner``, linear in the circuit, over draws, block by block of queries.
@@ -252,24 +279,54 @@ class Query:
         parts = []
         for rows in blocks(range(self.given.n), size):
             block = {name: a[rows.start : rows.stop, ...] for name, a in self.given.arrays.items()}
-            model = next(iter(block.values()), None)
             total: Any = 0.0
-            for i in range(self.n_draws):
-                rng = RowDraws(self.seed, rows, (DrawPurpose.QUERY, i))
-                drawn = {name: draw(rng) for name, draw in self.samplers.items()}
-                if model is not None:
-                    drawn = {name: move_like(array, model) for name, array in drawn.items()}
-                total = total + inner(self.circuit, {**block, **drawn})
-            parts.append(total / self.n_draws)
+            for weights, drawn in self._draws(rows, max(1, size // len(rows))):
+                tiled = {name: _tile(array, len(weights)) for name, array in block.items()}
+                if block:
+                    drawn = {name: move_like(a, like) for name, a in drawn.items()}  # noqa: PLW2901
+                answers = inner(self.circuit, {**tiled, **drawn})
+                xp = namespace_of(answers)
+                answers = xp.reshape(answers, (len(weights), len(rows)))
+                total = total + move_like(weights, answers) @ answers
+            parts.append(total)
         return namespace_of(parts[0]).concat(parts)
+
+    def _draws(self, rows: range, most: int) -> Iterator[tuple[Floats, dict[str, Any]]]:
+        """Yield weights (g,) and auxiliary inputs (g · rows, …) of at most ``most`` draws."""
+        if not self.samplers:
+            yield np.ones(1), {}
+            return
+        n = self.n_draws if self.cubature is None else self.cubature.size
+        for batch in blocks(range(n), most):
+            if self.cubature is not None:
+                nodes, weights = (a[batch.start : batch.stop] for a in self.cubature.rule)
+                parts = np.split(np.repeat(nodes, len(rows), axis=0), len(self.samplers), axis=1)
+                yield weights, dict(zip(self.samplers, parts, strict=True))
+            else:
+                each = [self._draw(rows, i) for i in batch]
+                drawn = {name: np.concatenate([a[name] for a in each]) for name in each[0]}
+                yield np.full(len(batch), 1 / n), drawn
+
+    def _draw(self, rows: range, i: int) -> dict[str, Any]:
+        """Return the i-th draw for some queries."""
+        rng = RowDraws(self.seed, rows, (DrawPurpose.QUERY, i))
+        return {
+            name: rng.normal(self.n_features) if draw is None else to_numpy(draw(rng))
+            for name, draw in self.samplers.items()
+        }
+
+
+def _tile(array: Array, times: int) -> Array:
+    """Return the rows of an array, several times."""
+    return array if times == 1 else namespace_of(array).concat([array] * times)
 
 
 def _samplers(
-    circuit: Circuit, inputs: Mapping[str, Array], auxiliary: Auxiliary, n_features: int
-) -> dict[str, Sampler]:
+    circuit: Circuit, inputs: Mapping[str, Array], auxiliary: Auxiliary
+) -> dict[str, Sampler | None]:
     """Match the auxiliary names with the inputs of the circuit."""
     named = dict(auxiliary) if isinstance(auxiliary, Mapping) else dict.fromkeys(auxiliary)
-    samplers: dict[str, Sampler] = {}
+    samplers: dict[str, Sampler | None] = {}
     for name, sampler in named.items():
         if name not in circuit.inputs:
             raise InputError(
@@ -291,7 +348,7 @@ def _samplers(
                 "lambda rng: rng.normal()}}",
                 name=name,
             )
-        samplers[name] = sampler or (lambda rng: rng.normal(n_features))
+        samplers[name] = sampler
     missing = [name for name in circuit.inputs if name not in inputs and name not in samplers]
     if missing:
         raise InputError(

@@ -11,13 +11,19 @@ import numpy as np
 
 from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.circuits import Circuit
-from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
+from implicitmoments.notes import InputError, InputTypeError, Note
+from implicitmoments.projections import (
+    RecursiveProjection,
+    evaluate,
+    evaluate_split,
+    read_inputs,
+)
 from implicitmoments.rows import (
     DEFAULT_BUDGET,
     After,
     Block,
     DrawPurpose,
+    KeyedPermutation,
     Measure,
     Progress,
     RowDraws,
@@ -25,6 +31,7 @@ from implicitmoments.rows import (
     blocks,
     fold_blocks,
 )
+from implicitmoments.rows.sources import take_along
 
 ON_HOST = np.zeros((0, 0))  # draws of a problem are generated on the host
 
@@ -42,6 +49,8 @@ class MomentProblem(ABC):
         Length d of the vectors.
     n_rows : int or None
         Number of independent rows; None if rows can be drawn without limit.
+    notes : tuple of Note
+        What is to be said about the rows; a result has it among its notes.
 
     Examples
     --------
@@ -62,6 +71,7 @@ class MomentProblem(ABC):
 
     n_features: int
     n_rows: int | None = None
+    notes: tuple[Note, ...] = ()
 
     @abstractmethod
     def circuit(self, order: int) -> Circuit:
@@ -124,7 +134,11 @@ class MomentProblem(ABC):
 
 @dataclass(frozen=True)
 class CircuitMeans:
-    """Averages circuits of a problem over rows, block by block: memory does not grow with rows."""
+    """Averages circuits of a problem over rows, block by block: memory does not grow with rows.
+
+    If the number of rows is known, they are numbered in a shuffled order, so that rows sorted by
+    component or by time are shared out at random. Each pass then reads all of them.
+    """
 
     problem: MomentProblem
     seed: int  # for the auxiliary draws
@@ -169,14 +183,23 @@ class CircuitMeans:
                 "orders_differ", template, kind=kind, order=order, found=circuit.order
             )
 
+        there, n_features = self.problem.n_rows, self.problem.n_features
+        passed = rows if there is None else range(there)
+        shuffled = None if there is None else KeyedPermutation(there)
+
         def measure(inputs: Block, block: range) -> Sums:
-            return {"sum": total(circuit, inputs, block.start)}
+            if shuffled is None:
+                return {"sum": total(circuit, inputs, block.start)}
+            given = read_inputs(circuit.inputs, inputs, n_features, block.start).arrays
+            chosen = np.flatnonzero(shuffled.chosen(block, rows))
+            picked = {name: take_along(array, chosen) for name, array in given.items()}
+            return {"sum": total(circuit, picked, block.start)} if len(chosen) else {}
 
         def after(_: Sums, done: int) -> None:
             if self.progress is not None:
-                self.progress(f"order {order}", done - rows.start, len(rows))
+                self.progress(f"order {order}", done - passed.start, len(passed))
 
         size = self.rows_per_block or DEFAULT_BUDGET.rows_per_block(width, ON_HOST)
-        sums = self.problem._fold(order, measure, rows, size, self.seed, after)
+        sums = self.problem._fold(order, measure, passed, size, self.seed, after)
         mean: Array = sums["sum"] / len(rows)
         return mean

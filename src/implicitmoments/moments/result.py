@@ -16,7 +16,7 @@ from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.moments.implicit import Auxiliary, InnerProduct, Query, Run, StepReport
 from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputError, InputTypeError, Notes
 from implicitmoments.projections import read_inputs
 from implicitmoments.rows import RandomState, as_seed, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
@@ -80,12 +80,23 @@ class ImplicitMoments(ABC):
 
     @property
     @abstractmethod
+    def _n_rows(self) -> int:
+        """Rows per average: the paper's N."""
+
+    @property
+    @abstractmethod
     def _orders(self) -> list[int]:
         """Orders of the moments that were estimated."""
 
     @property
+    def notes(self) -> Notes:
+        """What may make the answers wrong."""
+        of_steps = (note for step in self.steps for note in step.notes)
+        return Notes([*self.problem.notes, *of_steps])
+
+    @property
     def spectra(self) -> tuple[Floats, ...]:
-        """Eigenvalues of every step, in descending order."""
+        """Eigenvalues of every step, in descending order, by magnitude if singular."""
         return tuple(step.spectrum for step in self.steps)
 
     @property
@@ -99,7 +110,7 @@ class ImplicitMoments(ABC):
         inputs: Mapping[str, Array],
         *,
         auxiliary: Auxiliary = (),
-        n_draws: int = 100,
+        n_draws: int | None = None,
         random_state: RandomState = 0,
     ) -> Any:
         r"""Estimate :math:`\langle T(\mathcal{X}), M_n \rangle` for every row of the inputs.
@@ -113,8 +124,10 @@ class ImplicitMoments(ABC):
         auxiliary : tuple of str, or mapping of str to callable
             Its other inputs, to be drawn and averaged over: names stand for vectors from
             N(0, I), a callable ``f(rng)`` draws one row per query.
-        n_draws : int, default 100
-            Number of draws to average over, if there are auxiliary inputs.
+        n_draws : int, optional
+            Number of draws to average over, if there are auxiliary inputs. By default Gaussian
+            ones are integrated exactly by a rule with nodes, as long as these are no more than
+            the N draws of the box or 10,000; otherwise N draws are taken.
         random_state : int, generator or None, default 0
             Seed of the draws.
 
@@ -124,7 +137,13 @@ class ImplicitMoments(ABC):
             In the namespace of the inputs.
         """
         query = Query.build(
-            circuit, inputs, auxiliary, n_draws, as_seed(random_state), self.problem.n_features
+            circuit,
+            inputs,
+            auxiliary,
+            n_draws,
+            as_seed(random_state),
+            self.problem.n_features,
+            self._n_rows,
         )
         self._check_order(circuit.order)
         return _median([query.answer(inner, self.width) for inner in self._inner_products()])
@@ -238,6 +257,10 @@ class PaperMoments(ImplicitMoments):
         return self.runs[0].projection.width
 
     @property
+    def _n_rows(self) -> int:
+        return int(self.stats["rows_per_step"])
+
+    @property
     def _orders(self) -> list[int]:
         return [self.order]
 
@@ -246,12 +269,12 @@ class PaperMoments(ImplicitMoments):
         points: Array,
         order: int | None = None,
         *,
-        n_draws: int = 100,
+        n_draws: int | None = None,
         random_state: RandomState = 0,
     ) -> Any:
         r"""Estimate :math:`\langle H_m(x), M_m \rangle` for every row x of ``points``.
 
-        Averaged over ``n_draws`` auxiliary Gaussians.
+        Step 7 of the box, without its sampling error if the exact rule is not too large.
 
         Parameters
         ----------
@@ -259,8 +282,9 @@ class PaperMoments(ImplicitMoments):
             The points x.
         order : int, optional
             The estimated order m; the paper's algorithm estimates no other.
-        n_draws : int, default 100
-            Number of auxiliary draws per point.
+        n_draws : int, optional
+            Number of auxiliary draws per point; by default as for :meth:`inner`: an exact mean
+            over them, or the N draws of the box.
         random_state : int, generator or None, default 0
             Seed of the draws.
 
@@ -314,6 +338,10 @@ class ClosedFormMoments(ImplicitMoments):
         """Largest dimension of an image along the chain."""
         chain = self.folds[0].moments.chain
         return max(chain.dim(n) for n in range(chain.order + 1))
+
+    @property
+    def _n_rows(self) -> int:
+        return int(self.stats["rows_used"])
 
     @property
     def _orders(self) -> list[int]:

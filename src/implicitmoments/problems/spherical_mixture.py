@@ -12,8 +12,18 @@ from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.circuits import Circuit, power, scalar, vector
 from implicitmoments.datasets import Truth
 from implicitmoments.moments import HermiteProblem, MomentProblem
-from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, DifferenceSource, RowDraws, Rows, Source, as_source
+from implicitmoments.notes import InputError, Note
+from implicitmoments.rows import (
+    ArraySource,
+    Block,
+    DifferenceSource,
+    KeyedPermutation,
+    RowDraws,
+    Rows,
+    Source,
+    as_source,
+)
+from implicitmoments.rows.sources import take_along
 from implicitmoments.validation import check_positive_number
 
 
@@ -81,7 +91,8 @@ class PairwiseDifferenceProblem(HermiteProblem):
     Parameters
     ----------
     points : array of shape (n_samples, n_features), Rows, Source, or callable
-        Rows of the mixture; rows 2i and 2i + 1 make one difference.
+        Rows of the mixture. An array is shuffled, by a permutation that depends on its length
+        alone; then rows 2i and 2i + 1 make one difference.
     sample_weight : array of shape (n_samples,), optional
         Multiplicity of each row; that of a difference is the product.
 
@@ -101,13 +112,21 @@ class PairwiseDifferenceProblem(HermiteProblem):
         sample_weight: Array | None = None,
     ) -> None:
         source = points.hold().source if isinstance(points, Rows) else as_source(points)
-        differences = DifferenceSource(source)
-        counts = None
+        weights = None
         if sample_weight is not None:
             weights = as_real_array(sample_weight, "sample_weight", 1)
+        if isinstance(source, ArraySource):
+            # neighbours of sorted rows are of one component, and their differences only noise
+            places = np.argsort(KeyedPermutation(source.n).places(range(source.n)))
+            source = ArraySource(**source.pick(places))
+            weights = None if weights is None else take_along(weights, places)
+        elif source.n_rows is not None:
+            self.notes = (Note("neighbours_paired"),)
+        counts = None
+        if weights is not None:
             last = 2 * (int(weights.shape[0]) // 2)
             counts = weights[0:last:2] * weights[1:last:2]
-        super().__init__(differences, sample_weight=counts)
+        super().__init__(DifferenceSource(source), sample_weight=counts)
 
 
 class PopulationProblem(MomentProblem):

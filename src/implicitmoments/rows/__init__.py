@@ -3,7 +3,14 @@
 from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows
 from implicitmoments.rows.dask_source import DaskSource
-from implicitmoments.rows.draws import DrawPurpose, RandomState, RowDraws, as_seed, draw_numbers
+from implicitmoments.rows.draws import (
+    DrawPurpose,
+    KeyedPermutation,
+    RandomState,
+    RowDraws,
+    as_seed,
+    draw_numbers,
+)
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
