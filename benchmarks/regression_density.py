@@ -346,7 +346,7 @@ def bound_table(n_seeds: int, n: int) -> None:
     )
     print("|---" * 7 + "|")
     for intercepts in (False, True):
-        for degree in (4, 8, 12, "auto"):
+        for degree in (4, 8):
             ratios: list[tuple[float, float, float]] = []
             for seed in range(n_seeds):
                 rng = np.random.default_rng([seed, intercepts])
@@ -394,13 +394,13 @@ def unequal_table(n_seeds: int, n: int) -> None:
             np.array([0.7, 0.3]), np.stack([0.3 * one[0], one[1]]), 0.7, np.array([0.0, 1.0])
         ),
     }
-    degrees: list[int | str] = [2, 4, 6, 8, 10, 12, 16, 20, "auto"]
+    degrees: list[int | str] = [2, 4, 8, 12, 16, "auto"]
     print(f"Medians of {n_seeds} seeds; {versions()}")
     print("| lines | N | " + " | ".join(f"degree {c}" for c in degrees) + " |")
     print("|---" * (len(degrees) + 2) + "|")
     for name, truth in cases.items():
         own = bool(np.any(truth.intercepts))
-        for rows in (n // 10, n, 10 * n):
+        for rows in (n // 10, n):
             cells = []
             for degree in degrees:
                 found = []
@@ -412,7 +412,7 @@ def unequal_table(n_seeds: int, n: int) -> None:
                         warnings.simplefilter("ignore", AssumptionWarning)
                         model = RegressionMixtureDensity(
                             len(truth.weights),
-                            **{"degree": degree, "fit_intercept": own, "max_degree": 20},
+                            **{"degree": degree, "fit_intercept": own, "max_degree": 16},
                             **{"whiten": False, "noise": truth.noise, "random_state": 0},
                         ).fit(X, y)
                     bound = model.stats_["truncation_error"]

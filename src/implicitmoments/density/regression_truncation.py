@@ -116,6 +116,18 @@ def regression_tail(squared: float, noise: float, degree: int, *, intercept: flo
     return float(half_tail(total_norm(*line), np.sum(order_norms(*line, degree), axis=0)))
 
 
+def line_errors(squared: Floats, noise: float, intercept: Floats, degree: int) -> Floats:
+    """Bound the error of truncation of lines, also where their expansion diverges.
+
+    The integral of the absolute error is at most half the norm of the tail, and at most half of
+    the sum of those of both of its terms.
+    """
+    kept = np.sum(order_norms(squared, noise, intercept, degree), axis=0)
+    tail = half_tail(total_norm(squared, noise, intercept), kept)
+    found: Floats = np.minimum(tail, (1 + np.sqrt(kept)) / 2)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Residuals:
     """Residuals about the least-squares line, in units of their spread, by rings of the points."""
@@ -152,6 +164,11 @@ class Residuals:
     def n(self) -> float:
         """So many rows of equal multiplicity have the same information."""
         return float(np.sum(self.counts) ** 2 / np.sum(self.counts**2))
+
+    def trace_error(self, d: int) -> float:
+        """Return the standard error of the mean of (z² − 1)/2 (|x|² − d), x of d features."""
+        square = float(np.average((self.z**2 - 1) ** 2, weights=self.counts)) / 4
+        return math.sqrt(2 * d * square / self.n)
 
     def shares(self, edges: Floats, *, absolute: bool = False) -> Floats:
         """Return proportions of rows by ring and bin, (rings, bins)."""
@@ -244,7 +261,6 @@ class LineDistribution:
 class OneLine:
     """The bound for one component: F is G, and nothing is left out."""
 
-    noise: float
     longest: float = 0.0
     scale: float = 1.0
     weight_beyond: float = 0.0
@@ -252,6 +268,8 @@ class OneLine:
     def __call__(self, degree: int) -> float:  # noqa: ARG002
         """Return 0 for every degree."""
         return 0.0
+
+    estimate = __call__
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +284,9 @@ class LineBound:
     """
 
     residuals: Residuals
-    noise: float  # variance
+    lines: LineDistribution  # as estimated
+    likely_noise: float  # variance, as estimated or given
+    noise: float  # the same, or less: rows would contradict more noise than theirs
     longest: float  # L
     steepest: float  # the largest norm of a slope
     scale: float  # that of G
@@ -274,18 +294,18 @@ class LineBound:
 
     def __call__(self, degree: int) -> float:
         """Return the bound at a degree; infinite where the expansion of some line diverges."""
-        total = total_norm(*self._in_units_of_scale)
-        if np.any(np.isinf(total)):
+        slope, intercept = self._lines(self._radii)
+        line = (slope / self.scale) ** 2, self.noise / self.scale**2, intercept / self.scale
+        if np.any(np.isinf(total_norm(*line))):
             return math.inf
-        kept = np.sum(order_norms(*self._in_units_of_scale, degree), axis=0)
-        # the integral of the absolute error is also at most that of both of its terms
-        errors = np.minimum(half_tail(total, kept), (1 + np.sqrt(kept)) / 2)
+        errors = line_errors(*line, degree)
         return self._band.largest_mean(np.max(_corners(errors), axis=0), *self._shown)
 
-    @property
-    def _in_units_of_scale(self) -> tuple[Floats, float, Floats]:
-        slope, intercept = self._lines(self._radii)
-        return (slope / self.scale) ** 2, self.noise / self.scale**2, intercept / self.scale
+    def estimate(self, degree: int) -> float:
+        """Return the mean error of the lines as estimated."""
+        slope, intercept = self.lines.slopes / self.scale, self.lines.intercepts / self.scale
+        errors = line_errors(slope**2, self.likely_noise / self.scale**2, intercept, degree)
+        return float(self.lines.weights @ errors)
 
     @property
     def weight_beyond(self) -> float:
