@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture as OneStart
 
@@ -26,10 +27,12 @@ def test_names_of_starts_are_accepted(rows, name):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("max_iter", [1, 2])
 def test_repeated_warm_starts_converge(rows, max_iter):
-    model = im.GaussianMixture(2, warm_start=True, max_iter=max_iter, random_state=0)
+    rows = rows - np.repeat([[0.0, 0.0], [4.0, 0.0]], 60, axis=0)  # groups overlap: EM is slow
+    options = {"warm_start": True, "n_moves": 0, "tol": 1e-9, "random_state": 0}
+    model = im.GaussianMixture(2, max_iter=max_iter, **options)
     assert not model.fit(rows).converged_
     levels = [model.lower_bound_]
-    while not model.converged_ and len(levels) < 20:
+    while not model.converged_ and len(levels) < 40:
         levels.append(model.fit(rows).lower_bound_)
     assert model.converged_
     assert model.n_iter_ <= max_iter
@@ -39,8 +42,9 @@ def test_repeated_warm_starts_converge(rows, max_iter):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_warm_iterations_are_two_iterations(rows):
-    one = im.GaussianMixture(2, max_iter=2, random_state=0).fit(rows)
-    other = im.GaussianMixture(2, max_iter=1, warm_start=True, random_state=0).fit(rows)
+    one = im.GaussianMixture(2, max_iter=2, n_moves=0, random_state=0)
+    other = clone(one).set_params(max_iter=1, warm_start=True).fit(rows)
+    one.fit(rows)
     assert (one.n_iter_, other.n_iter_) == (2, 1)
     np.testing.assert_allclose(other.fit(rows).covariances_, one.covariances_, rtol=1e-9)
 
@@ -86,7 +90,7 @@ def test_em_from_given_parameters_is_that_of_scikit_learn(rows, rng, name, max_i
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 @pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical", "tied_spherical"])
 def test_answers_have_the_precision_of_the_rows(rows, name):
-    rows = np.column_stack([rows, rows[:, 0] * 2 + 1]).astype(np.float32)  # singular
+    rows = np.column_stack([rows, rows[:, 0] * 2 + 1]).astype(np.float32)[5:]  # singular
     how = {"covariance_type": name, "reg_covar": 0, "random_state": 0}
     model = im.GaussianMixture(2, **how).fit(rows)
     double = im.GaussianMixture(2, **how).fit(rows.astype(np.float64))

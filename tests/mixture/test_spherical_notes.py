@@ -6,9 +6,9 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import CovarianceType, Gaussians, make_view, one_less
+from implicitmoments.mixture import CovarianceType, Gaussians, make_view, one_less, prefer_fewer
 from implicitmoments.rows import Rows
-from implicitmoments.search import SEARCH, run_em
+from implicitmoments.search import SEARCH, merge_cheapest, run_em
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 
@@ -70,7 +70,7 @@ def test_groups_that_are_not_round_are_said_where_their_number_is_chosen():
 
 
 def test_few_rows_are_said(rows):
-    assert notes(1, rows[0][:1])[0].values == {"n": 1, "k": 1}
+    assert notes(1, rows[0][:2])[0].values == {"n": 2, "k": 1}
     (note,) = (each for each in notes(2, rows[0][:9]) if each.code == "few_rows_per_component")
     assert note.values == {"n": 9, "k": 2}
     assert "few_rows_per_component" not in notes(2, rows[0][:10]).codes
@@ -140,8 +140,11 @@ def test_a_component_that_only_all_rows_show_is_not_doubted():
     rows, few = view.hold(Rows.of(X)), view.hold(Rows.of(X[:60]))
     start = view.inside(Gaussians(np.full(2, 0.5), truth.vectors, np.ones((2, 3))))
     fitted = run_em(view.family, rows, start, SEARCH).state
-    assert one_less(view, few, fitted) == 1
-    assert one_less(view, few, fitted, rows) is None
+    assert one_less(view.family, few, fitted) == 1
+    less = merge_cheapest(view.family, few, fitted)
+    parts = [(part, view.family.e_step(part, fitted).level) for part in (few, rows)]
+    assert prefer_fewer(view.family, less, parts[:1]) == 1
+    assert prefer_fewer(view.family, less, parts) is None
 
 
 @pytest.mark.parametrize("weights", [None, [10, 1]])

@@ -55,8 +55,8 @@ def split_starts(
     starts, steps = PairStarts(own, free), axes(z, counts, root, rng)
     spread = kind.scatter(z, counts) / total
     ridge = kind.ridge(state.d, RIDGE * float(counts @ np.mean(z**2, axis=1)) / total)
-    for step in steps:
-        half = kind.covariances(spread - HALVED * kind.products(step[None]), state.d)[0] + ridge
+    halves = kind.covariances(spread - HALVED * kind.products(steps), state.d) + ridge
+    for step, half in zip(steps, halves, strict=True):
         starts.add(0.5, (mean + HALVES * step, mean - HALVES * step), (half, half))
     small, narrow, wide = (scaled(factor, state.d) for factor in (SMALL, NARROW, WIDE))
     heavy, light = UNEQUAL

@@ -13,6 +13,7 @@ from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joi
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
+from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
@@ -33,7 +34,10 @@ ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one a
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """Spreads about the means, with each row assigned to its most probable component."""
+    """Spreads about the means, with each row assigned to its most probable component.
+
+    Spreads and widths are of spherical components; NaN for others.
+    """
 
     # (d,), standard deviation about the mean in each column, in the component where it is least:
     # one that contains two groups does not count
@@ -57,15 +61,27 @@ def look_within(view: View, rows: Rows, mixture: Gaussians, rng: np.random.Gener
     n = min(SEARCH.rows, max(ROWS_FOR_WIDTH * mixture.k, affordable))
     # in double precision: groups may be far apart
     sample = view.rows(rows.sample(n, rng, width=mixture.k)).hold()
-    found = measure_within(sample, view.inside(mixture))
+    shapes = view.family.kind.shape == "spherical"
+    found = measure_within(sample, view.inside(mixture), shapes=shapes)
     return replace(found, spreads=found.spreads * view.scale)
 
 
-def measure_within(sample: Rows, mixture: Gaussians) -> Within:
-    """Measure the rows of a sample about the means."""
+def measure_within(sample: Rows, mixture: Gaussians, *, shapes: bool = True) -> Within:
+    """Measure the rows of a sample about the means; spreads and widths for ``shapes`` alone."""
     shares = to_numpy(softmax_rows(log_joint(sample.block["x"], mixture))[0])
-    labels, points = shares.argmax(axis=1), sample.points.astype(np.float64)
-    counts, deviations = sample.counts, np.sqrt(mixture.variances.mean(axis=1))
+    labels, counts = shares.argmax(axis=1), sample.counts
+    sums = counts @ shares
+    right = np.bincount(labels, counts * shares.max(axis=1), mixture.k)
+    rates = 1 - right / np.maximum(sums, np.finfo(float).tiny)
+    nowhere = np.full(sample.n_features, np.nan), np.full(mixture.k, np.nan)
+    spreads, widths = _shapes_within(sample, mixture, labels) if shapes else nowhere
+    return Within(spreads, widths, 1 - float(right.sum() / sums.sum()), float(rates.max()))
+
+
+def _shapes_within(sample: Rows, mixture: Gaussians, labels: Integers) -> tuple[Floats, Floats]:
+    """Return the spreads of columns and the widths of components, as in :class:`Within`."""
+    points, counts = sample.points.astype(np.float64), sample.counts
+    deviations = np.sqrt(mixture.variances.mean(axis=1))
     parts: dict[int, tuple[Floats, Floats]] = {}
     pooled, least = np.zeros(sample.n_features), np.full(sample.n_features, np.inf)
     for i in range(mixture.k):
@@ -82,12 +98,8 @@ def measure_within(sample: Rows, mixture: Gaussians) -> Within:
     for i, (apart, mass) in parts.items():
         if varying.any():
             widths[i] = _width(apart[:, varying] / pooled[varying], mass)
-    sums = counts @ shares
-    right = np.bincount(labels, counts * shares.max(axis=1), mixture.k)
-    rates = 1 - right / np.maximum(sums, np.finfo(float).tiny)
     spreads = np.sqrt(least) if parts else np.full(sample.n_features, np.nan)
-    rate = 1 - float(right.sum() / sums.sum())
-    return Within(spreads, widths, rate, float(rates.max()))
+    return spreads, widths
 
 
 def _width(apart: Floats, mass: Floats) -> float:

@@ -179,7 +179,7 @@ class MixtureEstimator(MixtureSummary):
         if stream.searched_at > before.searched_at:
             sample = view.back(stream.sample)
             sample = sample.weighted(stream.sums.total / sample.total)
-            fewer = one_less(view, stream.sample.hold(), stream.mixture)
+            fewer = one_less(view.family, stream.sample.hold(), stream.mixture)
             within = look_within(view, sample, self._mixture(), rng)
             self._check(within, fewer, None, sample)
 

@@ -24,6 +24,7 @@ from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
     GaussianSums,
+    pairs,
     precisions_of,
 )
 from implicitmoments.rows import Block, Rows, Sums
@@ -155,7 +156,7 @@ class GaussianFamily:
         elif state.diagonal:
             shape = 0.5 * np.log(covariances)
         else:
-            i, j = np.tril_indices(state.d)
+            j, i = pairs(state.d)
             shape = np.asarray(np.linalg.cholesky(covariances)[:, i, j], dtype=float)
             shape[:, i == j] = np.log(shape[:, i == j])
         return np.concatenate([weights, state.means.ravel(), shape.ravel()])
@@ -175,7 +176,7 @@ class GaussianFamily:
         if self.kind.shape != "full":
             variances = _exp(shape) ** 2
             return np.repeat(variances, d // variances.shape[1], axis=1)
-        i, j = np.tril_indices(d)
+        j, i = pairs(d)
         lower, at = np.zeros((len(shape), d, d)), np.arange(d)
         lower[:, i, j] = shape
         lower[:, at, at] = _exp(lower[:, at, at])
@@ -192,7 +193,7 @@ class GaussianFamily:
         elif state.diagonal:
             shape = np.repeat(math.sqrt(2.0) * roots, d, axis=1)
         else:
-            i, j = np.tril_indices(d)
+            j, i = pairs(d)
             shape = np.where(i == j, math.sqrt(2.0), 1 / deviations[:n, i]) * roots
         return np.concatenate([root, means.ravel(), shape.ravel()])
 

@@ -58,10 +58,13 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     """
     if k == 1 or rows.kept < 2 * k:
         return None
-    x = rows.sample(LINKED, rng).points.astype(np.float64)
+    some = standardise_rows(rows.sample(LINKED, rng))
+    x = some.points.astype(np.float64)
     # a column of few values has gaps, but no groups
     compared = (rounding_steps(x, np.ones(len(x)), x.std(axis=0)) == 0).astype(float)
     x = x * compared
+    if _all_near(x, k):
+        return None
     links = linkage(x, method="single")
     heights = links[:, 2]
     last = heights[-(k - 1) :]
@@ -75,7 +78,22 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
         return None
     chosen = _representatives(x, labels)
-    return Groups(rows.origin, compared / rows.unit, x[chosen], labels[chosen])
+    return Groups(some.origin, compared / some.unit, x[chosen], labels[chosen])
+
+
+def _all_near(x: Floats, k: int) -> bool:
+    """Say, in far less time than linkage, whether its last k - 1 steps are sure to be no jumps.
+
+    The last step is at most the distance from a central row to the farthest. While k rows have no
+    other within a distance, there are at least k groups; the outermost rows have the fewest.
+    """
+    lengths = np.sum((x - x.mean(axis=0)) ** 2, axis=1)
+    last = np.sum((x - x[lengths.argmin()]) ** 2, axis=1).max()
+    outer = np.argsort(-lengths)[: 4 * k]
+    apart: Floats = np.asarray(squared_distances(x[outer], x))
+    apart[np.arange(len(outer)), outer] = np.inf
+    alone = np.sort(apart.min(axis=1))[-k]
+    return bool(last < JUMP**2 * alone)
 
 
 def _representatives(x: Floats, labels: Integers) -> Integers:
@@ -118,7 +136,7 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
     """
     groups = None
     if options.given is None:
-        groups = far_groups(standardise_rows(rows), options.k or options.most, rng)
+        groups = far_groups(rows, options.k or options.most, rng)
     if groups is None:
         return fit_gaussians(rows, options, rng)
     if len(options.types) > 1:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
@@ -53,14 +54,17 @@ class Found(Raced):
     scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
 
     @property
-    def needs_all(self) -> bool:
-        """Whether a merge is predicted to cost far more than the penalty of a component."""
+    def one_less(self) -> Gaussians | None:
+        """The cheapest merge; None if it is predicted to cost far more than its penalty."""
         merges = self.searched[-1].ranking.merges if self.searched else None
-        family, k = self.view.family, self.state.k
+        family, total = self.view.family, self.sample.total
+        if self.state.k == 1:
+            return None
         if merges is None:
-            return k == 1
-        saved = family.n_parameters(self.state) - family.n_parameters(self.state.drop(0))
-        return bic(float(merges.losses[0]) / OPTIMISM, saved, self.sample.total) < 0
+            return merge_cheapest(family, self.sample, self.state)
+        less = merges.apply(self.state)
+        saved = family.n_parameters(self.state) - family.n_parameters(less)
+        return None if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0 else less
 
     def after(self, searched: Searched[Gaussians]) -> Found:
         """Return the mixture that a search ended with."""
@@ -136,10 +140,12 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     if len(options.types) > 1:
         stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
-    more_rows = None if best.sample.total == rows.total else view.rows(rows)
-    fewer = None
-    if k is not None and not best.needs_all:
-        fewer = one_less(view, best.sample, fitted.state, more_rows)
+    fewer, less = None, best.one_less if k is not None else None
+    if less is not None:
+        parts = [(best.sample, best.log_likelihood / best.sample.total)]
+        if best.sample.total < rows.total:  # they may show a component that a sample does not
+            parts.append((view.rows(rows), fitted.level))
+        fewer = prefer_fewer(view.family, less, parts)
     return GaussianFit(
         view.fitted(fitted),
         view,
@@ -280,24 +286,35 @@ def search_again(
     return search
 
 
-def one_less(view: View, sample: Rows, state: Gaussians, rows: Rows | None = None) -> int | None:
-    """Return one component less, if BIC is lower after the cheapest merge, followed by EM.
+def prefer_fewer(
+    family: GaussianFamily, less: Gaussians, parts: list[tuple[Rows, float]]
+) -> int | None:
+    """Return the number of components of a mixture, if its BIC after EM is the lower one.
 
-    On a sample; and if it is lower there on all rows, where they are given: they may show a
-    component that a sample does not.
+    Parameters
+    ----------
+    less : Gaussians
+        A mixture, to begin with.
+    parts : list of (Rows, float)
+        Rows, on all of which it has to be lower, and the mean log-likelihood of a mixture with one
+        component more: of a sample, and of all.
     """
+    more = less.add(less.take(np.zeros(1, dtype=np.int64)), 0.5)
+    saved, budget = family.n_parameters(more) - family.n_parameters(less), QUICK
+    for rows, level in parts:
+        found = run_em(family, rows, less, budget)
+        if bic(rows.total * (level - found.level), saved, rows.total) < 0:
+            return None
+        less, budget = found.state, AFTERWARDS
+    return less.k
+
+
+def one_less(family: GaussianFamily, sample: Rows, state: Gaussians) -> int | None:
+    """Return one component less, if BIC is lower after the cheapest merge, followed by EM."""
     if state.k == 1:
         return None
-    family = view.family
     less = merge_cheapest(family, sample, state)
-    saved = family.n_parameters(state) - family.n_parameters(less)
-    for part in [sample] if rows is None else [sample, rows]:
-        found = run_em(family, part, less, QUICK if part is sample else AFTERWARDS)
-        gain = part.total * (family.e_step(part, state).level - found.level)
-        if bic(gain, saved, part.total) < 0:
-            return None
-        less = found.state
-    return less.k
+    return prefer_fewer(family, less, [(sample, family.e_step(sample, state).level)])
 
 
 def types_of(covariance_type: str) -> tuple[str, ...]:

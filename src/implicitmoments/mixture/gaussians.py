@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from implicitmoments.arrays import (
 from implicitmoments.rows import Block
 from implicitmoments.rows.fold import lift_pairs, lift_points, lift_squares
 from implicitmoments.search import Expectations, State
+from implicitmoments.search.em import Places
 
 # From the fewest to the most parameters.
 COVARIANCE_TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
@@ -71,7 +73,7 @@ class Gaussians(State):
         if self.diagonal:
             products = -0.5 * precisions
         else:
-            i, j = np.triu_indices(self.d)
+            i, j = pairs(self.d)
             products = precisions[:, i, j] * np.where(i == j, -0.5, -1.0)
         return np.vstack([linear.T, products.T, offsets])
 
@@ -127,6 +129,24 @@ class GaussianSums(Expectations):
         object.__setattr__(self, "products", self.products.reshape(len(self.counts), -1))
 
 
+@cache
+def pairs(d: int) -> tuple[Places, Places]:
+    """Return the pairs of columns i ≤ j, in the order of their products, each (d (d + 1) / 2,)."""
+    i, j = np.triu_indices(d)
+    i.flags.writeable = j.flags.writeable = False
+    return i, j
+
+
+@cache
+def symmetric(d: int) -> Places:
+    """Return the place in that order of each entry of a symmetric matrix, (d, d)."""
+    places = np.empty((d, d), dtype=np.int64)
+    i, j = pairs(d)
+    places[i, j] = places[j, i] = np.arange(len(i))
+    places.flags.writeable = False
+    return places
+
+
 def precisions_of(covariances: Floats) -> tuple[Floats, Floats]:
     """Return inverses of covariances (k, d, d) or diagonals (k, d), and log determinants (k,)."""
     if covariances.ndim == 2:
@@ -154,7 +174,7 @@ class CovarianceType:
         """Whether all components have one covariance."""
         return self.name.startswith("tied")
 
-    @property
+    @cached_property
     def shape(self) -> str:
         """Return full, diag or spherical: the shape of one covariance."""
         return {"tied": "full"}.get(self.name, self.name.removeprefix("tied_"))
@@ -201,7 +221,7 @@ class CovarianceType:
     def scatter(self, points: Floats, counts: Floats) -> Floats:
         """Return the sums of products of points (n, d) that count as given, (1, q)."""
         if self.shape == "full":
-            i, j = np.triu_indices(points.shape[1])
+            i, j = pairs(points.shape[1])
             return ((points * counts[:, None]).T @ points)[None, i, j]
         squares = (counts @ points**2)[None]
         return squares if self.shape == "diag" else squares.sum(axis=1, keepdims=True)
@@ -212,10 +232,7 @@ class CovarianceType:
             return products
         if self.shape == "spherical":
             return np.repeat(products / d, d, axis=1)
-        i, j = np.triu_indices(d)
-        found = np.empty((len(products), d, d))
-        found[:, i, j] = found[:, j, i] = products
-        return found
+        return products[:, symmetric(d)]
 
     def constrained(self, covariances: Floats) -> Floats:
         """Return the nearest covariances of this shape to matrices (m, d, d)."""

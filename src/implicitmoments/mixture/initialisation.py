@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csr_matrix
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
-from implicitmoments.arrays import Floats, move_like, softmax_rows, to_numpy
+from implicitmoments.arrays import Floats, move_like, softmax_rows
 from implicitmoments.mixture.candidates import inverse_root
 from implicitmoments.mixture.decoding import Decoded, Decoder
 from implicitmoments.mixture.family import GaussianFamily
@@ -21,7 +20,7 @@ from implicitmoments.mixture.gaussians import (
     inverse_roots,
     precisions_of,
 )
-from implicitmoments.rows import Rows, mean_and_covariance
+from implicitmoments.rows import DEFAULT_BUDGET, Rows, mean_and_covariance
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, bic, run_em
 from implicitmoments.search.em import Places
@@ -57,25 +56,28 @@ class GroupSums:
         """Return some of the groups."""
         return GroupSums(self.counts[chosen], self.means[chosen], self.inside[chosen])
 
-    def merged(self, a: int, others: Integers, kind: CovarianceType) -> GroupSums:
-        """Return group a merged with each of some others."""
+    def merged(self, a: int | Integers, others: Integers, kind: CovarianceType) -> GroupSums:
+        """Return group a, or several of them, merged with some others."""
         counts = self.counts[a] + self.counts[others]
         apart = self.means[others] - self.means[a]
-        share = (self.counts[others] / counts)[:, None]
+        share = self.counts[others] / counts
         inside = self.inside[a] + self.inside[others]
-        inside = inside + self.counts[a] * share * kind.products(apart)
-        return GroupSums(counts, self.means[a] + share * apart, inside)
+        inside += (self.counts[a] * share)[:, None] * kind.products(apart)
+        return GroupSums(counts, self.means[a] + share[:, None] * apart, inside)
 
     def joined(self, a: int, b: int, kind: CovarianceType) -> GroupSums:
         """Return the groups with a < b merged in the place of a."""
-        one = self.merged(a, np.array([b]), kind)
-        found = self.take(np.delete(np.arange(len(self.counts)), b))
-        found.counts[a], found.means[a], found.inside[a] = (
-            one.counts[0],
-            one.means[0],
-            one.inside[0],
-        )
-        return found
+        found = self.copy()
+        found.replace(a, self.merged(a, np.array([b]), kind))
+        return found.take(np.delete(np.arange(len(self.counts)), b))
+
+    def copy(self) -> GroupSums:
+        """Return a copy."""
+        return self.take(np.arange(self.k))
+
+    def replace(self, a: int, one: GroupSums) -> None:
+        """Put the only group of others in the place of a."""
+        self.counts[a], self.means[a], self.inside[a] = one.counts[0], one.means[0], one.inside[0]
 
 
 def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
@@ -86,37 +88,40 @@ def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
     rng, some = np.random.default_rng(seed), np.arange(len(x))
     if len(x) > ROWS_PER_MICRO * n:
         some = np.sort(rng.choice(len(x), ROWS_PER_MICRO * n, replace=False))
-    # one trial per center: k-means need not be accurate, and more of them take longer
-    centers, _ = kmeans_plusplus(
-        x[some], n, sample_weight=counts[some], random_state=seed, n_local_trials=1
-    )
+    centers = x[some][scattered_places(x[some], counts[some], n, rng)]
     means = KMeans(n, init=centers, n_init=1, max_iter=LLOYD_STEPS)
     with warnings.catch_warnings():  # groups may be empty
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(means.fit(x[some], sample_weight=counts[some]).predict(x))
 
 
+def scattered_places(x: Floats, counts: Floats, n: int, rng: np.random.Generator) -> Integers:
+    """Choose n rows, each by its squared distance from those before, as k-means++ does.
+
+    With one trial for each: scikit-learn's takes longer than the k-means that follows.
+    """
+    places, nearest = np.empty(n, dtype=np.int64), np.full(len(x), np.inf)
+    squares, share = np.sum(x**2, axis=1), np.cumsum(counts)
+    for i, draw in enumerate(rng.random(n)):
+        places[i] = at = min(int(np.searchsorted(share, draw * share[-1], "right")), len(x) - 1)
+        apart = squares - 2 * (x @ x[at])
+        np.minimum(nearest, np.maximum(apart + squares[at], 0.0), out=nearest)
+        share = np.cumsum(counts * nearest)
+    return places
+
+
 def sum_groups(sample: Rows, kind: CovarianceType, labels: Integers) -> GroupSums:
     """Return the sums of groups of held rows."""
-    n_groups, d = int(labels.max()) + 1, sample.n_features
-    places = (labels, np.arange(len(labels)))
-    member = csr_matrix((sample.counts, places), shape=(n_groups, len(labels)))
-    lifted = sample.lifted_by(kind.lift)
-    if lifted.held:
-        sums = member @ to_numpy(lifted.block["x"])
-    else:
-        sums, start = np.zeros(()), 0
-        for block in lifted.blocks():
-            end = start + int(block["x"].shape[0])
-            sums = sums + member[:, start:end] @ to_numpy(block["x"])
-            start = end
-    filled = sums[:, -1] > 0
-    sizes = sums[filled, -1]
-    centers = sums[filled, :d] / sizes[:, None]
-    inside = sums[filled, d:-1] - sizes[:, None] * kind.products(centers)
-    if kind.shape != "full":
-        inside = np.maximum(inside, 0.0)  # but for rounding
-    return GroupSums(sizes, centers, inside)
+    order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
+    x, counts = np.asarray(sample.points, dtype=np.float64)[order], sample.counts[order]
+    sizes = sizes[sizes > 0]
+    starts = np.cumsum(sizes) - sizes
+    totals = np.add.reduceat(counts, starts)
+    means = np.add.reduceat(counts[:, None] * x, starts, axis=0) / totals[:, None]
+    apart = x - np.repeat(means, sizes, axis=0)
+    own = (slice(start, start + size) for start, size in zip(starts, sizes, strict=True))
+    inside = np.concatenate([kind.scatter(apart[rows], counts[rows]) for rows in own])
+    return GroupSums(totals, means, inside)
 
 
 class Agglomeration:
@@ -127,42 +132,56 @@ class Agglomeration:
     """
 
     def __init__(self, groups: GroupSums, family: GaussianFamily) -> None:
-        self.groups, self.kind, self.family = groups, family.kind, family
+        # a copy: groups are merged in place
+        self.every, self.kind, self.family = groups.copy(), family.kind, family
         self.ridge = float(np.mean(family.least))
         self.total, self.d = float(groups.counts.sum()), groups.means.shape[1]
         self.pooled = groups.inside.sum(axis=0) / self.total
         self.own = self._cost(groups.counts, groups.inside)
-        n = len(groups.counts)
-        self.pairs = np.full((n, n), np.inf)
-        for i in range(n - 1):
-            self.pairs[i, i + 1 :] = self.pairs[i + 1 :, i] = self._rises(i, np.arange(i + 1, n))
+        self.left = np.arange(groups.k)  # places of groups; those merged into others stay
+        self.pairs = np.full((groups.k, groups.k), np.inf)
+        i, j = np.triu_indices(groups.k, 1)
+        step = max(1, DEFAULT_BUDGET.cache // self.d**2)
+        for first in range(0, len(i), step):
+            a, b = i[first : first + step], j[first : first + step]
+            self.pairs[a, b] = self.pairs[b, a] = self._rises(a, b)
+
+    @property
+    def groups(self) -> GroupSums:
+        """The groups that are left."""
+        return self.every.take(self.left)
+
+    @property
+    def k(self) -> int:
+        """Number of groups."""
+        return len(self.left)
 
     @property
     def cost(self) -> float:
         """Minus the classification log-likelihood of all rows, up to a constant."""
-        return float(self.own.sum())
+        return float(self.own[self.left].sum())
 
     def merge(self) -> None:
         """Merge the pair that costs least."""
         a, b = sorted(divmod(int(np.argmin(self.pairs)), len(self.own)))
-        self.groups = g = self.groups.joined(a, b, self.kind)
-        others = np.arange(len(self.own)) != b
-        self.own, self.pairs = self.own[others], self.pairs[np.ix_(others, others)]
-        self.own[a] = self._cost(g.counts[[a]], g.inside[[a]])[0]
-        rest = np.delete(np.arange(len(self.own)), a)
+        one = self.every.merged(a, np.array([b]), self.kind)
+        self.every.replace(a, one)
+        self.own[a] = self._cost(one.counts, one.inside)[0]
+        self.left = self.left[self.left != b]
+        self.pairs[b] = self.pairs[:, b] = np.inf
+        rest = self.left[self.left != a]
         self.pairs[a, rest] = self.pairs[rest, a] = self._rises(a, rest)
 
     def state(self) -> Gaussians:
         """Return the mixture of the groups."""
         g, d = self.groups, self.d
         covariances = self.kind.covariances(self._borrowed(g.counts, g.inside), d)
-        return Gaussians(g.counts / self.total, g.means.copy(), self.family.raised(covariances))
+        return Gaussians(g.counts / self.total, g.means, self.family.raised(covariances))
 
-    def _rises(self, a: int, others: Integers) -> Floats:
-        """Return the rise of the cost by merging group a with each of some others."""
-        merged = self.groups.merged(a, others, self.kind)
-        rise = self._cost(merged.counts, merged.inside) - self.own[others] - self.own[a]
-        return np.asarray(rise)
+    def _rises(self, a: int | Integers, others: Integers) -> Floats:
+        """Return the rise of the cost by merging group a, or several, with some others."""
+        merged = self.every.merged(a, others, self.kind)
+        return self._cost(merged.counts, merged.inside) - self.own[others] - self.own[a]
 
     def _borrowed(self, counts: Floats, inside: Floats) -> Floats:
         lent = self.d + 1.0
@@ -172,7 +191,8 @@ class Agglomeration:
         d, products = self.d, self._borrowed(counts, inside)
         if self.kind.shape == "full":
             covariances = self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge)
-            logs = np.linalg.slogdet(covariances)[1]
+            roots = np.diagonal(np.linalg.cholesky(covariances), axis1=1, axis2=2)
+            logs = 2 * np.log(roots).sum(axis=1)
         else:
             factor = d if self.kind.shape == "spherical" else 1
             logs = factor * np.log(products / factor + self.ridge).sum(axis=1)
@@ -192,6 +212,11 @@ class TiedAgglomeration:
     def __init__(self, groups: GroupSums, family: GaussianFamily) -> None:
         self.groups, self.family = groups, family
         self.total = float(groups.counts.sum())
+
+    @property
+    def k(self) -> int:
+        """Number of groups."""
+        return self.groups.k
 
     @property
     def covariance(self) -> Floats:
@@ -255,16 +280,15 @@ def merged_state(family: GaussianFamily, groups: GroupSums, k: int | None, most:
     classification likelihood, at most ``most``.
     """
     kind, d = family.kind, groups.means.shape[1]
-    joined: Agglomeration | TiedAgglomeration = (
-        Agglomeration(groups, family) if family.free else TiedAgglomeration(groups, family)
-    )
-    while joined.groups.k > (k or most):
+    how = Agglomeration if family.free else TiedAgglomeration
+    joined = how(groups, family)
+    while joined.k > (k or most):
         joined.merge()
     if k is not None:
         return joined.state()
     least, best = np.inf, joined.state()
     while True:
-        m = joined.groups.k
+        m = joined.k
         score = bic(-joined.cost, kind.n_parameters(m, d), joined.total)
         if score < least:
             least, best = score, joined.state()

@@ -387,8 +387,8 @@ class Rows(MappedRows):
 
     @cached_property
     def block(self) -> Block:
-        """All rows that are kept, as mapped, in memory."""
-        return self.pick(np.arange(self.n))
+        """All rows that are kept, as mapped, in memory; without a copy where they are held."""
+        return self.source.block(range(self.n)) if self.held else self.pick(np.arange(self.n))
 
     @cached_property
     def points(self) -> Floats:

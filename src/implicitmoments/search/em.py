@@ -216,7 +216,8 @@ SEARCH = Budget(rows=20_000, steps=60, tol=1e-6)
 WHOLE = Budget(rows=2**62, steps=200, tol=1e-7)
 
 
-PLAIN_STEPS = 3  # EM steps before the first extrapolation: the first ones turn sharply
+# EM steps before the first extrapolation, unless EM begins at its end: the first turn sharply.
+PLAIN_STEPS = 3
 FALL = 1e-6  # of the mean log-likelihood per row: less is rounding in single precision
 LONGEST = 60.0  # EM steps that an extrapolation replaces: at rounding |r| / |u| may be anything
 
@@ -246,7 +247,7 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
     Of the budget, ``steps`` and ``tol`` are used.
     """
     history: list[float] = []
-    trail, n_iter, converged = [state], 0, False  # at most θ_0, θ_1, θ_2 since the last one
+    trail, n_iter, converged = [state], 0, False  # at most θ_0, θ_1, θ_2
     while n_iter < budget.steps and not converged:
         sums, n_iter = family.e_step(rows, trail[-1]), n_iter + 1
         rise = sums.level - history[-1] if history else np.inf
@@ -255,18 +256,20 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
             break
         state = trail[-1]
         history.append(sums.level)
-        trail.append(family.m_step(sums, state))
-        if n_iter > PLAIN_STEPS and len(trail) < 3:
+        trail = [*trail[-2:], family.m_step(sums, state)]
+        turning = n_iter <= PLAIN_STEPS and abs(rise) >= budget.tol
+        if turning or len(trail) < 3:
             continue
-        leap = _extrapolate(family, trail) if len(trail) == 3 else None
-        gained = 0.0
-        if leap is not None and n_iter < budget.steps:
+        leap, gained = _extrapolate(family, trail), 0.0
+        if leap is not None and n_iter == budget.steps:
+            break
+        if leap is not None:
             ahead, n_iter = family.e_step(rows, leap), n_iter + 1
             if ahead.level > history[-1]:
                 state, gained = leap, ahead.level - history[-1]
                 history.append(ahead.level)
                 trail.append(family.m_step(ahead, leap))
-        converged = len(trail) >= 3 and rise < budget.tol and gained < budget.tol
+        converged = rise < budget.tol and gained < budget.tol
         trail = trail[-1:]
     return Fitted(state, history[-1], tuple(history), converged, n_iter)
 
