@@ -20,12 +20,14 @@ from implicitmoments.density.hermite_expansion import (
     graded_answers,
     graded_images,
 )
+from implicitmoments.density.line_distribution import LineDistribution, Residuals
 from implicitmoments.density.regression_contraction import (
     contract_dense,
     contract_moments,
     contract_run,
     expand_contracted,
     expand_paper,
+    expand_shifted,
 )
 from implicitmoments.density.regression_expansion import (
     LabelConstant,
@@ -36,8 +38,6 @@ from implicitmoments.density.regression_expansion import (
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
 from implicitmoments.density.regression_truncation import (
     LineBound,
-    LineDistribution,
-    Residuals,
     order_norms,
     regression_tail,
 )

@@ -13,8 +13,14 @@ from scipy.stats import chi2, norm
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.density.clipped_density import RATED, ClippedDensity
+from implicitmoments.density.line_distribution import LineDistribution, Residuals
 from implicitmoments.density.regression_expansion import LabelExpansion, hermite_values
-from implicitmoments.density.regression_truncation import Residuals
+from implicitmoments.density.regression_truncation import (
+    LEAST_NOISE,
+    LineBound,
+    OneLine,
+    choose_scale,
+)
 from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     Block,
@@ -160,6 +166,16 @@ def find_frame(
     return replace(frame, basis=basis), values[::-1]
 
 
+def noise_floor(spectrum: Floats, n: float) -> float:
+    """Return what noise gives the second moment of the regressors.
+
+    The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or
+    minus the smallest eigenvalue, since the moment itself has no negative one.
+    """
+    edge = 2 * math.sqrt(len(spectrum) / (2 * n))
+    return max(edge, -float(spectrum[-1]))
+
+
 def _sum_squares(block: Block) -> Sums:
     xp, squares = namespace_of(block["y"]), weights_of(block) * block["y"] ** 2
     return {"squares": xp.sum(squares, dtype=xp.float64)}
@@ -179,6 +195,40 @@ def measure_residuals(frame: RegressionFrame, rows: Rows, seed: int) -> Residual
         parts = frame.on_span(block["x"]), block["y"], weights_of(block)
         found.append([np.asarray(to_numpy(part), dtype=np.float64) for part in parts])
     return Residuals.of(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def find_bound(
+    frame: RegressionFrame,
+    rows: Rows,
+    noise: float,
+    seed: int,
+    *,
+    known: bool,
+    shifted: bool,
+    differ: bool,
+    max_slope: float | None,
+    **choice: Any,
+) -> tuple[LineBound | OneLine, float]:
+    """Choose the scale of the labels; return it with the bound, and the variance of the noise.
+
+    The unit of the frame is the spread of residuals. ``noise`` is ``known``, or the variance that
+    slopes do not explain, of which noise is a part if intercepts ``differ``. ``choice`` are
+    options of :func:`choose_scale`.
+    """
+    if len(frame.basis) == 0:
+        return OneLine(), noise
+    residuals = measure_residuals(frame, rows, seed)
+    most = min(max(noise, LEAST_NOISE), 1.0)
+    if differ and not known:
+        lines, noise = LineDistribution.with_largest_noise(residuals, most)
+        most = noise
+    else:
+        lines = LineDistribution.of(residuals, most, shifted=shifted and known)
+    if max_slope is not None:  # of slopes about the least-squares line, in units of the frame
+        max_slope = (max_slope + float(np.linalg.norm(frame.slope))) / frame.scale
+    error = 0.0 if known else residuals.trace_error(rows.n_features)
+    how: dict[str, Any] = {"noise_error": error, "max_slope": max_slope, **choice}
+    return choose_scale(residuals, lines, most, **how), noise
 
 
 def intercepts_differ(rows: Rows, mean_square: float) -> bool:

@@ -23,15 +23,18 @@ from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.regression_contraction import (
     ContractedExpansion,
     PaperExpansion,
+    ShiftedExpansion,
     expand_contracted,
     expand_paper,
+    expand_shifted,
 )
 from implicitmoments.density.regression_density import (
     RegressionDensity,
     RegressionFrame,
+    find_bound,
     find_frame,
     intercepts_differ,
-    measure_residuals,
+    noise_floor,
 )
 from implicitmoments.density.regression_expansion import (
     GradedExpansion,
@@ -39,17 +42,10 @@ from implicitmoments.density.regression_expansion import (
     LabelExpansion,
     expand_labels,
 )
-from implicitmoments.density.regression_truncation import (
-    MARGIN,
-    LineBound,
-    LineDistribution,
-    OneLine,
-    Residuals,
-)
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.moments.components import spectrum_stats
-from implicitmoments.notes import InputError, Note, Notes
+from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
@@ -61,14 +57,10 @@ from implicitmoments.validation import (
     check_whole,
 )
 
-# Limit of `degree`: weights grow as y^n, so that a few rows dominate higher orders.
-HIGHEST_DEGREE = 24
+HIGHEST_DEGREE = 60  # of `degree`: with exact moments coefficients are accurate to 1e-12 there
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
 LOOSE = 5.0  # the mean of the errors of lines is two to five times that of their mixture
-LIGHT = 0.025  # weight of lines that may be steeper than those whose expansion converges best
-SURE = 3.0  # standard errors by which an estimated noise is reduced for the bound
-LEAST_NOISE = 1e-4  # part of the variance of residuals, below which the noise counts as this
 SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
 
 
@@ -122,7 +114,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         rows, on subspaces that they share. ``"contracted"`` estimates moments of the regressors
         to order ``degree`` by the closed form, and contracts them to coefficients by the sum of
         the proof. ``"paper"`` does so with algorithm Implicit-Moment-Estimation and auxiliary
-        draws: for comparison. The last two require ``fit_intercept=False``.
+        draws: for comparison. With ``fit_intercept=True`` there is no such sum, and both estimate
+        the moments of the regressors that the coefficients are, order by order.
     n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
@@ -196,7 +189,11 @@ class RegressionMixtureDensity(ExpandedDensity):
     variants: ClassVar[Mapping[Any, Any]] = {
         **dict.fromkeys(
             (Expansion, LabelExpansion),
-            ContractedExpansion | GradedExpansion | LabelConstant | PaperExpansion,
+            ContractedExpansion
+            | GradedExpansion
+            | LabelConstant
+            | PaperExpansion
+            | ShiftedExpansion,
         ),
         Reference: RegressionFrame,
     }
@@ -230,13 +227,7 @@ class RegressionMixtureDensity(ExpandedDensity):
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
-        if check_flag("fit_intercept", self.fit_intercept) and self.method != "closed_form":
-            raise InputError(
-                "method_needs_common_intercept",
-                "`method={method!r}` is for lines that meet at the mean of x; set "
-                "`fit_intercept=False`, or `method='closed_form'` for different intercepts",
-                method=self.method,
-            )
+        check_flag("fit_intercept", self.fit_intercept)
         if self.noise is not None:  # without noise (x, y) has no density
             check_positive_number("noise", self.noise)
         check_flag("whiten", self.whiten)
@@ -261,11 +252,12 @@ class RegressionMixtureDensity(ExpandedDensity):
         noise = max(1.0 - float(np.sum(spectrum)), 0.0)
         if self.noise is not None:
             noise = (self.noise / spread) ** 2
-        bound: LineBound | OneLine = OneLine()
-        if len(frame.basis):
-            residuals = measure_residuals(frame, rows, seed)
-            lines, noise = self._find_lines(residuals, noise, differ=differ)
-            bound = self._find_bound(frame, residuals, lines, min(noise, 1.0))
+        given = None if isinstance(self.label_scale, str) else float(self.label_scale)
+        choice: dict[str, Any] = {"max_slope": self.max_slope, "scale": given}
+        how = {"known": self.noise is not None, "shifted": self.fit_intercept, "differ": differ}
+        bound, noise = find_bound(
+            frame, rows, noise, seed, light=self.epsilon / 2, **how, **choice
+        )
         share = min(noise, 1.0)
         frame = replace(frame, scale=bound.scale * spread)
         expansion = partial(self._expand, frame.rows(rows), frame, share / bound.scale**2, seed)
@@ -280,52 +272,9 @@ class RegressionMixtureDensity(ExpandedDensity):
                 weight_beyond=bound.weight_beyond,
             )
             if k > 1:
-                # What noise gives the moment: the edge of the semicircle law for Gaussian z, whose
-                # weights have a mean square of 1/2, or minus the smallest eigenvalue, since the
-                # moment itself has no negative one.
-                edge = 2 * math.sqrt(len(spectrum) / (2 * rows.total))
-                floor = max(edge, -float(spectrum[-1]))
+                floor = noise_floor(spectrum, rows.total)
                 model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
         return model
-
-    def _find_lines(
-        self, residuals: Residuals, noise: float, *, differ: bool
-    ) -> tuple[LineDistribution, float]:
-        """Estimate the distribution of lines, and the noise, in units of the residuals.
-
-        ``noise`` is the variance that slopes do not explain: if intercepts ``differ`` the noise is
-        a part of it, unless it is given.
-        """
-        most = min(max(noise, LEAST_NOISE), 1.0)
-        if differ and self.noise is None:
-            return LineDistribution.with_largest_noise(residuals, most)
-        shifted = self.fit_intercept and self.noise is not None
-        return LineDistribution.of(residuals, most, shifted=shifted), noise
-
-    def _find_bound(
-        self, frame: RegressionFrame, residuals: Residuals, lines: LineDistribution, noise: float
-    ) -> LineBound:
-        """Choose the scale of the labels, such that lines as steep as those found converge."""
-        light = min(self.epsilon / 2, LIGHT)
-        steepest, longest = (
-            math.sqrt(lines.exceeded(each, light) ** 2 + MARGIN * noise)
-            for each in (lines.slopes, np.hypot(lines.slopes, lines.intercepts))
-        )
-        if self.max_slope is not None:
-            mean = float(np.linalg.norm(frame.slope))
-            steepest = (self.max_slope + mean) / frame.scale
-        # B² + σ² makes all |γ| as small as possible; less than 1 makes higher orders noisier
-        scale = math.sqrt(max(steepest**2 + noise, 1.0))
-        if not isinstance(self.label_scale, str):
-            scale = float(self.label_scale)
-        shifted = bool(np.any(lines.intercepts))
-        longest = max(longest, steepest) if shifted else steepest
-        least = noise
-        if self.noise is None:
-            least -= SURE * residuals.trace_error(len(frame.mean))
-        return LineBound(
-            residuals, lines, noise, max(least, LEAST_NOISE), longest, steepest, scale, shifted
-        )
 
     def _expand(
         self, rows: Rows, frame: RegressionFrame, share: float, seed: int, degree: int
@@ -333,11 +282,12 @@ class RegressionMixtureDensity(ExpandedDensity):
         k, basis = self.n_components, frame.basis
         if self.method == "closed_form":
             return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
+        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
+        if self.fit_intercept:
+            return expand_shifted(rows, basis, k, degree, method=self.method, **how)
         if self.method == "contracted":
             return expand_contracted(rows, basis, k, degree, excess=share - 1)
-        return expand_paper(
-            rows, basis, k, degree, excess=share - 1, n_draws=self.n_draws, seed=seed
-        )
+        return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
 
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
