@@ -1,6 +1,7 @@
 """True errors over reported ones: answers of the closed form, and vectors of components.
 
 Run: python benchmarks/answer_errors.py answers       stats["relative_errors"]
+     python benchmarks/answer_errors.py components    components().errors of resolved vectors
 
 A ratio of 1 is an exact report. Every instance has its own hidden vectors and rows; the tables
 show the median over instances, and the 10 and 90 percent quantiles.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 from time import perf_counter
 from typing import TypeAlias
@@ -27,6 +29,7 @@ from implicitmoments.problems import (
     SphericalMixtureProblem,
     relu,
 )
+from implicitmoments.testing import match_rows
 
 Posed: TypeAlias = tuple[HermiteProblem, Truth, int]  # with the number of hidden vectors
 
@@ -99,15 +102,76 @@ def answers(seeds: range) -> None:
                     )
 
 
+@dataclass(frozen=True)
+class Means:
+    """Means of a mixture of unit variance, at random or on a line."""
+
+    k: int
+    d: int
+    n: int = 20_000
+    on_a_line: bool = False
+    scale: float = 1.0  # of rows whose variance is then taken to be 1
+
+    def __str__(self) -> str:
+        wrong = f", variance {self.scale**2:.2f} taken as 1" if self.scale != 1 else ""
+        where = ("on a line" if self.on_a_line else "at random") + wrong
+        return f"{self.k} | {self.d} | {where} | {self.n:,}"
+
+    def draw(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and means."""
+        if not self.on_a_line:
+            X, truth = datasets.make_spherical_mixture(
+                self.n, self.k, self.d, radius=5.0, separation=3.0, random_state=seed
+            )
+            return self.scale * X, self.scale * truth.vectors
+        rng = np.random.default_rng(seed)
+        direction = rng.normal(size=self.d)
+        along = 4.0 * (np.arange(self.k) - (self.k - 1) / 2)
+        means = rng.normal(size=self.d) + np.outer(along, direction) / np.linalg.norm(direction)
+        return means[rng.integers(self.k, size=self.n)] + rng.normal(size=(self.n, self.d)), means
+
+
+MEANS = [
+    *[Means(k, 2) for k in (3, 4, 5)],
+    *[Means(k, 3) for k in (4, 6, 8)],
+    *[Means(k, d, on_a_line=True) for d in (2, 3, 10) for k in (3, 4)],
+    *[Means(k, d, 60_000, on_a_line=True) for d in (3, 10) for k in (5, 6)],
+    *[Means(10, 6, 60_000), Means(5, 20), Means(20, 30, 60_000)],
+    *[Means(6, 3, scale=1.2), Means(10, 6, 60_000, scale=1.2)],
+]
+
+
+def components(seeds: range) -> None:
+    """Print the calibration of ``components().errors``."""
+    print(f"{len(seeds)} instances each; ratios of all resolved vectors")
+    print("| k | d | means | rows | resolved | root mean square of true / reported | largest |")
+    print("|---|---|---|---|---|---|---|")
+    for means in MEANS:
+        ratios: list[float] = []
+        for seed in seeds:
+            X, vectors = means.draw(seed)
+            problem = SphericalMixtureProblem(X)
+            found = implicit_moments(problem, n_components=means.k, order=1).components()
+            rows, apart = match_rows(found.guesses, vectors)
+            ratios += list((apart / found.errors[rows])[found.resolved[rows]])
+        size = (
+            f"{np.sqrt(np.mean(np.square(ratios))):.2f} | {max(ratios):.1f}" if ratios else "– | –"
+        )
+        print(f"| {means} | {len(ratios)} of {means.k * len(seeds)} | {size} |", flush=True)
+
+
+TABLES = {"answers": answers, "components": components}
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["answers"])
+    parser.add_argument("table", choices=list(TABLES))
     parser.add_argument("--instances", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1_000)
     asked = parser.parse_args()
     print(f"{date.today()}: NumPy {np.__version__}, {os.environ.get('OMP_NUM_THREADS')} thread")
-    answers(range(asked.first_seed, asked.first_seed + asked.instances))
+    TABLES[asked.table](range(asked.first_seed, asked.first_seed + asked.instances))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,22 @@
 
 Run: python benchmarks/clustering.py clusters [--seeds 5]
      python benchmarks/clustering.py errors [--plot docs/figures/clustering.svg]
+     python benchmarks/clustering.py distances [--seeds 5]
+     python benchmarks/clustering.py rare [--seeds 6]
 
 Means at least ``separation`` apart in 20 features. The adjusted Rand index is taken against the
 true components, and compared with the Bayes rule with the true means. Error rates of tests are
 the mean of both kinds, on pairs from one and from two components, at the best threshold for
 distances and at the chosen one for ours.
+
+``distances``: six mixtures in 10 features whose largest distance of two means is 10 to 1,000 times
+the smallest, 8; found if every mean is within 0.3. ``rare``: one of six components is light.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import warnings
 from pathlib import Path
 from time import perf_counter
@@ -163,19 +169,108 @@ def draw(drawn: dict[int, dict[str, list[float]]], path: Path) -> None:
     figure.savefig(path)
 
 
+def far_mixtures(seed: int) -> dict[str, Floats]:
+    """Return the means of six mixtures at distances that are not comparable."""
+    rng, d, s = np.random.default_rng(seed), 10, 8.0
+
+    def simplex(k: int) -> Floats:
+        return s / math.sqrt(2) * np.linalg.qr(rng.normal(size=(d, d)))[0][:k]
+
+    def direction() -> Floats:
+        v = rng.normal(size=d)
+        return v / np.linalg.norm(v)
+
+    found = {
+        f"two groups of 3, {ratio:,} times as far": np.vstack(
+            [simplex(3), simplex(3) + s * ratio * direction()]
+        )
+        for ratio in (10, 100, 1_000)
+    }
+    far, middle = 1_000 * s * np.eye(d)[0], 10 * s * np.eye(d)[1]
+    pairs = [simplex(2) + a * far + b * middle for a in range(2) for b in range(2)]
+    found["four pairs, 10 and 1,000 times as far"] = np.vstack(pairs)
+    others = [1_000 * s * direction() for _ in range(4)]
+    found["a pair, and four others 1,000 times as far"] = np.vstack([simplex(2), *others])
+    powers = [s * 10.0**j * direction() for j in range(4)]
+    found["distances 8, 80, 800, 8,000"] = np.vstack([np.zeros(d), *powers])
+    return found
+
+
+def distance_table(n_seeds: int, first: int = 0) -> None:
+    """Print in how many data sets all means at incomparable distances are found."""
+    print(f"d = 10, N = 20,000, {n_seeds} seeds from {first}")
+    print("| means | k | all found | adjusted Rand index, least | tests | seconds |")
+    print("|---" * 6 + "|")
+    for name in far_mixtures(0):
+        found, indices, tests, taken = 0, [], [], []
+        for seed in range(first, first + n_seeds):
+            means = far_mixtures(seed)[name]
+            rng = np.random.default_rng(seed + 100)
+            labels = rng.integers(len(means), size=20_000)
+            X = means[labels] + rng.normal(size=(20_000, 10))
+            clock = perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AssumptionWarning)
+                model = SphericalMixtureClusterer(len(means), random_state=seed).fit(X)
+            taken.append(perf_counter() - clock)
+            apart = np.linalg.norm(means[:, None] - model.means_, axis=2)
+            found += bool(np.all(np.min(apart, axis=1) < 0.3))
+            indices.append(adjusted_rand_score(labels, model.labels_))
+            tests.append(model.stats_.get("n_tests", 1))
+        print(
+            f"| {name} | {len(means)} | {found} of {n_seeds} | {min(indices):.4f} "
+            f"| {np.median(tests):.0f} | {np.median(taken):.1f} |",
+            flush=True,
+        )
+
+
+def rare_table(n_seeds: int) -> None:
+    """Print in how many data sets a light component is found."""
+    print(f"k = 6, d = 20, separation 8, N = 20,000, {n_seeds} seeds")
+    print("| weight | by default | with smallest_weight | landmarks | seconds |")
+    print("|---" * 5 + "|")
+    for weight in (0.02, 0.01, 0.005, 0.003):
+        shares = [(1 - weight) / 5] * 5 + [weight]
+        found, taken = [0, 0], []
+        for seed in range(n_seeds):
+            X, truth = make_spherical_mixture(
+                20_000, 6, D, radius=8.0, separation=8.0, weights=shares, random_state=seed
+            )
+            for given, promise in enumerate((None, weight)):
+                clock = perf_counter()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", AssumptionWarning)
+                    model = SphericalMixtureClusterer(
+                        6, smallest_weight=promise, random_state=seed
+                    ).fit(X)
+                if given:
+                    taken.append(perf_counter() - clock)
+                apart = np.linalg.norm(model.means_ - truth.vectors[5], axis=1)
+                found[given] += bool(np.min(apart) < 0.8)
+        print(
+            f"| {weight} | {found[0]} of {n_seeds} | {found[1]} of {n_seeds} "
+            f"| {model.stats_['n_landmarks']:,} | {np.median(taken):.1f} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["clusters", "errors"])
+    parser.add_argument("table", choices=["clusters", "errors", "distances", "rare"])
+    parser.add_argument("--first", type=int, default=0, help="first seed of distances")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=N)
     parser.add_argument("--without", nargs="*", default=[], help="peers left out, by name")
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
-    if arguments.table == "clusters":
-        cluster_table(arguments.seeds, arguments.rows, arguments.without)
-    else:
-        error_table(arguments.seeds, arguments.plot)
+    run = {
+        "clusters": lambda: cluster_table(arguments.seeds, arguments.rows, arguments.without),
+        "errors": lambda: error_table(arguments.seeds, arguments.plot),
+        "distances": lambda: distance_table(arguments.seeds, arguments.first),
+        "rare": lambda: rare_table(arguments.seeds),
+    }
+    run[arguments.table]()
 
 
 if __name__ == "__main__":

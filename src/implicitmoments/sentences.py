@@ -220,10 +220,16 @@ SENTENCES: dict[str, str] = {
     "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
     "and the expected misclassification rate is {misclassification_rate:.1%}; use "
     "`SphericalMixture`",
+    "means_nearer": "two means are {found:.1f} noise standard deviations apart, less than "
+    "`separation={separation:g}`; a component may be split into two clusters",
+    "weight_smaller": "a cluster has the weight {found:.2g}, less than "
+    "`smallest_weight={smallest_weight:g}`; it may be a part of a component",
+    "accuracy_not_reached": "the expected errors of a mean, {mean_error:.2g} noise standard "
+    "deviations, and of a weight, {weight_error:.2g}, are not both below `accuracy={accuracy:g}`; "
+    "use about {n:count row}",
     "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
-    "along some direction: the cluster holds more than one component, some means are much "
-    "farther apart than others, or the variance is larger than {variance:.3g}; use more "
-    "components, `SphericalMixture`, or another `variance`",
+    "along some direction: the cluster holds more than one component, or the variance is larger "
+    "than {variance:.3g}; use more components, `SphericalMixture`, or another `variance`",
     # command line
     "few_rows_per_component_asked": "-k {k:,} leaves {n:.1f} rows per component, too few for a "
     "reliable fit; try a smaller -k",

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -84,12 +85,64 @@ def test_it_is_repeatable_and_takes_rows_in_any_order():
     assert adjusted_rand_score(labels[order], other) == 1.0
 
 
-def test_more_components_than_features_take_a_known_variance():
+@pytest.mark.parametrize("variance", [None, 4.0])
+def test_more_components_than_features(variance):
     X, truth = data(k=6, d=3, separation=9.0)
-    with refuses("variance_not_estimable"):
-        SphericalMixtureClusterer(6).fit(X)
-    model = SphericalMixtureClusterer(6, variance=1.0, random_state=0).fit(X)
+    model = SphericalMixtureClusterer(6, variance=variance, random_state=0).fit(2.0 * X)
     assert adjusted_rand_score(truth.labels, model.labels_) > 0.99
+    assert model.variance_ == pytest.approx(4.0, rel=0.05)
+    assert model.notes_ == []
+
+
+def test_the_smallest_weight_sets_the_number_of_landmarks():
+    X, truth = data(6_000, k=3, weights=[0.495, 0.495, 0.01])
+    model = SphericalMixtureClusterer(3, smallest_weight=0.01, order=2, random_state=0).fit(X)
+    # 3 or more landmarks of a component of that weight, with probability 0.99
+    n = model.stats_["n_landmarks"]
+    assert binom.cdf(2, n, 0.01) == pytest.approx(0.01, abs=0.001)
+    assert np.min(np.linalg.norm(model.means_ - truth.vectors[2], axis=1)) < 1.0
+    assert model.notes_ == []
+
+
+def test_the_separation_decides_which_clusters_are_wide():
+    # one component that is not spherical: of variance 4 along a direction
+    X, truth = data()
+    X[truth.labels == 0, 0] = 2 * X[truth.labels == 0, 0] - truth.vectors[0, 0]
+    with pytest.warns(AssumptionWarning):  # wider than the model has it
+        model = SphericalMixtureClusterer(5, variance=1.0, separation=6.0, random_state=0).fit(X)
+    assert model.n_components_ == 5
+    # two parts of it are nearer than two components can be
+    (note,) = (note for note in model.notes_ if note.code == "means_nearer")
+    assert note.values["found"] == model.stats_["separation"] < note.values["separation"] == 6.0
+    X, _ = data()
+    assert SphericalMixtureClusterer(4, separation=8.0, random_state=0).fit(X).notes_ == []
+
+
+def test_promises_that_are_not_kept_are_noted():
+    X, _ = data(weights=[10, 10, 10, 1])
+    given = {"smallest_weight": 0.2, "separation": 20.0, "accuracy": 0.01}
+    with pytest.warns(AssumptionWarning):
+        model = SphericalMixtureClusterer(4, random_state=0, **given).fit(X)
+    assert {"means_nearer", "weight_smaller", "accuracy_not_reached"} <= set(model.notes_.codes)
+    (note,) = (note for note in model.notes_ if note.code == "accuracy_not_reached")
+    assert note.values["mean_error"] == model.stats_["mean_error"] > 0.01
+    # errors fall with the root of the number of rows
+    assert note.values["n"] == pytest.approx(
+        len(X) * (model.stats_["mean_error"] / 0.01) ** 2, abs=1
+    )
+
+
+def test_expected_errors_are_those_of_the_means_and_weights():
+    errors, expected = [], []
+    for seed in range(5):
+        X, truth = data(2_000, seed=seed)
+        model = SphericalMixtureClusterer(4, accuracy=0.5, order=2, random_state=seed).fit(X)
+        assert model.notes_ == []
+        apart = np.linalg.norm(model.means_ - truth.vectors[:, None], axis=2)
+        errors.append(np.mean(np.min(apart, axis=1) ** 2))
+        expected.append(model.stats_["mean_error"] ** 2)
+        assert np.max(np.abs(model.weights_ - 0.25)) < 4 * model.stats_["weight_error"]
+    assert np.mean(errors) == pytest.approx(np.mean(expected), rel=0.4)
 
 
 @pytest.mark.parametrize("options", [{"order": 2}, {"order": 4}, {"n_landmarks": 60}])
@@ -216,6 +269,9 @@ def test_rows_of_weight_zero_do_not_count():
         ({"n_landmarks": "all"}, "unknown_option"),
         ({"method": "exact"}, "unknown_option"),
         ({"n_draws": 0}, "out_of_range"),
+        ({"separation": 0.0}, "not_positive"),
+        ({"smallest_weight": 0.6}, "out_of_range"),
+        ({"accuracy": "high"}, "not_a_number"),
     ],
 )
 def test_parameters_are_checked(options, code):

@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 from implicitmoments.clustering import pairwise_test
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture import find_span
+from implicitmoments.problems import PairwiseDifferenceProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import ArraySource, MemoryBudget, Rows
 from implicitmoments.testing import refuses
@@ -38,12 +39,9 @@ def test_the_statistic_is_that_of_dense_tensors(rng):
     """Nothing is left out where there is room for all symmetric tensors."""
     X, _ = make_spherical_mixture(300, 3, 2, radius=3.0, random_state=0)
     span = find_span(Rows.of(X), 3, 1.0)
-    moments = pairwise_test.difference_moments(
-        pairwise_test.hold_coordinates(Rows.of(X), span), 3, 4, seed=5
-    )
-    order = np.random.default_rng(5).permutation(len(X))
-    paired = span.coordinates(X[order])
-    rows = (paired[::2] - paired[1::2]) / math.sqrt(2)
+    held = pairwise_test.hold_coordinates(Rows.of(X), span)
+    moments = pairwise_test.difference_moments(held, 3, 4)
+    rows = PairwiseDifferenceProblem(held).rows.points
     M = np.mean(hermite_dense(rows, 4), axis=0) * math.sqrt(math.factorial(4))
     points = rng.normal(size=(20, 2))
     expected = hermite_dense(points, 4).reshape(20, -1) @ M.ravel()

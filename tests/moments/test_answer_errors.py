@@ -13,6 +13,7 @@ from implicitmoments.problems import (
     SphericalMixtureProblem,
     relu,
 )
+from implicitmoments.testing import match_rows
 
 N, D = 6_000, 8
 POINTS = np.random.default_rng(1).normal(size=(4_000, D))
@@ -105,3 +106,71 @@ def test_errors_without_enough_rows_are_infinite():
             sampling=sampling,
         )
         assert set(m.stats["relative_errors"].values()) == {np.inf}
+
+
+def on_a_line(k, d, seed, n=10_000, gap=4.0):
+    rng = np.random.default_rng(seed)
+    direction = rng.normal(size=d)
+    along = gap * (np.arange(k) - (k - 1) / 2)
+    means = rng.normal(size=d) + along[:, None] * direction / np.linalg.norm(direction)
+    return means[rng.integers(k, size=n)] + rng.normal(size=(n, d)), means
+
+
+def in_general(k, d, seed, n=10_000):
+    X, truth = datasets.make_spherical_mixture(
+        n, k, d, radius=5.0, separation=3.0, random_state=seed
+    )
+    return X, truth.vectors
+
+
+def decoded(X, k):
+    return implicit_moments(SphericalMixtureProblem(X), n_components=k, order=1).components()
+
+
+@pytest.mark.parametrize(
+    ("draw", "k", "d"),
+    [(in_general, 3, 2), (in_general, 6, 3), (on_a_line, 3, 2), (on_a_line, 3, 3)],
+)
+def test_errors_of_components_in_few_features(draw, k, d):
+    """Two halves have two or three degrees of freedom: ratios of 10 are then not rare."""
+    ratios = []
+    for seed in range(15):
+        X, means = draw(k, d, seed)
+        found = decoded(X, k)
+        rows, apart = match_rows(found.guesses, means)
+        ratios += list((apart / found.errors[rows])[found.resolved[rows]])
+    assert len(ratios) > 12 * k
+    assert 0.75 < np.sqrt(np.mean(np.square(ratios))) < 1.35
+    assert max(ratios) < 5
+
+
+@pytest.mark.parametrize(("k", "d"), [(5, 2), (5, 3), (6, 10)])
+def test_powers_of_too_many_vectors_on_a_line_are_dependent(k, d):
+    """Cubes of vectors on a line have four dimensions, in any number of features."""
+    wrong = 0
+    for seed in range(3):
+        X, means = on_a_line(k, d, seed, n=20_000)
+        found = decoded(X, k)
+        assert "too_many_components_to_decode" in found.notes.codes
+        wrong += int(found.resolved.sum())
+        assert np.isfinite(found.guesses).all()
+    assert wrong == 0
+    # as many as there is room for are resolved: the negative control
+    X, means = on_a_line(4, d, 0, n=20_000)
+    four = decoded(X, 4)
+    assert four.identified
+    assert match_rows(four.vectors, means)[1].max() < 0.5
+
+
+def test_a_wrong_variance_shows_in_the_errors():
+    """Both halves share the bias, but components are no longer powers of one vector."""
+    ratios, short = [], []
+    for seed in range(6):
+        X, means = in_general(6, 5, seed, n=30_000)
+        found = decoded(1.2 * X, 6)
+        rows, apart = match_rows(found.guesses, 1.2 * means)
+        ratios += list(apart / found.errors[rows])
+        noise = np.sqrt(np.sum(found.decoded.deviations[:-1] ** 2, axis=(0, 2)))
+        short += list(apart / noise[rows])
+    assert 0.5 < np.sqrt(np.mean(np.square(ratios))) < 2.5
+    assert np.median(short) > 2  # without it the errors would be far too small

@@ -10,11 +10,11 @@ import pytest
 from implicitmoments import AssumptionWarning, HermiteProblem, datasets, implicit_moments
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.components import resolve_components
-from implicitmoments.moments.decode import choose_frame, decode
+from implicitmoments.moments.decode import decode
+from implicitmoments.moments.decoding_frame import choose_frame
 from implicitmoments.problems import (
     ActivationSumProblem,
     PairwiseDifferenceProblem,
-    PopulationProblem,
     RegressionMixtureProblem,
     SphericalMixtureProblem,
     cosine,
@@ -294,10 +294,12 @@ class TestWhatCannotBeToldApart:
         with refuses(code):
             implicit_moments(HermiteProblem(X), n_components=2, order=1).components(**options)
 
-    def test_other_problems(self):
-        problem = PopulationProblem(Truth([1.0], [[1.0]]))
-        with refuses("not_a_hermite_problem"):
-            implicit_moments(problem, n_components=1, order=1, n_samples=1).components()
+    def test_one_row_has_no_noise_to_compare_with(self):
+        X = np.ones((1, 2))
+        with refuses("too_few_rows"):
+            implicit_moments(
+                HermiteProblem(X), n_components=1, order=1, method="paper", n_samples=1
+            )
 
 
 def test_regressors_come_back_in_the_users_coordinates():

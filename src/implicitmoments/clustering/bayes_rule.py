@@ -14,6 +14,8 @@ from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 # Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.
 ROWS_PER_COORDINATE, MORE_ROWS = 2, 10
+ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
+MOST_ROUNDS, SETTLED = 100, 0.1  # for a given accuracy: the last steps of k-means are short
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +59,34 @@ class BayesRule:
         """Return the most probable component of every row (n, d)."""
         return namespace_of(X).argmax(self.scores(X), axis=1)
 
+    def standard_errors(self, n: float) -> dict[str, float]:
+        """Return the largest expected errors of a mean and of a weight, from n rows.
+
+        The distance of a mean of rows from that of their component, in units of the noise.
+        """
+        d = self.means.shape[1]
+        shares = self.weights * (1 - self.weights)
+        return {
+            "mean_error": math.sqrt(d / (n * float(np.min(self.weights)))),
+            "weight_error": math.sqrt(float(np.max(shares)) / n),
+        }
+
     def error_rates(self, X: Array) -> Array:
         """Return the posterior probability (n,) that the assigned component is wrong."""
         xp, scores = namespace_of(X), self.scores(X)
         relative = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
         return 1.0 - 1.0 / xp.sum(relative, axis=1)
+
+
+def settle(rows: Rows, rule: BayesRule, accuracy: float | None = None) -> BayesRule:
+    """Assign rows and average them, twice, or until means move by a tenth of an accuracy."""
+    for _ in range(ROUNDS if accuracy is None else MOST_ROUNDS):
+        before, rule = rule, reassign_rows(rows, rule)
+        if accuracy is not None and rule.k == before.k:
+            moved = float(np.max(np.linalg.norm(rule.means - before.means, axis=1)))
+            if moved <= SETTLED * accuracy * math.sqrt(rule.variance):
+                break
+    return rule
 
 
 def reassign_rows(rows: Rows, rule: BayesRule) -> BayesRule:
@@ -99,14 +124,29 @@ class Clusters:
     @property
     def largest_variance(self) -> float:
         """The largest variance within a cluster, relative to the noise variance."""
-        p, largest = int(self.covariances.shape[1]), 1.0
-        for covariance, n in zip(self.covariances, self.sizes, strict=True):
-            if p == 0 or n < ROWS_PER_COORDINATE * p + MORE_ROWS:
-                continue
-            # the largest eigenvalue of the covariance of n standard normal rows
-            usual = (1.0 + math.sqrt(p / n)) ** 2
-            largest = max(largest, float(np.linalg.eigvalsh(covariance)[-1]) / usual)
-        return largest
+        found = zip(self.covariances, self.sizes, strict=True)
+        return max([1.0, *(excess_variance(covariance, n) for covariance, n in found)])
+
+
+def excess_variance(covariance: Floats, n: float) -> float:
+    """Return the largest variance of n rows over that of noise; 1 where they are too few.
+
+    Parameters
+    ----------
+    covariance : array of shape (p, p)
+        In units of the noise.
+    n : float
+        Number of rows.
+    """
+    p = len(covariance)
+    if p == 0 or n < ROWS_PER_COORDINATE * p + MORE_ROWS:
+        return 1.0
+    return float(np.linalg.eigvalsh(covariance)[-1]) / largest_noise_variance(p, n)
+
+
+def largest_noise_variance(p: int, n: float) -> float:
+    """Return the largest eigenvalue of the covariance of n standard normal rows, about."""
+    return (1.0 + math.sqrt(p / n)) ** 2
 
 
 def measure_clusters(rows: Rows, rule: BayesRule, span: SphericalSpan) -> Clusters:

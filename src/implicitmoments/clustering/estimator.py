@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import array_api_compat
 import numpy as np
 from scipy.spatial.distance import pdist
+from scipy.special import gammaincinv
 from scipy.stats import chi
 from sklearn.base import (
     BaseEstimator,
@@ -23,32 +24,35 @@ from implicitmoments.arrays import Floats, move_like, to_numpy
 from implicitmoments.clustering.bayes_rule import (
     BayesRule,
     measure_clusters,
-    reassign_rows,
+    settle,
 )
-from implicitmoments.clustering.pairwise_test import (
-    PairwiseTest,
-    affordable_orders,
-    choose_test,
-    cluster_graph,
-    difference_moments,
-    draw_places,
-    hold_coordinates,
-    random_differences,
-    same_matrix,
+from implicitmoments.clustering.diagnostics import (
+    OVERLAPPING,
+    PROMISES,
+    UNRELIABLE,
+    WIDE,
+    find_notes,
 )
+from implicitmoments.clustering.pairwise_test import FEWEST, hold_coordinates
+from implicitmoments.clustering.recursion import TestOptions, find_means
 from implicitmoments.estimator import Fact
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.mixture.far_groups import fit_by_scale
+from implicitmoments.mixture.mean_span import find_span
+from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import OVERLAP, MeansSummary
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
-from implicitmoments.notes import InputError, InputTypeError, Note, Notes
+from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
-from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows import ArraySource, RandomState, Rows
 from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.search import SEARCH
 from implicitmoments.validation import (
     check_enough_rows,
     check_even_order,
     check_method,
+    check_number,
+    check_positive_number,
     check_variance,
     check_whole,
     check_whole_or,
@@ -57,12 +61,9 @@ from implicitmoments.validation import (
 HIGHEST_ORDER = 20  # limit of `order`: 4.5 deviations to this power leave 3 of 16 digits
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
-ROUNDS = 2  # of assigning all rows and averaging: means then hardly change
+N_MOVES = 20  # of the mixture that the variance is taken from: those of SphericalMixture
+ENOUGH = 0.99  # probability that a component of the smallest weight has enough landmarks
 NAMES = ("order", "threshold", "split_rate", "merge_rate", "same_rate")  # of the test
-# From these on there is a note, and below them evidence for the clusters.
-WIDE = 1.5  # noise variances: two equal components 2 deviations apart have 2
-UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance
-OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviations apart
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -89,12 +90,25 @@ class SphericalMixtureClusterer(
         The number k of components.
     variance : float, optional
         The common variance :math:`\sigma^2`, where it is known; by default the mean of the
-        smallest eigenvalues of the covariance, which requires ``n_components <= n_features``.
+        smallest eigenvalues of the covariance, and with more components than features that of
+        :class:`SphericalMixture` on a sample of the rows.
+    separation : float, optional
+        The theorem's s: a lower bound of the distance between two means, in units of
+        :math:`\sigma`. It decides which clusters are too wide to be one component, and a note
+        reports means that are nearer.
+    smallest_weight : float, optional
+        The theorem's :math:`w_{\min}`: a lower bound of the weights. There are then enough
+        landmarks for a component of this weight, and a note reports a cluster that is smaller.
+    accuracy : float, optional
+        The theorem's :math:`\alpha`: the largest error of a weight, and of a mean in units of
+        :math:`\sigma`. Rows are then assigned until means have settled, and a note reports the
+        number of rows it takes if they are too few.
     order : int or "auto", default "auto"
         The even order of the moment that is used. ``"auto"`` takes the order among 2, 4 and 6 with
         the smallest estimated error rates of the test, of those that are affordable.
     n_landmarks : int or "auto", default "auto"
-        Number of rows tested pair by pair; by default 40 per component, and at least 400.
+        Number of rows tested pair by pair; by default 40 per component, at least 400, and enough
+        for ``smallest_weight``. Wide clusters are tested again with as many.
     method : {"closed_form", "paper"}, default "closed_form"
         How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
         evaluated with auxiliary draws; for comparison, it is slower and needs far more rows.
@@ -126,7 +140,10 @@ class SphericalMixtureClusterer(
         Findings about the fit, which print as sentences.
     stats_ : dict
         ``split_rate`` and ``merge_rate``, the estimated error rates of the test on pairs of the
-        same and of two components; ``same_rate``, the proportion of pairs of the same component;
+        same and of two components, and ``same_rate``, the proportion of pairs of the same
+        component, all of the least reliable test that no other one followed; ``n_tests``, of
+        groups of rows; ``mean_error`` and ``weight_error``, the largest expected error of a mean
+        in units of :math:`\sigma` and of a weight, from the number of rows alone;
         ``separation``, the smallest distance between two means in units of :math:`\sigma`;
         ``misclassification_rate``, expected; ``within_variance``, the largest variance
         within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
@@ -174,6 +191,9 @@ class SphericalMixtureClusterer(
     n_components: int = 2
     _: KW_ONLY
     variance: float | None = None
+    separation: float | None = None
+    smallest_weight: float | None = None
+    accuracy: float | None = None
     order: int | str = "auto"
     n_landmarks: int | str = "auto"
     method: str = "closed_form"
@@ -184,50 +204,47 @@ class SphericalMixtureClusterer(
 
     def _fit(self, every: Rows, seed: int) -> None:
         k: int = self.n_components
+        if isinstance(every.source, ArraySource) and every.small:
+            every = every.merged()  # weights and repeated rows then give the same clusters
         near = leave_out_outliers(every, k, drop=self.drop_outliers, seed=seed)
         rows, probe = near.rows, near.rows.like
-        self._check_rows(near.n_rows + near.n_outliers)
+        n_used = max(near.n_rows, round(rows.total))
+        self._check_rows(n_used + near.n_outliers)
         # 1. Reduce to the span of the means, in units of the noise.
-        span = find_span(rows, k, check_variance(self.variance))
-        test, means, n_landmarks = None, span.center[None, :], 0
+        span = find_span(rows, k, self._noise_variance(rows, seed))
+        found, means = None, span.center[None, :]
         if k > 1:
             held = hold_coordinates(rows, span, seed)
-            # 2, 3. Moments of differences of rows, and the test of pairs that they give.
-            test = self._choose_test(held, span.p, seed)
-            # 4. Clusters of the graph of tests of landmarks.
-            wanted = max(FEWEST_LANDMARKS, LANDMARKS * k)
-            n_landmarks = min(
-                held.n, wanted if self.n_landmarks == "auto" else int(self.n_landmarks)
-            )
-            places = draw_places(held, n_landmarks, np.random.default_rng(seed))
-            landmarks = held.take(places)
-            labels = cluster_graph(same_matrix(test, landmarks.block["x"]), k)
-            points = landmarks.points.astype(np.float64)
-            clusters = [points[labels == c] for c in range(int(np.max(labels)) + 1)]
-            means = span.restore(np.stack([np.mean(part, axis=0) for part in clusters]))
+            # 2 to 4. Moments of differences of rows, the test of pairs that they give, clusters of
+            # the graph of tests of landmarks; wide groups of rows again, by moments of their own.
+            found = find_means(held, k, self._test_options(seed))
+            means = span.restore(found.means)
         # 5. Means and weights of all rows, assigned by the Bayes rule.
         rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
-        for _ in range(ROUNDS):
-            rule = reassign_rows(rows, rule)
+        rule = settle(rows, rule, self.accuracy)
         order = np.argsort(-rule.weights, kind="stable")
         rule = BayesRule(rule.means[order], rule.weights[order], rule.variance)
         self.means_, self.weights_ = (move_like(a, probe) for a in (rule.means, rule.weights))
         self.variance_ = rule.variance
+        test = None if found is None else found.test
         self.order_, self.threshold_ = (getattr(test, each, None) for each in NAMES[:2])
         spread = measure_clusters(rows, rule, span)
-        floor = second_moment_floor(rows.n_features, near.n_rows)
+        floor = second_moment_floor(rows.n_features, n_used)
         self.stats_ = {
-            "n_landmarks": n_landmarks,
-            "rows_used": near.n_rows,
+            "n_landmarks": 0 if found is None else found.n_landmarks,
+            "n_tests": 0 if found is None else len(found.levels),
+            "rows_used": n_used,
             "outliers": near.n_outliers,
             "method": self.method,
             "separation": float(np.min(pdist(rule.means), initial=math.inf)) / span.sigma,
             "misclassification_rate": spread.error_rate,
             "within_variance": spread.largest_variance,
+            **rule.standard_errors(n_used),
             **({} if test is None else {name: getattr(test, name) for name in NAMES}),
             **spectrum_stats((span.spectrum - 1, floor, span.p, 2)),
         }
-        self.notes_ = _findings(self.stats_, span, rule.k, k)
+        promised = {name: getattr(self, name) for name in PROMISES}
+        self.notes_ = find_notes(self.stats_, span, rule, k, promised)
 
     def _label(self, X: Any) -> None:
         self.__dict__.pop("labels_", None)  # of an earlier fit
@@ -331,6 +348,11 @@ class SphericalMixtureClusterer(
         k = check_whole("n_components", self.n_components, 1)
         check_whole_or("n_landmarks", self.n_landmarks, ("auto",), max(k, 2))
         check_variance(self.variance)
+        for name in PROMISES:
+            if getattr(self, name) is not None:
+                check_positive_number(name, getattr(self, name))
+        if self.smallest_weight is not None:
+            check_number("smallest_weight", self.smallest_weight, 0.0, 1.0 / k)
         check_method(self.method)
         check_whole("n_draws", self.n_draws, 1)
 
@@ -346,29 +368,31 @@ class SphericalMixtureClusterer(
                 k=k,
             )
 
-    def _choose_test(self, held: Rows, p: int, seed: int) -> PairwiseTest:
-        k, method = self.n_components, self.method
-        orders = affordable_orders(k, p) if self.order == "auto" else (int(self.order),)
-        moments = {t: difference_moments(held, k, t, method=method, seed=seed) for t in orders}
-        pairs = random_differences(held, seed)
-        return choose_test(moments, pairs, n_draws=self.n_draws, seed=seed)
+    def _noise_variance(self, rows: Rows, seed: int) -> float | None:
+        """Return the variance, where the covariance of the rows does not determine it."""
+        variance, k = check_variance(self.variance), self.n_components
+        if variance is not None or k <= rows.n_features:
+            return variance
+        options = Options(k, k, ("tied_spherical",), N_MOVES, SEARCH, starts="decoded")
+        sample = rows.sample(SEARCH.rows_for(k), seed)
+        found = fit_by_scale(sample, options, np.random.default_rng(seed))
+        return float(found.fitted.state.covariances[0, 0])
 
-
-def _findings(stats: dict[str, Any], span: SphericalSpan, n_found: int, k: int) -> Notes:
-    """Return notes on possible errors of the clusters."""
-    notes, variance = Notes(), span.variance
-    if stats["outliers"]:
-        notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
-    flat = smallest_variance(span, stats["rows_used"])
-    if flat is not None:
-        notes.append(Note("flat_direction", {"ratio": flat, "variance": variance}))
-    if n_found < k:
-        notes.append(Note("fewer_clusters", {"n": n_found, "k": k}))
-    rates = {name: stats.get(name, 0.0) for name in ("split_rate", "merge_rate")}
-    if sum(rates.values()) > UNRELIABLE or stats["misclassification_rate"] > OVERLAPPING:
-        values = {name: stats[name] for name in ("separation", "misclassification_rate")}
-        notes.append(Note("separation_too_small", {**values, **rates}))
-    if stats["within_variance"] > WIDE:
-        ratio = stats["within_variance"]
-        notes.append(Note("cluster_wide", {"ratio": ratio, "variance": variance}))
-    return notes
+    def _test_options(self, seed: int) -> TestOptions:
+        k, s, w = self.n_components, self.separation, self.smallest_weight
+        n = self.n_landmarks
+        if n == "auto":
+            # at least 3 of each component, with probability 0.99 for each
+            enough = 0 if w is None else math.ceil(gammaincinv(FEWEST, ENOUGH) / w)
+            n = max(FEWEST_LANDMARKS, enough)
+        share = w or 1 / k
+        return TestOptions(
+            orders=None if self.order == "auto" else (int(self.order),),
+            n_landmarks=int(n),
+            per_component=LANDMARKS if self.n_landmarks == "auto" else 0,
+            method=self.method,
+            n_draws=self.n_draws,
+            # halfway between one component and two at the least distance
+            widest=WIDE if s is None else 1 + share * (1 - share) * s**2 / 2,
+            seed=seed,
+        )

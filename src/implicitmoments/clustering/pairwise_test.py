@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.problems import PairwiseDifferenceProblem
 from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers
+from implicitmoments.rows.view import LARGEST_SINGLE
 
 Moments: TypeAlias = ClosedFormMoments | PaperMoments
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -91,9 +92,12 @@ def affordable_orders(k: int, p: int) -> tuple[int, ...]:
 def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
     """Hold the coordinates of all rows, or of a random sample of as many as memory should hold.
 
-    They have no weights where all weights are equal.
+    They have no weights where all weights are equal. Coordinates that are too long for single
+    precision are in double precision.
     """
     mapped = rows.mapped(span.center, span.basis.T / span.sigma)
+    long = bool(np.max(span.variances, initial=0.0) > LARGEST_SINGLE**2)
+    mapped = replace(mapped, wide=mapped.wide or long)
     held = mapped.sample(rows.n, seed, width=ROW_NUMBERS)
     equal = bool(np.all(held.counts == held.counts[0]))
     return Rows.of(held.block["x"]) if equal else held
@@ -108,12 +112,8 @@ def draw_places(held: Rows, n: int, rng: np.random.Generator, *, again: bool = F
 def difference_moments(
     held: Rows, k: int, order: int, *, method: str = "closed_form", seed: int = 0
 ) -> Moments:
-    """Estimate M_t of differences of rows that are paired at random.
-
-    Neighbouring rows of a sorted file are often of the same component.
-    """
-    drawn = held.take(np.random.default_rng(seed).permutation(held.n))
-    problem = PairwiseDifferenceProblem(drawn, sample_weight=drawn.block.get("counts"))
+    """Estimate M_t of differences of rows, which the problem pairs at random."""
+    problem = PairwiseDifferenceProblem(held, sample_weight=held.block.get("counts"))
     n_averages = order + 1 if method == "paper" else 1
     n = max(1, min(k * (k - 1) // 2, held.n // (2 * n_averages)))  # no more than there are pairs
     if method == "paper":

@@ -9,8 +9,8 @@ e_y^\top`, so that
    \langle M_{a+2b} \otimes e_y^{\otimes n-a}, H_n(x, z) \otimes I^{\otimes b} \rangle.
 
 Erratum 5: the factor is (n − 1)!!/√n! throughout. Erratum 7: :math:`\|\beta\|^{2b}` is
-:math:`M_{a+2b}` contracted with b identities; one Gaussian in 2b slots, as in the text, would give
-(2b − 1)!! times that. In compressed form the contraction is exact and takes no draws.
+:math:`M_{a+2b}` contracted with b identities; one Gaussian in 2b slots would give (2b − 1)!! times
+that. In compressed form the contraction is exact and takes no draws.
 
 With j = b + c and :math:`\langle \beta^{\otimes a} \otimes e_y^{\otimes n-a}, He_n \rangle =
 \langle \beta^{\otimes a}, He_a(x) \rangle He_{a+2j}(z)` the factors of a term add up to

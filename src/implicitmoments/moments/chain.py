@@ -367,16 +367,16 @@ class ChainWindow:
 Window: TypeAlias = PairWindow | ChainWindow
 
 
-def open_window(chain: SymmetricChain, k: int) -> Window:
-    """Return the window over a chain, with at least k dimensions if that many exist."""
+def open_window(chain: SymmetricChain, k: int, near: float = NEARLY_SYMMETRIC) -> Window:
+    """Return the directions over a chain that the symmetriser keeps above ``near``, at least k."""
     if chain.order == 0:
         return ChainWindow(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
         return PairWindow(chain.noise)
-    xp, (values, vectors) = namespace_of(chain.noise), descending_eigh(chain.symmetriser())
-    near = int(xp.sum(xp.astype(values > NEARLY_SYMMETRIC, values.dtype)))
+    values, vectors = descending_eigh(chain.symmetriser())
+    symmetric = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > near)
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
-    kept = min(max(near, k), room, int(values.shape[0]))
+    kept = min(max(symmetric, k), room, int(values.shape[0]))
     return ChainWindow(chain, turned(vectors[:, :kept]), values[:kept])
 
 

@@ -29,15 +29,16 @@ from implicitmoments.moments.chain import (
     mixed_coefficients,
     open_window,
 )
+from implicitmoments.moments.circuit_rows import project_chain
 from implicitmoments.moments.hermite_problem import (
     FramedRows,
     HermiteProblem,
     Lower,
-    SplitMean,
     Weights,
     average,
 )
 from implicitmoments.moments.implicit import StepReport
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.moments.subspace import (
     MARGIN,
     POSITIVE,
@@ -51,6 +52,7 @@ from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_
 from implicitmoments.rows import Sums
 
 LARGEST_EXPONENT = 300  # of ten, in a double
+SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 
 
@@ -130,14 +132,7 @@ class BalancedMoments:
     @cached_property
     def projection(self) -> RecursiveProjection:
         """The chain as a recursive projection of tensors over the features."""
-        basis, p = self.frame.basis, self.chain.p
-        xp = namespace_of(basis)
-        projection = RecursiveProjection.identity(int(basis.shape[1]), 0)
-        for step in self.chain.steps:
-            # φ[o, a, j] basis[j, i]: each slot of the frame becomes a slot of the features
-            split = xp.reshape(step, (step.shape[0], -1, p)) @ basis
-            projection = projection.extend(xp.reshape(split, (step.shape[0], -1)))
-        return projection
+        return project_chain(self.frame.basis, self.chain.steps)
 
 
 def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
@@ -212,6 +207,12 @@ class ClosedForm:
         narrow = n == 1 or (n == self.levels and not self.wide)
         return self.k if narrow else OVERSAMPLING * self.k
 
+    def window(self, chain: SymmetricChain) -> Window:
+        """Return the k most symmetric directions, or all that are, where it is the moment."""
+        if self.wide:  # features of a least-squares fit need not be symmetric
+            return open_window(chain, OVERSAMPLING * self.k)
+        return open_window(chain, self.k, SYMMETRIC)
+
     def rank(self, spectrum: Array, floor: float) -> int:
         """Return the number of directions used in the moments."""
         kept = min(self.k, int(spectrum.shape[0]))
@@ -247,7 +248,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         rows = views[min(n, len(views) - 1) - 1]
         view = replace(rows, frame=frame, lower=lower)
         # M_2n on the window over U_{n−1}, and its noise from split halves.
-        window = open_window(chain, OVERSAMPLING * how.k)
+        window = how.window(chain)
         moment = even_mean(view, chain, window)
         positive = how.subspace == POSITIVE
         if not positive:  # beside the moment, the window has values of both signs

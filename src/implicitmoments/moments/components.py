@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import comb, sqrt
+from math import ceil, comb, sqrt
 from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
-from implicitmoments.moments.decode import Decoded, DecodingFrame, choose_frame, decode
+from implicitmoments.moments.decode import Decoded, decode
+from implicitmoments.moments.decoding_frame import DecodingFrame, choose_frame
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import Note, Notes
 
@@ -23,6 +25,9 @@ ORDERS = (1, 2, 3)  # orders r of the pairs M_2r and M_3r: r = 3 already needs o
 LARGEST_PAIRS = 4_200  # side of M_4 on symmetric matrices; beyond it r = 1 if possible
 LARGEST_CUBES = 700  # dimension up to which r = 3 is tried if r = 2 fails
 ENOUGH_GAP = 1.5  # of the k-th eigenvalue over the noise floor: decoding rarely fails above it
+# the length of an error in d features, from G groups of rows, has (G − 1) d degrees of freedom;
+# with 16 it is known to within 1/√32, some 20 percent
+DEGREES_OF_FREEDOM = 16
 LOWER_ORDERS = 4  # removed from weights of higher orders, by problems that support it
 
 
@@ -37,7 +42,7 @@ class Components:
         In the user's coordinates. Unresolved components hold NaN in both.
     resolved : array of bool of shape (k,)
     errors : array of shape (k,)
-        Standard error of each vector, as a length, from split halves of the rows.
+        Standard error of each vector, as a length, from groups of the rows.
     notes : Notes
         Reasons for unresolved components, and other findings.
     guesses : array of shape (k, n_features)
@@ -119,11 +124,12 @@ def component_stats(components: Components | None) -> dict[str, Any]:
     return spectrum_stats((d.spectrum, d.floor, len(d.weights), 2 * d.r))
 
 
-def resolve_components(decoded: Decoded, view: FramedRows, standard: DecodingFrame) -> Components:
+def resolve_components(
+    decoded: Decoded, view: FramedRows | CircuitRows, standard: DecodingFrame
+) -> Components:
     """Separate the components above the noise from the others."""
     vectors = view.problem.original_vectors(decoded.vectors)
-    moved = view.problem.original_vectors(decoded.vectors + decoded.deviations)
-    errors = np.linalg.norm(moved - vectors, axis=1)
+    errors = _lengths(view, decoded.vectors, decoded.deviations)
     nearest = np.linalg.norm(vectors, axis=1)  # for a single component its length
     if len(vectors) > 1:
         apart = np.linalg.norm(vectors[:, None, :] - vectors[None, :, :], axis=2)
@@ -137,6 +143,12 @@ def resolve_components(decoded: Decoded, view: FramedRows, standard: DecodingFra
     notes = []
     if mass is not None and total > LARGEST_EXCESS * abs(mass):
         notes.append(Note("weights_exceed_total", {"total": total, "expected": float(mass)}))
+    uniform, d = view.problem.uniform, view.problem.n_features
+    room = standard.room(decoded.r, second_moment_floor(d, view.n_rows) if uniform else 0.0)
+    if len(vectors) > room:  # the powers are linearly dependent, as those of collinear vectors
+        values = {"k": len(vectors), "r": [decoded.r], "capacities": [room]}
+        notes.append(Note("too_many_components_to_decode", values))
+    if notes:
         resolved = np.zeros_like(resolved)
     unsigned = ~decoded.signs_known & resolved
     listed = {"mixed": mixed, "blurred": blurred, "faint": faint, "unsigned": unsigned}
@@ -173,17 +185,24 @@ def _spectrum_notes(decoded: Decoded, n_rows: int, resolved: bool) -> list[Note]
     return [Note("directions_at_noise_floor" if low else "directions_near_noise_floor", values)]
 
 
-def mean_component(standard: DecodingFrame, view: FramedRows) -> Components:
+def mean_component(standard: DecodingFrame, view: FramedRows | CircuitRows) -> Components:
     """Return the mean, the only component of a mixture of one."""
     mean, mass = standard.mean, standard.mass or 1.0
     if mean is None:
         raise ValueError("the mean is a component only if all orders have the same weights")
-    center, off = to_numpy(mean.value) / mass, to_numpy(mean.half_difference) / mass
-    vector = view.problem.original_vectors(center[None, :])
-    moved = view.problem.original_vectors((center + off)[None, :])
-    error = np.linalg.norm(moved - vector, axis=1)
+    center = to_numpy(mean.value)[None] / mass
+    left_out = np.stack([to_numpy(mean.without(g))[None] for g in range(len(mean.groups))])
+    vector = view.problem.original_vectors(center)
+    error = _lengths(view, center, mean.deviate(left_out / mass))
     there = np.ones(1, dtype=bool)
     return Components(np.full(1, mass), vector, there, error, Notes(), vector, None)
+
+
+def _lengths(view: FramedRows | CircuitRows, vectors: Floats, deviations: Floats) -> Floats:
+    """Return the standard errors (k,) of vectors in the user's coordinates, as lengths."""
+    center = view.problem.original_vectors(vectors)
+    moved = [view.problem.original_vectors(vectors + one) - center for one in deviations]
+    return np.asarray(np.sqrt(np.sum(np.square(moved), axis=(0, 2))))
 
 
 def unresolved(k: int, d: int, notes: list[Note]) -> Components:
@@ -192,7 +211,9 @@ def unresolved(k: int, d: int, notes: list[Note]) -> Components:
     return Components(nan[:, 0], nan, np.zeros(k, dtype=bool), nan[:, 0], Notes(notes), nan, None)
 
 
-def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 0) -> Components:
+def find_components(
+    view: FramedRows | CircuitRows, k: int, r: int | None = None, seed: int = 0
+) -> Components:
     r"""Resolve k components by :math:`M_{2r}` and :math:`M_{3r}`.
 
     r = 2 by default: squares of directions are better conditioned than directions, and more
@@ -206,9 +227,12 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     if not problem.has_order(2):
         return unresolved(k, d, [Note("orders_missing", {"orders": [2]})])
     known = [n for n in ORDERS if problem.has_order(2 * n) and problem.has_order(3 * n)]
-    if known and problem.reduces:  # the part of the weights due to lower orders is noise
+    if (
+        known and isinstance(view, FramedRows) and problem.reduces
+    ):  # the part of the weights due to lower orders is noise
         fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), [view])
         view = replace(view, lower=fold.moments.evaluator())
+    view = replace(view, n_groups=2 * ceil((DEGREES_OF_FREEDOM / d + 1) / 2))
     standard = choose_frame(view, k)
     if k == 1 and standard.mean is not None:
         return mean_component(standard, view)
@@ -232,7 +256,9 @@ def find_components(view: FramedRows, k: int, r: int | None = None, seed: int = 
     return found
 
 
-def _decode(view: FramedRows, k: int, r: int, seed: int, standard: DecodingFrame) -> Components:
+def _decode(
+    view: FramedRows | CircuitRows, k: int, r: int, seed: int, standard: DecodingFrame
+) -> Components:
     decoded = decode(view, k, r, standard, seed)
     if decoded is None:
         note = Note("no_positive_eigenvalue", {"order": 2 * r})

@@ -12,16 +12,16 @@ from scipy.optimize import nnls
 
 from implicitmoments.arrays import (
     TINY,
-    Array,
     Floats,
     move_like,
-    namespace_of,
     outer_rows,
     to_numpy,
 )
 from implicitmoments.moments.chain import Frame
-from implicitmoments.moments.closed_form import mean_moments, noise_floor
-from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
+from implicitmoments.moments.circuit_rows import CircuitRows
+from implicitmoments.moments.closed_form import noise_floor
+from implicitmoments.moments.decoding_frame import CERTAIN, DecodingFrame
+from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.moments.moment_pairs import (
     Decomposition,
     MomentPair,
@@ -29,124 +29,15 @@ from implicitmoments.moments.moment_pairs import (
     moment_pair,
     refine,
 )
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Sums
 
-SMALLEST_LENGTH = 1e-3  # of the unit of the frame
-SHRUNK = 0.2  # a variance below 1 − 0.2 is not explained by sampling noise
-HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little
 CLEARLY_MORE = 1.5  # noise floors above which a (k+1)-st eigenvalue is a component
 NOTHING = 1e-90  # eigenvalues below it are treated as zero
 SMALLEST_EIGENVALUE = 1e-9  # relative; below it whitening would only amplify rounding
 SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALLEST_FIRST = 1e-12  # first coordinate of a unit vector: avoids division by zero
 SMALLEST_SHARE = 1e-9  # of the largest weight in M_2, for a length to be estimated
-CERTAIN = 3.0  # standard errors beyond which a sign is known: one-sided error 0.1 %
-
-
-@dataclass(frozen=True, eq=False)
-class DecodingFrame:
-    """A frame, its first-order error, and low moments in it."""
-
-    frame: Frame
-    # (p, d), half the difference of the frame's basis between halves of the rows, projected off
-    # its span: a vector with coordinates z in the basis has the error ``z @ leak``
-    leak: Floats
-    shift: Floats  # (d,), the same for the centre, off the span
-    second: SplitMean  # M_2 in the frame, (p, p), without the height
-    mean: SplitMean | None  # the mean of the points, if all orders have the same weights
-    mass: float | None  # the sum of the weights of all components, if the problem has order 0
-
-
-def choose_frame(view: FramedRows, k: int) -> DecodingFrame:
-    r"""Choose the frame for decoding k components.
-
-    Reduce to the span of the top k directions of :math:`M_2` if there are more features. If all
-    orders have the same weights, centre first and give every point a constant height, near
-    :math:`\sqrt{tr\, M_2}`: hidden vectors become (height, v), so that even moments determine
-    signs and short vectors too.
-    """
-    uniform, d = view.problem.uniform, view.problem.n_features
-    found = _first_moments(view)
-    mean, second = found["mean"], found["second"]
-    mass = float(found["mass"].value) if view.problem.has_order(0) else None
-    centred = _centre(mean, second, found["mass"]) if uniform else second
-    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(centred.value))
-    floor = noise_floor(centred, values, vectors, k, exact=True)
-    if uniform:
-        _check_variance(float(values[-1]), centred, mass or 1.0)
-    kept = min(k, d)
-    V, e = vectors[:, :kept], values[:kept]
-    length = math.sqrt(max(float(np.sum(e)) / abs(mass or 1.0), SMALLEST_LENGTH**2))
-    model = view.frame.basis
-    center = np.asarray(mean.value) / (mass or 1.0) if uniform else np.zeros(d)
-    frame = Frame(
-        move_like(np.ascontiguousarray(V.T if d > k else np.eye(d)), model),
-        move_like(center, model),
-        scale=length,
-        height=HEIGHT * length if uniform else None,
-    )
-    leak, shift = np.zeros((kept if d > k else d, d)), np.zeros(d)
-    if d > k:
-        off = np.eye(d) - V @ V.T
-        # a direction below the noise floor contains no vector whose error matters
-        inverse = np.where(e > floor, 1 / np.maximum(e, np.finfo(float).tiny), 0.0)
-        leak = inverse[:, None] * (V.T @ centred.half_difference @ off)
-        shift = np.asarray(mean.half_difference) @ off if uniform else shift
-    inside = to_numpy(frame.basis)
-    low = centred.map(lambda m: inside @ m @ inside.T / length**2)
-    return DecodingFrame(frame, leak, shift, low, mean if uniform else None, mass)
-
-
-def _check_variance(smallest: float, centred: SplitMean, mass: float) -> None:
-    """Raise if the points vary less than the assumed noise."""
-    noise = float(np.linalg.norm(centred.half_difference, 2))
-    if smallest < -SHRUNK * mass and smallest < -4 * noise:
-        raise InputError(
-            "variance_too_small",
-            "the points have variance {variance:.3g} in some direction, below the assumed noise "
-            "variance of 1; divide them by the standard deviation of the noise, or use "
-            "SphericalMixtureProblem(X, variance=...)",
-            variance=1 + smallest / mass,
-        )
-
-
-def _first_moments(view: FramedRows) -> dict[str, SplitMean]:
-    """Average the weights of order 0, the points, and M_2 about the origin."""
-    d = view.problem.n_features
-    orders = [0, 2] if view.problem.has_order(0) else [2]
-
-    def measure(points: Array, weights: Weights) -> Sums:
-        xp = namespace_of(points)
-        c = weights[2]
-        ones = xp.ones_like(points[:, 0])
-        weighted = points if c is None else points * c[:, None]
-        zeroth = weights.get(0)
-        return {
-            "mass": xp.sum(ones if zeroth is None else zeroth),
-            "second_mass": xp.sum(ones if c is None else c),
-            "mean": xp.sum(weighted, axis=0),
-            "square": xp.matrix_transpose(weighted) @ points,
-        }
-
-    def assemble(means: Sums) -> Sums:
-        second = to_numpy(means["square"]) - float(means["second_mass"]) * np.eye(d)
-        mass = np.asarray(float(means["mass"]))
-        return {"mass": mass, "mean": to_numpy(means["mean"]), "second": second}
-
-    return average(view, orders, measure, assemble, "order 2", d)
-
-
-def _centre(mean: SplitMean, second: SplitMean, mass: SplitMean) -> SplitMean:
-    """Centre M_2 at the common mean, for each half."""
-    c = mean.value / float(mass.value)
-
-    def moved(i: int) -> Floats:
-        cross = np.outer(mean.halves[i], c)
-        square = float(mass.halves[i]) * np.outer(c, c)
-        return np.asarray(second.halves[i] - cross - cross.T + square)
-
-    return SplitMean((moved(0), moved(1)), second.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +47,14 @@ class Decoded:
     r: int  # slots of a component: the powers :math:`v^{\otimes r}` were separated
     weights: Floats  # (k,)
     vectors: Floats  # (k, d)
-    # (k, d), half the difference between the vectors estimated from two halves of the rows
+    # (groups + 1, k, d): deviations of the vectors estimated without a group of the rows, scaled
+    # so that their sum of squares is the variance; and last, along each vector, what its
+    # component deviates from a power of one vector beyond the noise
     deviations: Floats
     # (k,), second over first singular value of each component as a matrix: 0 for a pure power
     ratios: Floats
+    # (k,), distance of each component from a power of one vector, over its noise
+    impurities: Floats
     # (k,), contribution of each component to :math:`M_{2r}`, as an eigenvalue, in the user's units
     strengths: Floats
     signs_known: np.ndarray[Any, np.dtype[np.bool_]]  # (k,)
@@ -192,7 +87,7 @@ class Decoded:
 
 
 def decode(
-    view: FramedRows, k: int, r: int, standard: DecodingFrame, seed: int = 0
+    view: FramedRows | CircuitRows, k: int, r: int, standard: DecodingFrame, seed: int = 0
 ) -> Decoded | None:
     """Decode k components of order r from rows in an identity frame.
 
@@ -214,66 +109,102 @@ def decode(
     V, e = basis[:, :k], np.maximum(values[:k], SMALLEST_EIGENVALUE * values[0])
     third = pair.third(V / np.sqrt(e))
     found = decompose(to_numpy(third.value), seed=seed)
-    # Back to vectors, once for all rows and once for each half: q_i = V √e u_i λ_i.
-    components = (V * np.sqrt(e)) @ (found.vectors * found.values)
+    # Back to vectors, once for all rows and once without each group: q_i = V √e u_i λ_i.
+    powers = _as_matrices(pair, (V * np.sqrt(e)) @ (found.vectors * found.values))
     first, second = to_numpy(low.value), to_numpy(high.value)
-    coordinates, ratios = _recover(pair, standard.frame, components, first, second)
+    coordinates, ratios = _recover(pair, standard.frame, powers, first, second)
     signs = _find_signs(pair, V / np.sqrt(e), found, coordinates)
     coordinates = coordinates * np.where(signs == 0, 1.0, signs)[:, None]
-    halves = []
-    for i, side in ((0, 1.0), (1, -1.0)):
-        components = _half_components(V, e, high, third, found, i)
-        moments = (to_numpy(moment.halves[i]) for moment in (low, high))
-        half, _ = _recover(pair, standard.frame, components, *moments)
-        flipped = np.sum(half * coordinates, axis=1) < 0
-        halves.append(_vectors(standard, np.where(flipped[:, None], -half, half), side))
+    left_out, others = [], []
+    for g in range(len(high.groups)):
+        others.append(_as_matrices(pair, _components_without(g, V, e, high, third, found)))
+        moments = (to_numpy(moment.without(g)) for moment in (low, high))
+        part, _ = _recover(pair, standard.frame, others[-1], *moments)
+        flipped = np.sum(part * coordinates, axis=1) < 0
+        left_out.append(_vectors(standard, np.where(flipped[:, None], -part, part), g))
+    vectors = _vectors(standard, coordinates)
+    impure, noise = _distances_from_powers(powers, others, high)
+    beyond = np.sqrt(np.maximum(impure**2 - (CERTAIN * noise) ** 2, 0.0))
+    lengths = np.linalg.norm(coordinates, axis=1) * standard.frame.scale
+    along = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), TINY)
+    deviations = [*high.deviate(np.stack(left_out)), (beyond * lengths)[:, None] * along]
     unit = standard.frame.scale ** (2 * r)
     weights = _fit(_powers(pair, coordinates), second)
     strengths = weights * np.sum(coordinates**2, axis=1) ** r * unit
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
     U = found.vectors
     left = third.value - np.einsum("i,ai,bi,ci->abc", found.values, U, U, U, optimize=True)
-    noise = float(np.linalg.norm(third.half_difference))
+    third_noise = float(np.linalg.norm(third.half_difference))
     return Decoded(
         r=r,
         weights=weights[order],
-        vectors=_vectors(standard, coordinates, 0.0)[order],
-        deviations=(halves[0] - halves[1])[order] / 2,
+        vectors=vectors[order],
+        deviations=np.stack(deviations)[:, order],
         ratios=ratios[order],
+        impurities=(impure / np.maximum(noise, TINY))[order],
         strengths=strengths[order],
         signs_known=signs[order] != 0,
         spectrum=values * unit,
         floor=floor * unit,
-        residual=float(np.linalg.norm(left)) / noise if noise > 0 else 0.0,
+        residual=float(np.linalg.norm(left)) / third_noise if third_noise > 0 else 0.0,
         spread=found.spread,
     )
 
 
-def _half_components(
-    V: Floats, e: Floats, second: SplitMean, third: SplitMean, found: Decomposition, i: int
+def _components_without(
+    group: int, V: Floats, e: Floats, second: SplitMean, third: SplitMean, found: Decomposition
 ) -> Floats:
-    """Return the components (dim, k) estimated from half i of the rows, to first order.
+    """Return the components (dim, k) estimated without a group of the rows, to first order.
 
-    The half is whitened by itself, decomposed starting from the solution of all rows, and
-    shifted by its part of the error of the eigenspace.
+    The other rows are whitened by themselves, decomposed starting from the solution of all rows,
+    and shifted by their error of the eigenspace.
     """
-    W = V / np.sqrt(e)
-    g, R = np.linalg.eigh(W.T @ second.halves[i] @ W)
+    W, rest = V / np.sqrt(e), second.without(group)
+    g, R = np.linalg.eigh(W.T @ rest @ W)
     g = np.maximum(g, SMALLEST_HALF)
     down, up = (R / np.sqrt(g)) @ R.T, (R * np.sqrt(g)) @ R.T
-    array = np.einsum("abc,ax,by,cz->xyz", third.halves[i], down, down, down, optimize=True)
+    array = np.einsum("abc,ax,by,cz->xyz", third.without(group), down, down, down, optimize=True)
     mine = refine(array, found.vectors, tolerance=1e-6)
     scaled = mine.vectors * mine.values
-    drift = second.half_difference @ W
-    drift = (1 - 2 * i) * (drift - V @ (V.T @ drift))
+    drift = (rest - second.value) @ W
+    drift = drift - V @ (V.T @ drift)
     moved: Floats = (V * np.sqrt(e)) @ (up @ scaled) + drift @ scaled
     return moved
 
 
-def _recover(
-    pair: MomentPair, frame: Frame, components: Floats, low: Floats, high: Floats
+def _as_matrices(pair: MomentPair, components: Floats) -> Floats:
+    """Return components (dim, k) as matrices (k, a, p) of the other slots against the last."""
+    k, p = components.shape[1], pair.view.frame.p
+    rows = move_like(np.ascontiguousarray(components.T), pair.chain.noise)
+    return np.asarray(to_numpy(pair.window.step(rows)).reshape(k, -1, p))
+
+
+def _distances_from_powers(
+    powers: Floats, others: list[Floats], moment: SplitMean
 ) -> tuple[Floats, Floats]:
-    r"""Return vectors (k, p) of components (dim, k), and the distance of each from a power.
+    """Return how far components are from powers, relative to their size, and the noise of it.
+
+    Of a component as a matrix (a, p), what the outer product of its first singular vectors leaves
+    in the other directions: of ``powers`` (k, a, p), and of ``others``, without each group.
+    """
+    u, sizes, v = np.linalg.svd(powers, full_matrices=False)
+    u, v = u[:, :, :1], v[:, :1, :]
+
+    def remainder(matrices: Floats) -> Floats:
+        across = matrices - u @ (u.mT @ matrices)
+        return np.asarray(across - (across @ v.mT) @ v)
+
+    sides = [np.sign(u.mT @ one @ v.mT) for one in others]
+    apart = np.stack([remainder(side * one) for side, one in zip(sides, others, strict=True)])
+    noise = np.sqrt(np.sum(moment.deviate(apart) ** 2, axis=(0, 2, 3)))
+    size = np.maximum(sizes[:, 0], TINY)
+    return np.linalg.norm(remainder(powers), axis=(1, 2)) / size, noise / size
+
+
+def _recover(
+    pair: MomentPair, frame: Frame, powers: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    r"""Return vectors (k, p) of components (k, a, p), and second over first singular values.
 
     The direction is the right singular vector of a component as a matrix of its last slot
     against the others. With a height, its first coordinate determines length and sign. Otherwise
@@ -281,10 +212,8 @@ def _recover(
     along known directions, ``low`` (p, p) and ``high`` (dim, dim); both are far less noisy than
     :math:`M_{3r}`.
     """
-    k, r = components.shape[1], pair.chain.order + 1
-    rows = move_like(np.ascontiguousarray(components.T), frame.basis)
-    step = to_numpy(pair.window.step(rows)).reshape(k, -1, frame.p)
-    _, sizes, right = np.linalg.svd(step, full_matrices=False)
+    k, r = len(powers), pair.chain.order + 1
+    _, sizes, right = np.linalg.svd(powers, full_matrices=False)
     directions = right[:, 0, :]
     second = sizes[:, 1] if sizes.shape[1] > 1 else np.zeros(k)
     ratios = second / np.maximum(sizes[:, 0], TINY)
@@ -294,7 +223,7 @@ def _recover(
         return directions * (frame.height / frame.scale) / safe, ratios
     if r % 2:  # the sign of v from v^r: contract every slot with the direction
         carried = _lower_powers(pair, directions)
-        along = np.einsum("kap,ka,kp->k", step, carried, directions)
+        along = np.einsum("kap,ka,kp->k", powers, carried, directions)
         directions = directions * np.where(along < 0, -1.0, 1.0)[:, None]
     if r == 1 or k > frame.p * (frame.p + 1) // 2:
         return directions * (sizes[:, 0] ** (1 / r))[:, None], ratios
@@ -304,12 +233,14 @@ def _recover(
     return directions * (squared ** (0.5 / (r - 1)))[:, None], ratios
 
 
-def _vectors(standard: DecodingFrame, coordinates: Floats, side: float) -> Floats:
-    """Map to the problem's coordinates; ``side`` = ±1 adds a half's error of the frame."""
+def _vectors(standard: DecodingFrame, coordinates: Floats, group: int | None = None) -> Floats:
+    """Map to the problem's coordinates; with a group, by the frame of the other rows."""
     frame = standard.frame
     v = to_numpy(frame.vectors(move_like(coordinates, frame.basis)))
+    if group is None:
+        return np.asarray(v)
     inside = (v - to_numpy(frame.center)) @ to_numpy(frame.basis).T
-    return np.asarray(v + side * (inside @ standard.leak + standard.shift))
+    return np.asarray(v + inside @ standard.leaks[group] + standard.shifts[group])
 
 
 def _lower_powers(pair: MomentPair, vectors: Floats) -> Floats:
@@ -339,13 +270,9 @@ def _find_signs(
     if view.frame.height is not None or r % 2 == 1:
         return np.ones(k)
     if view.problem.has_order(r + 1):
-        rows = move_like(np.ascontiguousarray(whitener.T), view.frame.noise)
-        chain = pair.chain.extend(pair.window.step(rows))
-        mixed = mean_moments(view, chain, [(1, r)])[1, r].map(to_numpy)
-        along = mixed.map(lambda m: np.sum((m @ found.vectors).T * vectors, axis=1))
+        along = pair.mixed(whitener).map(lambda m: np.sum((m @ found.vectors).T * vectors, axis=1))
     elif view.problem.has_order(1) and k <= view.frame.p:
-        first = mean_moments(view, pair.chain, [(0, 1)])[0, 1].map(to_numpy)
-        along = first.map(lambda m: np.linalg.lstsq(vectors.T, m[0], rcond=None)[0])
+        along = pair.first().map(lambda m: np.linalg.lstsq(vectors.T, m, rcond=None)[0])
     else:
         return np.zeros(k)
     noise = math.sqrt(float(np.mean(along.half_difference**2)))

@@ -10,6 +10,7 @@ from typing import Any, Literal, Required, TypedDict, Unpack, overload
 
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.answer_errors import Statistics, split_half_errors
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.closed_form import ClosedForm, Fold, estimate_closed_form
 from implicitmoments.moments.hermite_problem import FramedRows, HermiteProblem, all_rows
 from implicitmoments.moments.implicit import estimate
@@ -204,7 +205,7 @@ def _paper(
         "seconds": perf_counter() - clock,
         "orthonormality_defect": max(run.projection.defect for run in runs),
     }
-    view = None
+    view: FramedRows | CircuitRows = CircuitRows.of(average, stats["rows_used"])
     if isinstance(problem, HermiteProblem):
         view = all_rows(
             problem, stats["rows_used"], average.rows_per_block, average.seed, average.progress

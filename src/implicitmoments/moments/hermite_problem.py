@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 from implicitmoments.arrays import (
     Array,
-    Floats,
     as_real_array,
     check_finite,
     eye_like,
@@ -21,6 +20,7 @@ from implicitmoments.arrays import (
 from implicitmoments.circuits import Circuit, hermite, scalar, vector
 from implicitmoments.moments.chain import Frame
 from implicitmoments.moments.problem import MomentProblem
+from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     After,
@@ -80,7 +80,7 @@ class HermiteProblem(MomentProblem):
     (3, 6)
     """
 
-    reduces: bool = False
+    lowest_order = 0
 
     def __init__(
         self,
@@ -164,21 +164,6 @@ class HermiteProblem(MomentProblem):
         check_finite(weights, name)
         return weights
 
-    def has_order(self, order: int) -> bool:  # noqa: ARG002 (models override it)
-        """Return whether the rows carry information about the moment of an order.
-
-        Parameters
-        ----------
-        order : int
-            The order of the moment.
-
-        Returns
-        -------
-        bool
-            False if the moment cannot be estimated.
-        """
-        return True
-
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:  # noqa: ARG002
         r"""Remove the part of the weights explained by lower orders.
 
@@ -201,21 +186,6 @@ class HermiteProblem(MomentProblem):
             Weights of smaller variance and the same moments.
         """
         return weights
-
-    def original_vectors(self, vectors: Floats) -> Floats:
-        """Map hidden vectors to the user's coordinates.
-
-        Parameters
-        ----------
-        vectors : array of shape (k, n_features)
-            Hidden vectors in the coordinates of the problem.
-
-        Returns
-        -------
-        array of shape (k, n_features)
-            In the user's coordinates.
-        """
-        return vectors
 
     def circuit(self, order: int) -> Circuit:
         """Return ``c · √order! · hermite(x, y, order)``."""
@@ -266,6 +236,8 @@ class FramedRows:
     frame: Frame
     n_rows: int  # how many rows are used
     part: tuple[int, int] = (0, 1)  # ``(i, q)``: only the i-th of q parts of the rows is used
+    # groups into which these rows are divided, to estimate the noise of a mean; an even number
+    n_groups: int = 2
     rows_per_block: int | None = None  # by default fewer, the more numbers are computed per row
     seed: int = 0  # for a problem that generates its rows
     # evaluates lower moments, for problems that can remove them from their weights
@@ -277,31 +249,31 @@ class FramedRows:
         """Return the same rows in another frame."""
         return replace(self, frame=frame)
 
-    def measure_halves(
+    def measure_groups(
         self, orders: Sequence[int], measure: RowMeasure, block: Block, rows: range
     ) -> Sums:
-        """Sum ``measure(points, weights)`` over each half of a block; names begin with the half.
+        """Sum ``measure(points, weights)`` over each group of a block, named ``group:name``.
 
-        Weights include multiplicities. Parts and halves are determined by a hash of the point, so
+        Weights include multiplicities. Parts and groups are determined by a hash of the point, so
         they depend neither on the block size nor on the order of the rows, and equal points are
-        always in the same half.
+        always in the same group.
         """
         points, (i, q) = self.frame.points(block["x"]), self.part
         xp, counts = namespace_of(points), block.get("counts")
         lower = None if self.lower is None else self.lower(block["x"])
         given = {t: self._weights(t, block, rows, lower) for t in orders}
-        shares = shares_of(block, 2 * q)
+        shares = shares_of(block, self.n_groups * q)
         if self.order is not None:
             used = index_like(1 * self.order.chosen(rows, range(self.n_rows)), shares)
             shares = shares * used + used - 1  # no share of those left out
         sums: Sums = {}
-        for half in (0, 1):
-            (taken,) = xp.nonzero(shares == 2 * i + half)
+        for group in range(self.n_groups):
+            (taken,) = xp.nonzero(shares == self.n_groups * i + group)
             chosen = {t: c if c is None else xp.take(c, taken, axis=0) for t, c in given.items()}
             n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
             measured = measure(xp.take(points, taken, axis=0), chosen)
-            sums |= {f"{half}{name}": value for name, value in measured.items()}
-            sums[f"{half}"] = float(n)
+            sums |= {f"{group}:{name}": value for name, value in measured.items()}
+            sums[f"{group}"] = float(n)
         return sums
 
     def _weights(
@@ -340,30 +312,15 @@ def all_rows(
     eye = eye_like(problem.n_features, problem.rows.like)
     frame = Frame(eye, namespace_of(eye).zeros_like(eye[0, :]))
     order = None if there is None or n_rows == there else KeyedPermutation(there)
-    return FramedRows(problem, frame, n_rows, (0, 1), rows_per_block, seed, None, progress, order)
-
-
-@dataclass(frozen=True, eq=False)
-class SplitMean:
-    """A mean over rows, kept as the means of two halves."""
-
-    halves: tuple[Array, Array]
-    counts: tuple[float, float]  # rows in each half, with their multiplicity
-
-    @cached_property
-    def value(self) -> Array:
-        """The mean over all rows."""
-        n = sum(self.counts) or 1.0  # without rows both means are 0
-        return self.halves[0] * (self.counts[0] / n) + self.halves[1] * (self.counts[1] / n)
-
-    @cached_property
-    def half_difference(self) -> Array:
-        """Half the difference of the halves: as large as the error of the mean."""
-        return (self.halves[0] - self.halves[1]) / 2
-
-    def map(self, function: Callable[[Array], Array]) -> SplitMean:
-        """Apply a linear function to both halves."""
-        return SplitMean((function(self.halves[0]), function(self.halves[1])), self.counts)
+    return FramedRows(
+        problem,
+        frame,
+        n_rows,
+        rows_per_block=rows_per_block,
+        seed=seed,
+        progress=progress,
+        order=order,
+    )
 
 
 def average(
@@ -374,7 +331,7 @@ def average(
     what: str,
     width: int,
 ) -> dict[str, SplitMean]:
-    """Average ``measure`` over the rows, and assemble the means of each half.
+    """Average ``measure`` over the rows, and assemble the means of each group.
 
     ``measure(points, weights)`` returns named sums over rows, by weights of the given orders;
     ``assemble`` is a linear map of their named means. ``what`` names the pass for ``progress``,
@@ -384,16 +341,23 @@ def average(
     rows = view.problem.rows
     size, progress = view.rows_per_block or rows.rows_per_block, view.progress or rows.progress
     rows = replace(rows, rows_per_block=size, progress=progress)
+    grouped = partial(replace(view, progress=None).measure_groups, orders, measure)
     used = range(view.n_rows if view.order is None else view.order.n)
-    halved = partial(replace(view, progress=None).measure_halves, orders, measure)
-    sums = rows.fold_numbered(halved, used, width=width, what=what, seed=view.seed, keyed=True)
-    counts = (float(sums.pop("0", 0.0)), float(sums.pop("1", 0.0)))
-    n, names = sum(counts), [name[1:] for name in sums if name[0] == "0"]
-    if min(counts) == 0:  # one row, or all rows equal: the noise is taken as large as the mean
-        both = {name: (sums["0" + name] + sums["1" + name]) / (n or 1.0) for name in names}
-        even, means = (n / 2, n / 2), assemble(both)
-        return {name: SplitMean((2 * mean, 0 * mean), even) for name, mean in means.items()}
-    first, second = (
-        assemble({name: sums[f"{half}{name}"] / counts[half] for name in names}) for half in (0, 1)
-    )
-    return {name: SplitMean((first[name], second[name]), counts) for name in first}
+    names = [str(group) for group in range(view.n_groups)]
+    sums = rows.fold_numbered(grouped, used, width=width, what=what, seed=view.seed, keyed=True)
+    counts = tuple(float(sums.pop(group, 0.0)) for group in names)
+    by_group: list[Sums] = [{} for _ in names]
+    for name, total in sums.items():
+        group, own = name.split(":", 1)
+        by_group[int(group)][own] = total
+    if min(sum(counts[::2]), sum(counts[1::2])) == 0:
+        # one row, or all rows equal: the noise is taken as large as the mean
+        n, first = sum(counts), by_group[0]
+        both = {name: sum(one[name] for one in by_group) / (n or 1.0) for name in first}
+        even, whole = (n / 2, n / 2), assemble(both)
+        return {name: SplitMean((2 * mean, 0 * mean), even) for name, mean in whole.items()}
+    means = [
+        assemble({name: total / (count or 1.0) for name, total in one.items()})
+        for one, count in zip(by_group, counts, strict=True)
+    ]
+    return {name: SplitMean(tuple(mean[name] for mean in means), counts) for name in means[0]}

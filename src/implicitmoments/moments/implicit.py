@@ -21,7 +21,13 @@ from implicitmoments.circuits import Circuit
 from implicitmoments.datasets import Truth
 from implicitmoments.moments.cubature import Cubature
 from implicitmoments.moments.problem import CircuitMeans
-from implicitmoments.moments.subspace import MARGIN, POSITIVE, rival_eigenvalue, top_subspace
+from implicitmoments.moments.split_mean import SplitMean
+from implicitmoments.moments.subspace import (
+    POSITIVE,
+    largest_noise,
+    rival_eigenvalue,
+    top_subspace,
+)
 from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
 from implicitmoments.rows import DrawPurpose, RowDraws, blocks
@@ -88,9 +94,8 @@ def estimate(
         if truth is not None:  # the Frobenius distance of an average from its mean
             delta = float(np.linalg.norm(to_numpy(A) - projected_moment(Phi, truth)))
         floor = abs(float(spectrum[k])) if k < len(spectrum) else 0.0
-        # one row may make a negative eigenvalue of a higher order, which no half of the rows tells
-        seen = subspace == POSITIVE and r == 0
-        rival = rival_eigenvalue(spectrum, MARGIN * floor) if seen else 0.0
+        first = r == 0 and subspace == POSITIVE
+        rival = _rival_of_mean(average, A, rows, spectrum) if first else 0.0
         taken, rank = perf_counter() - clock, phi.shape[0]
         reports.append(StepReport(2 * r + 2, rows, k, rank, spectrum, floor, delta, taken, rival))
         # Steps 4(a) and 5.
@@ -99,6 +104,20 @@ def estimate(
     A_m = average.vector(m, Phi, next(fresh))
     etas = None if truth is None else distances_to_truth(Phi, truth)
     return Run(Phi, A_m, tuple(reports), etas)
+
+
+def _rival_of_mean(average: CircuitMeans, A: Array, rows: range, spectrum: Floats) -> float:
+    """Return a negative eigenvalue of M_2 that rivals the top one and is not noise, or 0.
+
+    The noise is told by one more pass, over half of the rows, if there is an eigenvalue to test.
+    """
+    n = len(rows) // 2
+    if n == 0 or not rival_eigenvalue(spectrum, 0.0):
+        return 0.0
+    one = RecursiveProjection.identity(average.problem.n_features, 1)
+    half = average.matrix(2, one, one, rows[:n])
+    noise = largest_noise(SplitMean((half, 2 * A - half), (n, len(rows) - n)))
+    return rival_eigenvalue(spectrum, noise)
 
 
 def distances_to_truth(projection: RecursiveProjection, truth: Truth) -> Floats:

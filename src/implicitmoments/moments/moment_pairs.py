@@ -13,7 +13,6 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
-    descending_eigh,
     eye_like,
     move_like,
     namespace_of,
@@ -21,8 +20,10 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import PairWindow, SymmetricChain, Window, open_window
-from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean, even_means
-from implicitmoments.moments.hermite_problem import FramedRows, SplitMean, Weights, average
+from implicitmoments.moments.circuit_rows import CircuitMomentPair, CircuitRows
+from implicitmoments.moments.closed_form import OVERSAMPLING, even_mean, even_means, mean_moments
+from implicitmoments.moments.hermite_problem import FramedRows, Weights, average
+from implicitmoments.moments.split_mean import SplitMean, symmetrise
 from implicitmoments.rows import Sums
 
 Orders: TypeAlias = tuple[int, int, int]
@@ -107,13 +108,6 @@ def fill_cube(array: Floats) -> Floats:
     return filled
 
 
-def symmetrise(array: Floats) -> Floats:
-    """Average a three-way array over the permutations of its axes."""
-    twice = (array + array.transpose(1, 0, 2)) / 2
-    averaged: Floats = (twice + twice.transpose(2, 1, 0) + twice.transpose(0, 2, 1)) / 3
-    return averaged
-
-
 def _lift_pair(
     array: Floats, left: Floats, right: Floats, noise: Floats, i: int, j: int
 ) -> Floats:
@@ -131,12 +125,31 @@ def _lift_pair(
 
 
 @dataclass(eq=False)
-class ChainMomentPair:
-    """M_2r and M_3r for any r, by the recursion and the formula for three-way moments."""
+class HermiteMomentPair:
+    """M_{r+1} and M_1 of a Hermite problem, which determine signs."""
 
     view: FramedRows
     chain: SymmetricChain  # subspaces up to order r − 1
     window: Window  # coordinates of order r
+
+    def mixed(self, whitener: Floats) -> SplitMean:
+        """Average M_{r+1} on R^p × the whitened window (dim, k)."""
+        chain, r = self._whitened(whitener), self.chain.order + 1
+        return mean_moments(self.view, chain, [(1, r)])[1, r].map(to_numpy)
+
+    def first(self) -> SplitMean:
+        """Average M_1, (p,)."""
+        return mean_moments(self.view, self.chain, [(0, 1)])[0, 1].map(lambda m: to_numpy(m)[0])
+
+    def _whitened(self, whitener: Floats) -> SymmetricChain:
+        """Return the chain with a last step onto the columns of the whitener."""
+        rows = move_like(np.ascontiguousarray(whitener.T), self.chain.noise)
+        return self.chain.extend(self.window.step(rows))
+
+
+@dataclass(eq=False)
+class ChainMomentPair(HermiteMomentPair):
+    """M_2r and M_3r for any r, by the recursion and the formula for three-way moments."""
 
     def second(self) -> SplitMean:
         """Average M_2r on the window."""
@@ -144,14 +157,13 @@ class ChainMomentPair:
 
     def third(self, whitener: Floats) -> SplitMean:
         """Average M_3r through the chain, whose last step is the whitener (dim, k)."""
-        last = self.window.step(move_like(np.ascontiguousarray(whitener.T), self.chain.noise))
-        whitened, r = self.chain.extend(last), self.chain.order + 1
-        third = three_way_mean(self.view, whitened, r, r, r)
+        r = self.chain.order + 1
+        third = three_way_mean(self.view, self._whitened(whitener), r, r, r)
         return third.map(lambda form: symmetrise(to_numpy(form)))
 
 
 @dataclass(eq=False)
-class QuadraticMomentPair:
+class QuadraticMomentPair(HermiteMomentPair):
     r"""r = 2 on symmetric matrices: only :math:`E[p_a p_b p_c]` needs a second pass.
 
     With :math:`A_a` the matrix of column a of the whitener, :math:`p_a = x^\top A_a x - tr(A_a J)`
@@ -163,8 +175,6 @@ class QuadraticMomentPair:
     every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
     """
 
-    view: FramedRows
-    chain: SymmetricChain
     window: PairWindow
 
     @cached_property
@@ -200,17 +210,17 @@ class QuadraticMomentPair:
             return {name: to_numpy(mean) for name, mean in means.items()}
 
         sums = average(self.view, [6], measure, in_memory, "order 6", self.window.dim)
-        halves = []
-        for i in (0, 1):
-            means = {name: estimate.halves[i] for name, estimate in sums.items()}
+        groups = []
+        for i in range(len(sums["cube"].groups)):
+            means = {name: estimate.groups[i] for name, estimate in sums.items()}
             if uniform:
                 means |= self._lower_means(whitener, i)
-            halves.append(self._assemble(whitener, means))
-        return SplitMean((halves[0], halves[1]), sums["cube"].counts)
+            groups.append(self._assemble(whitener, means))
+        return SplitMean(tuple(groups), sums["cube"].counts)
 
-    def _lower_means(self, whitener: Floats, half: int) -> Sums:
+    def _lower_means(self, whitener: Floats, group: int) -> Sums:
         """Compute the lower means from the first pass, if all orders have the same weights."""
-        mass, square, gram = (self.first_pass[f"gram{j}"].halves[half] for j in (0, 1, 2))
+        mass, square, gram = (self.first_pass[f"gram{j}"].groups[group] for j in (0, 1, 2))
         h = self.window.coordinates((square - mass * to_numpy(self.window.noise))[None])[0]
         mean, products = h @ whitener, (gram @ whitener).T
         return {"mass": np.sum(mass), "square": square, "mean": mean, "products": products}
@@ -236,23 +246,32 @@ def lower_terms(
     return symmetrise(T + 6 * traces[:, :, None] * mean)
 
 
-MomentPair: TypeAlias = ChainMomentPair | QuadraticMomentPair
+MomentPair: TypeAlias = ChainMomentPair | QuadraticMomentPair | CircuitMomentPair
 
 
-def moment_pair(view: FramedRows, r: int, k: int) -> MomentPair:
+def moment_pair(view: FramedRows | CircuitRows, r: int, k: int) -> MomentPair:
     """Return the averages for components of order r, after estimating lower subspaces."""
     noise = view.frame.noise
     chain = SymmetricChain(() if r == 1 else (eye_like(view.frame.p, noise),), noise)
     for _ in range(2, r):
         # Below the last order more than k directions are kept: a lost one cannot be recovered.
         window = open_window(chain, OVERSAMPLING * k)
-        _, vectors = descending_eigh(even_mean(view, chain, window).value)
+        lower = _average_on(view, chain, window).second()
         width = min(OVERSAMPLING * k, window.dim)
-        chain = chain.extend(window.step(namespace_of(noise).matrix_transpose(vectors[:, :width])))
+        rows = np.ascontiguousarray(np.linalg.eigh(to_numpy(lower.value))[1][:, ::-1][:, :width].T)
+        chain = chain.extend(window.step(move_like(rows, noise)))
     last = open_window(chain, k)
-    if isinstance(last, PairWindow):
+    if isinstance(last, PairWindow) and isinstance(view, FramedRows):
         return QuadraticMomentPair(view, chain, last)
-    return ChainMomentPair(view, chain, last)
+    return _average_on(view, chain, last)
+
+
+def _average_on(
+    view: FramedRows | CircuitRows, chain: SymmetricChain, window: Window
+) -> ChainMomentPair | CircuitMomentPair:
+    if isinstance(view, CircuitRows):
+        return CircuitMomentPair(view, chain, window)
+    return ChainMomentPair(view, chain, window)
 
 
 @dataclass(frozen=True, eq=False)

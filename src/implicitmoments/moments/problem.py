@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.circuits import Circuit
 from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.projections import (
@@ -72,6 +72,11 @@ class MomentProblem(ABC):
     n_features: int
     n_rows: int | None = None
     notes: tuple[Note, ...] = ()
+    # whether a row has the same weight at all orders, and whether lower orders can be removed from
+    # it: for problems with weights, see HermiteProblem
+    uniform: bool = False
+    reduces: bool = False
+    lowest_order: int = 1  # order 0, the sum of all weights, need not have a circuit
 
     @abstractmethod
     def circuit(self, order: int) -> Circuit:
@@ -109,6 +114,36 @@ class MomentProblem(ABC):
         mapping of str to array
             Inputs by name, one entry per row.
         """
+
+    def has_order(self, order: int) -> bool:
+        """Return whether the rows carry information about the moment of an order.
+
+        Parameters
+        ----------
+        order : int
+            The order of the moment.
+
+        Returns
+        -------
+        bool
+            False if the moment cannot be estimated. By default all orders from 1 on can.
+        """
+        return order >= self.lowest_order
+
+    def original_vectors(self, vectors: Floats) -> Floats:
+        """Map hidden vectors to the user's coordinates.
+
+        Parameters
+        ----------
+        vectors : array of shape (k, n_features)
+            Hidden vectors in the coordinates of the problem.
+
+        Returns
+        -------
+        array of shape (k, n_features)
+            In the user's coordinates; by default the same.
+        """
+        return vectors
 
     def _fold(
         self, order: int, measure: Measure, rows: range, size: int, seed: int, after: After
@@ -150,26 +185,46 @@ class CircuitMeans:
         self, order: int, left: RecursiveProjection, right: RecursiveProjection, rows: range
     ) -> Array:
         """Average ``S_order`` through ``left ⊗ right``, as a (left.dim, right.dim) matrix."""
+        return self.matrices(order, left, right, [rows])[0]
+
+    def matrices(
+        self,
+        order: int,
+        left: RecursiveProjection,
+        right: RecursiveProjection,
+        parts: Sequence[range],
+    ) -> list[Array]:
+        """Average ``S_order`` through ``left ⊗ right`` over each of several parts of the rows."""
 
         def product(circuit: Circuit, inputs: Block, first_row: int) -> Any:
             halves = evaluate_split(circuit, inputs, left, right, first_row=first_row)
             return sum(namespace_of(head).matrix_transpose(head) @ tail for head, tail in halves)
 
-        return self._mean(order, product, rows, max(left.width, right.width))
+        return self._means(order, product, parts, max(left.width, right.width))
 
     def vector(self, order: int, projection: RecursiveProjection, rows: range) -> Array:
         """Average ``S_order`` through ``projection``, as a vector of ``projection.dim``."""
+        return self.vectors(order, projection, [rows])[0]
+
+    def vectors(
+        self, order: int, projection: RecursiveProjection, parts: Sequence[range]
+    ) -> list[Array]:
+        """Average ``S_order`` through ``projection`` over each of several parts of the rows."""
 
         def image(circuit: Circuit, inputs: Block, first_row: int) -> Array:
             images = evaluate(circuit, inputs, projection, first_row=first_row)
             return namespace_of(images).sum(images, axis=0)
 
-        return self._mean(order, image, rows, projection.width * projection.n_features)
+        return self._means(order, image, parts, projection.width * projection.n_features)
 
-    def _mean(
-        self, order: int, total: Callable[[Circuit, Block, int], Array], rows: range, width: int
-    ) -> Array:
-        """Average over rows what ``total(circuit, inputs, first_row)`` sums over a block."""
+    def _means(
+        self,
+        order: int,
+        total: Callable[[Circuit, Block, int], Array],
+        parts: Sequence[range],
+        width: int,
+    ) -> list[Array]:
+        """Average over each part what ``total(circuit, inputs, first_row)`` sums, in one pass."""
         circuit, kind = self.problem.circuit(order), type(self.problem).__name__
         if not isinstance(circuit, Circuit):
             raise InputTypeError(
@@ -184,16 +239,22 @@ class CircuitMeans:
             )
 
         there, n_features = self.problem.n_rows, self.problem.n_features
-        passed = rows if there is None else range(there)
+        passed = range(parts[0].start, parts[-1].stop) if there is None else range(there)
         shuffled = None if there is None else KeyedPermutation(there)
 
         def measure(inputs: Block, block: range) -> Sums:
-            if shuffled is None:
-                return {"sum": total(circuit, inputs, block.start)}
             given = read_inputs(circuit.inputs, inputs, n_features, block.start).arrays
-            chosen = np.flatnonzero(shuffled.chosen(block, rows))
-            picked = {name: take_along(array, chosen) for name, array in given.items()}
-            return {"sum": total(circuit, picked, block.start)} if len(chosen) else {}
+            sums: Sums = {}
+            for i, part in enumerate(parts):
+                if shuffled is None:
+                    chosen = np.arange(max(block.start, part.start), min(block.stop, part.stop))
+                    chosen = chosen - block.start
+                else:
+                    chosen = np.flatnonzero(shuffled.chosen(block, part))
+                picked = {name: take_along(array, chosen) for name, array in given.items()}
+                if len(chosen):
+                    sums[str(i)] = total(circuit, picked, block.start)
+            return sums
 
         def after(_: Sums, done: int) -> None:
             if self.progress is not None:
@@ -201,5 +262,4 @@ class CircuitMeans:
 
         size = self.rows_per_block or DEFAULT_BUDGET.rows_per_block(width, ON_HOST)
         sums = self.problem._fold(order, measure, passed, size, self.seed, after)
-        mean: Array = sums["sum"] / len(rows)
-        return mean
+        return [sums[str(i)] / len(part) for i, part in enumerate(parts)]

@@ -11,12 +11,13 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.circuits import Circuit, hermite, vector
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.closed_form import Fold
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.moments.implicit import Auxiliary, InnerProduct, Query, Run, StepReport
 from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.notes import InputError, InputTypeError, Notes
+from implicitmoments.notes import InputError, Notes
 from implicitmoments.projections import read_inputs
 from implicitmoments.rows import RandomState, as_seed, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
@@ -34,8 +35,8 @@ class ImplicitMoments(ABC):
         As requested.
     stats : mapping
         Method, rows, seconds, orthonormality defect and other measurements.
-    view : FramedRows or None
-        The rows, for a :class:`HermiteProblem`.
+    view : FramedRows or CircuitRows
+        The rows, of a :class:`HermiteProblem` or of another problem.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class ImplicitMoments(ABC):
     n_components: int
     order: int
     stats: Mapping[str, Any]
-    view: FramedRows | None
+    view: FramedRows | CircuitRows
 
     def __repr__(self) -> str:
         d = self.problem.n_features
@@ -192,17 +193,11 @@ class ImplicitMoments(ABC):
         Components
             With NaN, and a note, for components that are not resolved.
         """
-        if self.view is None:
-            raise InputTypeError(
-                "not_a_hermite_problem",
-                "components() needs a HermiteProblem, got {kind}",
-                kind=type(self.problem).__name__,
-            )
         k = self.n_components if n_components is None else n_components
         check_whole("n_components", k, 1)
         if r is not None:
             check_whole("r", r, 1, 3)
-        check_enough_rows(self.view.n_rows, k, k)
+        check_enough_rows(self.view.n_rows, k, max(k, 2))
         return find_components(self.view, k, r, as_seed(random_state))
 
     @abstractmethod

@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from implicitmoments.arrays import Array, Floats, descending_eigh, namespace_of, to_numpy
 from implicitmoments.moments.chain import Window
-from implicitmoments.moments.hermite_problem import SplitMean
+from implicitmoments.moments.split_mean import SplitMean
 
 POSITIVE, SINGULAR = SUBSPACES = ("positive", "singular")
 MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor

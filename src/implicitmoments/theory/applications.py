@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import gammaln, ndtri_exp
@@ -330,6 +331,7 @@ def _sum_over_orders(
     rows = max(log_n + math.log(box.m + 1) for box, log_n in boxes)
     each = [box.log_operations(log_n, circuit_size(box.m)) for box, log_n in boxes]
     box, _ = max(boxes, key=lambda pair: pair[0].m)
+    box = replace(box, subspaces=max(max(b.subspaces, b.average, b.query) for b, _ in boxes))
     largest = max(log_n for _, log_n in boxes)
     return make_bound(
         statement, error, tau, box, largest, rows=rows, operations=log_sum(each), clip=clip

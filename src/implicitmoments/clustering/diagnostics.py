@@ -1,0 +1,76 @@
+"""Findings about clusters: what may be wrong with them, and promises that they do not keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.clustering.bayes_rule import BayesRule
+from implicitmoments.mixture.mean_span import SphericalSpan, smallest_variance
+from implicitmoments.notes import Note, Notes
+
+# From these on there is a note, and below them evidence for the clusters.
+WIDE = 1.5  # noise variances: two equal components 2 deviations apart have 2
+UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance
+OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviations apart
+SURE = 3.0  # standard errors that a promise may be missed by
+PROMISES = ("separation", "smallest_weight", "accuracy")  # what Theorem 4.19 is given
+
+
+def find_notes(
+    stats: dict[str, Any],
+    span: SphericalSpan,
+    rule: BayesRule,
+    k: int,
+    promised: Mapping[str, float | None],
+) -> Notes:
+    """Return notes on possible errors of the clusters.
+
+    Parameters
+    ----------
+    stats : dict
+        Of the fit.
+    k : int
+        Number of components that was asked for.
+    promised : mapping of str to float or None
+        The parameters of Theorem 4.19 by name.
+    """
+    notes, variance = Notes(), span.variance
+    if stats["outliers"]:
+        notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
+    flat = smallest_variance(span, stats["rows_used"])
+    if flat is not None:
+        notes.append(Note("flat_direction", {"ratio": flat, "variance": variance}))
+    if rule.k < k:
+        notes.append(Note("fewer_clusters", {"n": rule.k, "k": k}))
+    rates = {name: stats.get(name, 0.0) for name in ("split_rate", "merge_rate")}
+    if sum(rates.values()) > UNRELIABLE or stats["misclassification_rate"] > OVERLAPPING:
+        values = {name: stats[name] for name in ("separation", "misclassification_rate")}
+        notes.append(Note("separation_too_small", {**values, **rates}))
+    if stats["within_variance"] > WIDE:
+        ratio = stats["within_variance"]
+        notes.append(Note("cluster_wide", {"ratio": ratio, "variance": variance}))
+    notes.extend(_broken_promises(stats, rule, promised))
+    return notes
+
+
+def _broken_promises(
+    stats: dict[str, Any], rule: BayesRule, promised: Mapping[str, float | None]
+) -> Iterator[Note]:
+    """Yield notes on parameters of the theorem that the clusters do not satisfy."""
+    separation, smallest, accuracy = (promised[name] for name in PROMISES)
+    lightest, n = float(np.min(rule.weights)), stats["rows_used"]
+    # errors of a distance along its direction, and of a weight, with this number of rows
+    apart = SURE * math.sqrt(2 / (n * lightest))
+    if separation is not None and stats["separation"] < separation - apart:
+        values = {"found": stats["separation"], "separation": separation}
+        yield Note("means_nearer", values)
+    if smallest is not None and lightest < smallest - SURE * math.sqrt(smallest / n):
+        yield Note("weight_smaller", {"found": lightest, "smallest_weight": smallest})
+    errors = {name: stats[name] for name in ("mean_error", "weight_error")}
+    if accuracy is not None and max(errors.values()) > accuracy:
+        enough = math.ceil(n * (max(errors.values()) / accuracy) ** 2)
+        yield Note("accuracy_not_reached", {**errors, "accuracy": accuracy, "n": enough})
