@@ -50,8 +50,8 @@ from implicitmoments.moments.chain import SymmetricChain, assemble_form, open_wi
 from implicitmoments.moments.closed_form import OVERSAMPLING, split_order
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-# Symmetric tensors are all kept, below the last order, if they have no more dimensions. Moments are
-# those of symmetric tensors: on other subspaces the error of each order adds to the next.
+# Symmetric tensors are all kept, below the last order, if they have no more dimensions: moments
+# are symmetric, and on other subspaces the error of each order adds to the next.
 WHOLE = 70
 HEIGHT = 1.0  # of the constant: coefficients of all orders are then about equally noisy
 # (a, b, r): the moment with weights :math:`\eta_{ir}`, of order a + b, as a matrix on U_a × U_b

@@ -72,7 +72,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     :math:`\nu` that is not small against the spread of the lines. Theorem 4.22: with G a Gaussian
     of independent x and residual of y, F/G is estimated by its Hermite expansion up to a degree,
     in compressed form; clipped to ``[floor, clip]``, multiplied by G and normalised, it is the
-    density. No likelihood is maximised, and nothing depends on an initialisation.
+    density. Nothing depends on an initialisation.
 
     Parameters
     ----------
@@ -91,9 +91,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         from N(0, I) are the norms of the :math:`\beta_i`. Estimated from the rows by default.
     label_scale : float or "auto", default "auto"
         The standard deviation of G along the residual of y, over that of the rows. ``"auto"``:
-        that of the steepest line, or 1 if this is more. The expansion of steeper lines converges
-        more slowly, and that of lines whose slope and residual vary more than
-        :math:`\|\beta\|^2 + \sigma^2/2` in units of G does not converge.
+        that of the steepest line, or 1 if this is more. In this unit the expansion of a line
+        converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
         Of the polynomial. Its total degree in (x, y). ``"auto"``: what the tail bound requires for
         ``epsilon`` and the measured noise, whether or not there are enough rows. ``"cv"``: the
@@ -110,12 +109,10 @@ class RegressionMixtureDensity(ExpandedDensity):
         The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "contracted", "paper"}, default "closed_form"
-        How moments are estimated. ``"closed_form"`` averages the coefficients of F/G over the
-        rows, on subspaces that they share. ``"contracted"`` estimates moments of the regressors
-        to order ``degree`` by the closed form, and contracts them to coefficients by the sum of
-        the proof. ``"paper"`` does so with algorithm Implicit-Moment-Estimation and auxiliary
-        draws: for comparison. With ``fit_intercept=True`` there is no such sum, and both estimate
-        the moments of the regressors that the coefficients are, order by order.
+        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that they
+        share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by the
+        closed form, and contracts them by the sum of the proof; ``"paper"`` by algorithm
+        Implicit-Moment-Estimation. With intercepts both estimate coefficients order by order.
     n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
@@ -134,9 +131,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         Of the least-squares line, at which G is centred: the mean of the regressors.
     intercept_ : float
     noise_ : float
-        The standard deviation of the noise, as given or estimated: what slopes do not explain of
-        the residuals or, if intercepts differ, the largest noise that explains them with
-        intercepts. An estimate may be 0.
+        The standard deviation of the noise, as given or estimated: what slopes or, if they
+        differ, intercepts do not explain of the residuals. An estimate may be 0.
     degree_ : int
         Of the polynomial.
     clip_ : float
@@ -151,23 +147,21 @@ class RegressionMixtureDensity(ExpandedDensity):
         ``noise_share``, the variance of the noise over that of y about one line;
         ``label_scale`` as used; ``truncation_error``, a bound on the distance that orders above
         the degree would make up, and ``degree_for_epsilon``, the degree that it requires, or None
-        above 200. The bound holds with probability 0.999 for all mixtures of lines no longer than
+        above 200. The bound holds with probability 0.999 if no line is longer than
         ``longest_line``, the root of :math:`\|\beta\|^2 + c^2` about the least-squares line; it is
-        infinite where the expansion of such a line does not converge. ``weight_beyond`` is the
-        weight of longer lines that the rows do not exclude. An estimated noise is reduced by three
-        standard errors for the bound. ``truncation_estimate`` is the mean error of the lines as
-        estimated, without a confidence; ``intercepts_differ``; ``normalizer_error``, a standard
-        error; ``distance``, a lower bound of the total variation distance from the rows, up to
-        chance; ``negative_rows``, the proportion of the rows at which the expansion is negative;
+        infinite where the expansion of such a line diverges. ``weight_beyond`` is the weight of
+        longer lines that the rows do not exclude, ``truncation_estimate`` the mean error of lines
+        as estimated; ``intercepts_differ``; ``normalizer_error``, a standard error; ``distance``,
+        a lower bound of the total variation distance from the rows, up to chance;
+        ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
-        the highest of them was clearly better than the one before, by ``last_rise``;
-        ``n_coefficients``; and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the
-        last call.
+        the highest was clearly better than the one before, by ``last_rise``; ``n_coefficients``;
+        and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Notes
     -----
-    Rows are read in 8 + degree/4 passes and never held; comparing degrees takes more. The clip,
+    Rows are read in 10 + degree/4 passes and never held; comparing degrees takes more. The clip,
     ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples
@@ -246,18 +240,16 @@ class RegressionMixtureDensity(ExpandedDensity):
         k = self.n_components
         centred = not (self.whiten or self.fit_intercept)
         frame, spectrum = find_frame(rows, k, whiten=self.whiten, centred=centred)
-        spread, shifted = frame.scale, self.fit_intercept and k > 1
-        differ = shifted and intercepts_differ(frame.rows(rows), 1.0)
+        spread = frame.scale
+        differ = self.fit_intercept and k > 1 and intercepts_differ(frame.rows(rows), 1.0)
         # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of 1
         noise = max(1.0 - float(np.sum(spectrum)), 0.0)
         if self.noise is not None:
             noise = (self.noise / spread) ** 2
         given = None if isinstance(self.label_scale, str) else float(self.label_scale)
-        choice: dict[str, Any] = {"max_slope": self.max_slope, "scale": given}
-        how = {"known": self.noise is not None, "shifted": self.fit_intercept, "differ": differ}
-        bound, noise = find_bound(
-            frame, rows, noise, seed, light=self.epsilon / 2, **how, **choice
-        )
+        how: dict[str, Any] = {"known": self.noise is not None, "shifted": self.fit_intercept}
+        how |= {"light": self.epsilon / 2, "max_slope": self.max_slope, "scale": given}
+        bound, noise = find_bound(frame, rows, noise, seed, differ=differ, **how)
         share = min(noise, 1.0)
         frame = replace(frame, scale=bound.scale * spread)
         expansion = partial(self._expand, frame.rows(rows), frame, share / bound.scale**2, seed)
