@@ -1,6 +1,7 @@
-"""Positive sums of activations compared with networks, kernels and trees, in one run.
+"""Sums of activations compared with networks, kernels and trees, in one run.
 
 Run: python benchmarks/activations.py targets               R² compared with targets
+     python benchmarks/activations.py signs [--seeds 10]    weights of both signs, biases, tanh
      python benchmarks/activations.py peers [--plot FILE]   error against rows, all peers
 
 Scores are R² on 20,000 new rows without noise. The settings of peers are chosen on a held-out
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from time import perf_counter
@@ -27,33 +28,51 @@ from sklearn.neural_network import MLPRegressor
 
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.datasets import Truth, make_activation_sum
-from implicitmoments.problems import Activation, cosine, relu
+from implicitmoments.problems import Activation, as_activation, cosine, relu
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 FRESH = 20_000
 KERNEL_ROWS = 4_000  # solving for more takes longer than all others together
 TORCH_EPOCHS = 150
+FIRST_SEED = 1_000  # of the settings with signs and biases, which were developed on others
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One problem: k directions in d features, noise as a share of the label variance."""
+    """One problem: k directions in d features, noise as a share of the label variance.
+
+    Weights are equal; ``signed`` ones have random signs and magnitudes from U(0.5, 1.5), as have
+    those beside ``biased`` components, whose biases are from U(-1, 1).
+    """
 
     activation: Activation
     d: int
     k: int
     noise: float = 0.0
+    signed: bool = False
+    biased: bool = False
 
     def __str__(self) -> str:
-        return f"{self.activation.name}, d={self.d}, k={self.k}, noise {self.noise:.0%}"
+        kind = self.activation.name + " signed" * self.signed + " biased" * self.biased
+        return f"{kind}, d={self.d}, k={self.k}, noise {self.noise:.0%}"
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """What the regressor is told of the setting."""
+        return {"positive": not self.signed, "fit_bias": self.biased}
 
     def draw(self, n: int, seed: int) -> tuple[Floats, Floats, Floats, Floats, Truth]:
         """Return rows, labels, new rows, their labels without noise, and the truth."""
         X, y, truth = make_activation_sum(
             n + FRESH, self.k, self.d, activation=self.activation.function, random_state=seed
         )
-        noise = np.random.default_rng(seed).standard_normal(n) * np.sqrt(self.noise) * y.std()
+        rng = np.random.default_rng(seed)
+        if self.signed or self.biased:
+            weights, biases = rng.uniform(0.5, 1.5, self.k), rng.uniform(-1, 1, self.k)
+            weights *= rng.choice([-1.0, 1.0], self.k) if self.signed else 1.0
+            y = self.activation(X @ truth.vectors.T + biases * self.biased) @ weights
+        noise = rng.standard_normal(n) * np.sqrt(self.noise) * y.std()
         return X[:n], y[:n] + noise, X[n:], y[n:], truth
 
 
@@ -70,7 +89,7 @@ def ours(setting: Setting, refine: bool) -> Iterator[Fit]:
 
     def fit(X: Floats, y: Floats) -> Callable[[Floats], Floats]:
         model = ActivationSumRegressor(
-            setting.activation, setting.k, refine=refine, random_state=0
+            setting.activation, setting.k, refine=refine, random_state=0, **setting.options
         )
         return model.fit(X, y).predict
 
@@ -86,12 +105,14 @@ def scaled(make: Callable[[], Any], X: Floats, y: Floats) -> Callable[[Floats], 
 
 def mlp(setting: Setting) -> Iterator[Fit]:
     """Yield scikit-learn's network, four times as wide as the truth, at several penalties."""
+    own = {"tanh": "tanh", "sigmoid": "logistic"}.get(setting.activation.name, "relu")
     for alpha in (1e-4, 0.03, 0.3):
         yield partial(
             scaled,
             partial(
                 MLPRegressor,
                 hidden_layer_sizes=(4 * setting.k,),
+                activation=own,
                 alpha=alpha,
                 early_stopping=alpha < 1e-3,
                 max_iter=300,
@@ -232,7 +253,44 @@ def targets(seeds: int) -> None:
         )
 
 
-def peers(seeds: int, sizes: list[int], plot: str | None, only: str | None) -> None:
+def signs(seeds: int) -> None:
+    """Print R² with weights of both signs, biases and odd activations, d = 10, k = 6, no noise."""
+    known, n = partial(Setting, d=10, k=6), 10_000
+    settings = [
+        known(relu(), signed=True),
+        known(relu(), biased=True),
+        known(relu(), signed=True, biased=True),
+        known(as_activation("tanh")),
+        known(as_activation("tanh"), signed=True),
+        known(as_activation("sigmoid"), signed=True, biased=True),
+    ]
+    print(f"R² on new rows, {n:,} rows, seeds {FIRST_SEED} to {FIRST_SEED + seeds - 1}\n")
+    print("| setting | minimum | median | polynomial | without the options | seconds |")
+    print("|---|---|---|---|---|---|")
+    for setting in settings:
+        ways = [setting, replace(setting, signed=False, biased=False)]
+        scores: list[list[float]] = [[], [], []]
+        seconds = []
+        for seed in range(FIRST_SEED, FIRST_SEED + seeds):
+            X, y, fresh, labels, _ = setting.draw(n, seed)
+            for way, refine, found in zip(
+                [ways[0], ways[0], ways[1]], [True, False, True], scores, strict=True
+            ):
+                predict, taken = best_fit(list(ours(way, refine)), X, y, seed)
+                found.append(r2(labels, predict(fresh)))
+                if found is scores[0]:
+                    seconds.append(taken)
+        medians = [float(np.median(found)) for found in scores]
+        print(
+            f"| {setting} | {min(scores[0]):.6f} | {medians[0]:.6f} | {medians[1]:.3f} | "
+            f"{medians[2]:.3f} | {np.median(seconds):.1f} |",
+            flush=True,
+        )
+
+
+def peers(
+    seeds: int, sizes: list[int], plot: str | None, only: list[str], who: list[str] | None
+) -> None:
     """Print R² and seconds of every peer, at every number of rows."""
     settings = [
         Setting(relu(), 10, 4, 0.1),
@@ -240,11 +298,15 @@ def peers(seeds: int, sizes: list[int], plot: str | None, only: str | None) -> N
         Setting(relu(), 50, 10, 0.1),
         Setting(cosine(1.0), 10, 4, 0.1),
         Setting(cosine(1.0), 50, 10, 0.1),
+        Setting(relu(), 50, 10, 0.1, signed=True),
+        Setting(relu(), 50, 10, 0.1, biased=True),
+        Setting(relu(), 50, 10, 0.1, signed=True, biased=True),
+        Setting(as_activation("tanh"), 50, 10, 0.1, signed=True),
     ]
-    names = installed()
+    names = [name for name in installed() if who is None or name in who]
     results: dict[tuple[str, int, str], list[float]] = {}
     for setting in settings:
-        if only is not None and only not in str(setting):
+        if not any(text in str(setting) for text in only):
             continue
         print(f"\n{setting}: median R² (least), seconds\n")
         print("| rows | " + " | ".join(names) + " |")
@@ -253,7 +315,8 @@ def peers(seeds: int, sizes: list[int], plot: str | None, only: str | None) -> N
             cells = []
             for name in names:
                 scores, seconds = [], []
-                for seed in range(seeds):
+                first = FIRST_SEED if setting.signed or setting.biased else 0
+                for seed in range(first, first + seeds):
                     X, y, fresh, labels, _ = setting.draw(n, seed)
                     fits = list(PEERS[name](setting))
                     predict, taken = best_fit(fits, X, y, seed)
@@ -299,17 +362,20 @@ def draw_figure(
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["targets", "peers"])
+    parser.add_argument("what", choices=["targets", "signs", "peers"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 3_000, 10_000, 30_000])
-    parser.add_argument("--only", help="settings whose name holds this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="settings named by any of these")
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), help="only these")
     parser.add_argument("--plot", help="write a figure to this file")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.what == "targets":
         targets(given.seeds)
+    elif given.what == "signs":
+        signs(given.seeds)
     else:
-        peers(given.seeds, given.sizes, given.plot, given.only)
+        peers(given.seeds, given.sizes, given.plot, given.only, given.peers)
 
 
 if __name__ == "__main__":

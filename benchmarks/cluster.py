@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import open_window
-from implicitmoments.moments.closed_form import even_mean
+from implicitmoments.moments.form_means import even_mean
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.rows import Block, DaskSource, Rows
 from implicitmoments.testing import chain_of_powers

@@ -3,9 +3,12 @@
 Run: python benchmarks/mixture_density.py distance   total variation distance from the truth
      python benchmarks/mixture_density.py degrees    the same against the degree and the rows
      python benchmarks/mixture_density.py sampler    two-sample tests of the sampler
+     python benchmarks/mixture_density.py bound      truncation bound against the truth
+     python benchmarks/mixture_density.py choice     degrees chosen, against the best degree
 
-Four means of one norm in ten features. The total variation distance is E_F[(1 − H/F)_+] over
-new samples of the truth F, with its standard error; ranges are over seeds.
+The first three have four means of one norm in ten features, the last two random instances: 2 to 6
+components, weights from a Dirichlet distribution, norms up to 3. The total variation distance is
+E_F[(1 − H/F)_+] over new samples of the truth F, with its standard error; ranges are over seeds.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from scipy import stats
 
 from implicitmoments import AssumptionWarning, SphericalMixtureDensity
 from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.density import Truncation
+from implicitmoments.mixture import find_span
+from implicitmoments.rows import Rows
 from spherical_peers import Floats, Spherical, peers, versions
 
 K, D, N = 4, 10, 100_000
@@ -33,12 +39,12 @@ def data(n: int, radius: float, seed: int) -> tuple[Floats, Spherical]:
     return X, Spherical(truth.weights, truth.vectors, np.ones(K))
 
 
-def fitted(X: Floats, degree: int | str) -> tuple[SphericalMixtureDensity, float]:
+def fitted(X: Floats, degree: int | str, k: int = K) -> tuple[SphericalMixtureDensity, float]:
     """Return a model and the seconds it took."""
     clock = perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
-        model = SphericalMixtureDensity(K, degree=degree, random_state=0).fit(X)
+        model = SphericalMixtureDensity(k, degree=degree, random_state=0).fit(X)
     return model, perf_counter() - clock
 
 
@@ -134,16 +140,113 @@ def sampler_table(n_seeds: int) -> None:
             )
 
 
+def random_instance(rng: np.random.Generator) -> Spherical:
+    """Return a mixture of random size, weights and norms."""
+    k = int(rng.integers(2, 7))
+    d = k + int(rng.integers(0, 6))
+    weights = rng.dirichlet(np.full(k, rng.choice([1.0, 5.0])))
+    means = rng.normal(size=(k, d))
+    norms = rng.uniform(0.5, 3.0) * rng.uniform(0.3, 1.0, size=k)
+    means *= (norms / np.linalg.norm(means, axis=1))[:, None]
+    return Spherical(weights, means, np.ones(k))
+
+
+def truncations(truth: Spherical, degrees: tuple[int, ...], n: int = 40_000) -> list[float]:
+    """Return half the mean of |F/G − S_n| under G, by importance sampling, at each degree."""
+    center = truth.weights @ truth.means
+    _, _, basis = np.linalg.svd(truth.means - center, full_matrices=False)
+    means = (truth.means - center) @ basis.T
+    p, wide, rng = means.shape[1], 1.2, np.random.default_rng(0)
+    # half of the points are from the mixture and half from G, all a little wider
+    places = np.vstack([np.zeros(p), means])
+    parts = np.append(0.5, 0.5 * truth.weights)
+    x = places[rng.choice(len(parts), n, p=parts)] + wide * rng.normal(size=(n, p))
+    squares = ((x[:, None, :] - places) ** 2).sum(axis=2)
+    proposal = np.exp(-squares / (2 * wide**2)) @ parts / wide**p
+    gauss, mixture = np.exp(-squares[:, 0] / 2), np.exp(-squares[:, 1:] / 2) @ truth.weights
+    u = x @ means.T
+    squared = (means**2).sum(axis=1)
+    # t-th term of a component: <μ^t, He_t(x)>/t!, by the recursion of Hermite polynomials
+    before, term = np.zeros_like(u), np.ones_like(u)
+    kept, found = term @ truth.weights, []
+    for t in range(1, max(degrees) + 1):
+        before, term = term, (u * term - squared * before) / t
+        kept = kept + term @ truth.weights
+        if t in degrees:
+            found.append(float(np.mean(np.abs(mixture - kept * gauss) / proposal) / 2))
+    return found
+
+
+def bound_table(n_instances: int, n: int) -> None:
+    """Print how often the truncation bound holds, and by how much it exceeds the truth."""
+    degrees = (2, 4, 6, 8, 10, 12)
+    ratios, norms = [], []
+    for seed in range(n_instances):
+        rng = np.random.default_rng(seed)
+        truth = random_instance(rng)
+        rows, k = Rows.of(truth.draw(n, rng)[0]), len(truth.weights)
+        bound = Truncation(rows, find_span(rows, k, 1.0), k, seed)
+        truths = truncations(truth, degrees)
+        ratios.append([bound(t) / min(v, 1.0) for t, v in zip(degrees, truths, strict=True)])
+        lengths = np.linalg.norm(truth.means - truth.weights @ truth.means, axis=1)
+        norms.append(bound.largest_norm / lengths.max())
+    table = np.array(ratios)
+    print(
+        f"{n_instances} instances, N = {n:,}; the largest norm is bounded in "
+        f"{int(np.sum(np.array(norms) >= 1))}, by {np.median(norms):.2f} times it in the median"
+    )
+    print("| degree | bound holds | bound over truth: median | smallest | largest |")
+    print("|---" * 5 + "|")
+    for j, degree in enumerate(degrees):
+        of = table[:, j]
+        print(
+            f"| {degree} | {int(np.sum(of >= 1))} of {n_instances} | {np.median(of):.1f} "
+            f"| {of.min():.2f} | {of.max():.2g} |",
+            flush=True,
+        )
+
+
+def choice_table(n_instances: int) -> None:
+    """Print the distance at the degrees chosen over that at the best degree up to 12."""
+    print("| N | degree | instances | ratio: median | largest | within 1.5 |")
+    print("|---" * 6 + "|")
+    for n in (1_000, 10_000, 50_000):
+        found: dict[str, list[float]] = {"auto": [], "cv": []}
+        for seed in range(n_instances):
+            rng = np.random.default_rng(1_000 + seed)
+            truth = random_instance(rng)
+            X = truth.draw(n, rng)[0]
+            Y, _ = truth.draw(20_000, rng)
+            log_truth, k = truth.log_density(Y), len(truth.weights)
+            by_degree = {
+                t: distance(fitted(X, t, k)[0].score_samples(Y), log_truth)[0]
+                for t in range(2, 13, 2)
+            }
+            for name, ratios in found.items():
+                model, _ = fitted(X, name, k)
+                ratios.append(by_degree[model.degree_] / min(by_degree.values()))
+        for name, ratios in found.items():
+            print(
+                f"| {n:,} | {name} | {n_instances} | {np.median(ratios):.2f} "
+                f"| {max(ratios):.2f} | {sum(r <= 1.5 for r in ratios)} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["distance", "degrees", "sampler"])
+    parser.add_argument("table", choices=["distance", "degrees", "sampler", "bound", "choice"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=N)
     parser.add_argument("--without", nargs="*", default=[], help="peers left out, by name")
     arguments = parser.parse_args()
     if arguments.table == "distance":
         distance_table(arguments.seeds, arguments.rows, arguments.without)
+    elif arguments.table == "bound":
+        bound_table(arguments.seeds, arguments.rows)
+    elif arguments.table == "choice":
+        choice_table(arguments.seeds)
     elif arguments.table == "degrees":
         degree_table(arguments.seeds)
     else:

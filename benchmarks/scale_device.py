@@ -46,7 +46,7 @@ from implicitmoments.datasets import (
 )
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import SymmetricChain, open_window
-from implicitmoments.moments.closed_form import even_mean
+from implicitmoments.moments.form_means import even_mean
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.testing import chain_of_powers
 from throughput import operations

@@ -20,7 +20,7 @@ import numpy as np
 
 from implicitmoments.moments import HermiteProblem, implicit_moments
 from implicitmoments.moments.chain import ChainWindow, SymmetricChain, Window, open_window
-from implicitmoments.moments.closed_form import even_mean
+from implicitmoments.moments.form_means import even_mean
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.rows import MemoryBudget, RowDraws
 from implicitmoments.testing import chain_of_powers

@@ -134,7 +134,10 @@ SENTENCES: dict[str, str] = {
     "is exactly even would leave them out",
     "nearly_odd": "{name} is nearly odd: even orders, from which the subspaces are found, have "
     "{ratio:.1e} of the energy of the odd ones (Remark 4.11: a phase near a multiple of π/2); "
-    "many more rows are needed",
+    "many more rows are needed; `positive=False` uses the odd orders too",
+    "negative_weights_likely": "the moment of order {order} has the eigenvalues {top:.3g} and "
+    "{below:.3g}, and those of a positive sum are positive: some weights are likely to be "
+    "negative; `positive=False` learns weights of both signs",
     "directions_not_identified": "directions {which} are not identified: they can turn without "
     "changing the fit, as when two directions are equal, a weight is zero, there are too many "
     "components, or the activation is a polynomial",
@@ -144,8 +147,8 @@ SENTENCES: dict[str, str] = {
     "directions",
     "directions_up_to_sign": "directions are identified up to sign: {name} is even",
     "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
-    "network: the labels may not be a positive sum of this activation (there is no intercept), or "
-    "there are too few rows for its unknowns",
+    "network: the labels may not be such a sum of this activation (there is no intercept; "
+    "`positive=False` and `fit_bias=True` allow more), or there are too few rows for its unknowns",
     # density
     "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
     "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "

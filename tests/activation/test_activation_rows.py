@@ -105,8 +105,11 @@ def test_a_source_without_labels_is_refused():
         {"activation": "gelu"},
         {"activation": "softplus"},
         {"activation": "cos"},
+        {"positive": False, "fit_bias": True},
+        {"activation": "tanh", "refine": False},
     ],
 )
+@pytest.mark.filterwarnings("ignore:the moment of order 2")  # cosines of labels that are none
 def test_array_api_rows_give_the_same_model(how, device):
     X, y = _data(2_000)
     how = {"n_components": K, "random_state": 0, "n_starts": 1, **how}

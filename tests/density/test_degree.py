@@ -28,38 +28,54 @@ def scores(X, degrees, highest=0):
     return compare_degrees(fit, Rows.of(X), degrees, fewest=4, highest=highest)
 
 
-def degree_for(squared_radius, epsilon, most):
-    return least_degree(lambda n: mixture_tail(squared_radius, n), epsilon, most)
+def degree_for(norm, epsilon, most):
+    return least_degree(lambda n: mixture_tail(np.array([norm]), n)[0], epsilon, most)
 
 
-@pytest.mark.parametrize("squared", [0.3, 1.5, 4.0])
-@pytest.mark.parametrize("degree", [2, 5, 8])
-def test_the_bound_is_the_sum_of_the_tail(squared, degree):
-    tail = sum(squared**t / math.factorial(t) for t in range(degree + 1, 80))
-    assert mixture_tail(squared, degree) == pytest.approx(math.sqrt(tail) / 2)
+def truncation(truth, degree, points):
+    """Return half the mean absolute tail of F/G at points of G, in total variation."""
+    exact = np.exp(points @ truth.vectors.T - (truth.vectors**2).sum(axis=1) / 2) @ truth.weights
+    terms = (truth.hermite(points, t) / math.sqrt(math.factorial(t)) for t in range(degree + 1))
+    return np.mean(np.abs(sum(terms) - exact)) / 2
 
 
-def test_the_truncated_truth_is_within_the_bound(rng):
+@pytest.mark.parametrize("degree", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("norm", [0.3, 1.0, 1.7])
+def test_the_tail_of_a_component_is_that_of_its_series(norm, degree):
+    truth = Truth(np.ones(1), np.array([[norm]]))
+    # in L2(G) the tail is a tail of the Poisson distribution, and no smaller than in L1(G)
+    tail = sum(norm ** (2 * t) / math.factorial(t) for t in range(degree + 1, 80))
+    found = mixture_tail(np.array([norm]), degree)[0]
+    assert found < math.sqrt(tail) / 2 < 4 * found
+    draws = np.random.default_rng(0).normal(size=(200_000, 1))
+    assert found == pytest.approx(truncation(truth, degree, draws), rel=0.1)
+
+
+def test_the_tail_increases_with_the_norm_up_to_high_degrees():
+    norms = np.linspace(0, 6, 200)
+    for degree in (2, 12, 40, 80):
+        tails = mixture_tail(norms, degree)
+        assert np.all(np.diff(tails) > -1e-14)
+    assert mixture_tail(np.array([5.0]), 80)[0] < 1e-4
+
+
+def test_the_truncated_truth_is_within_the_mean_of_the_tails(rng):
     means = rng.normal(size=(4, 5))
-    means *= 1.3 / np.linalg.norm(means, axis=1, keepdims=True)
-    truth = Truth(np.full(4, 0.25), means)
-    points = rng.normal(size=(100_000, 5))
-    exact = np.exp(points @ means.T - 1.3**2 / 2).mean(axis=1)
-    partial = np.zeros(len(points))
-    for t in range(7):
-        partial += truth.hermite(points, t) / math.sqrt(math.factorial(t))
-        distance = np.mean(np.abs(partial - exact)) / 2
-        assert distance < mixture_tail(1.3**2, t)
-    assert distance > 0.02 * mixture_tail(1.3**2, 6)
+    means *= np.array([1.6, 1.3, 1.0, 0.7])[:, None] / np.linalg.norm(means, axis=1, keepdims=True)
+    truth = Truth(np.array([0.1, 0.2, 0.3, 0.4]), means)
+    points = rng.normal(size=(50_000, 5))
+    for degree in range(7):
+        tails = mixture_tail(np.linalg.norm(means, axis=1), degree)
+        assert 0.2 < truncation(truth, degree, points) / (truth.weights @ tails) < 1
 
 
 def test_longer_means_and_smaller_errors_take_higher_degrees():
     assert degree_for(0.0, 0.05, 12) == 2
-    chosen = [degree_for(r**2, 0.05, 20) for r in (0.5, 1.0, 1.5, 2.0)]
+    chosen = [degree_for(norm, 0.05, 20) for norm in (0.5, 1.0, 1.5, 2.0)]
     assert chosen == sorted(chosen)
     assert chosen[0] < chosen[-1]
     assert degree_for(1.0, 0.001, 20) > degree_for(1.0, 0.1, 20)
-    assert degree_for(100.0, 0.05, 12) == 12
+    assert degree_for(10.0, 0.05, 12) == 12
 
 
 def test_rows_left_out_choose_more_with_more_rows():

@@ -134,3 +134,24 @@ def test_answers_are_those_of_dense_tensors_by_grade(a, b, hidden, rng):
                 power = np.multiply.outer(power, v[1:]).ravel()
             expected += w * he @ power
         np.testing.assert_allclose(answer, expected / math.factorial(grade), atol=1e-9)
+
+
+@pytest.mark.parametrize("degree", [6, 13, 24, 40, 80])
+def test_exact_moments_give_the_expansion_up_to_high_degrees(degree):
+    # rows and weights of a Gauss rule have the moments of the mixture up to the degree
+    weights, means = np.array([0.95, 0.05]), np.array([[-0.15], [2.85]])
+    nodes, parts = np.polynomial.hermite_e.hermegauss(degree + 2)
+    X = np.concatenate([nodes + mean for mean in means[:, 0]])[:, None]
+    counts = np.concatenate([w * parts / parts.sum() for w in weights])
+    rows = Rows.of(X).weighted(counts / counts.max())
+    span = find_span(rows, 2, 1.0)
+    expansion = expand(rows, span, 2, degree)
+    x = np.linspace(-4, 4, 81)[:, None]
+    exact = np.zeros(81)
+    for weight, mean in zip(weights, means[:, 0], strict=True):
+        before, term = np.zeros(81), np.ones(81)  # mean^t He_t(x)/t!
+        for t in range(1, degree + 2):
+            exact += weight * term
+            before, term = term, (mean * x[:, 0] * term - mean**2 * before) / t
+    found = expansion(x * span.basis[0, 0])
+    np.testing.assert_allclose(found, exact, atol=1e-9 * np.abs(exact).max())

@@ -14,8 +14,9 @@ from implicitmoments import HermiteProblem, implicit_moments
 from implicitmoments.datasets import Truth, make_spherical_mixture
 from implicitmoments.moments import Frame, FramedRows, SymmetricChain
 from implicitmoments.moments.chain import open_window
-from implicitmoments.moments.closed_form import SYMMETRIC, even_mean, mean_moments
+from implicitmoments.moments.closed_form import SYMMETRIC
 from implicitmoments.moments.cubature import Cubature
+from implicitmoments.moments.form_means import even_mean, mean_moments
 from implicitmoments.moments.implicit import distances_to_truth
 from implicitmoments.projections import hermite_dense
 

@@ -81,6 +81,7 @@ MODELS = {
     },
     "activation paper": activation("relu", method="paper", refine=False, random_state=0),
     "activation whitened": activation("relu", whiten=True),
+    "activation signed": activation("relu", positive=False, fit_bias=True, random_state=0),
     "activation cv": (lambda: im.ActivationSumRegressor("gelu", 2), "activation"),
     "mixture shared": mixture(),
     "mixture separate": mixture(covariance_type="spherical"),

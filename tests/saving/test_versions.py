@@ -92,6 +92,25 @@ def test_names_of_schema_2_are_those_of_today():
     assert (found["parameters"]["degree"], found["fitted"]["converged_"]) == ("auto", True)
 
 
+def test_what_schema_4_lacks_has_its_default():
+    document = {
+        "estimator": "ActivationSumRegressor",
+        "parameters": {"activation": "relu", "positive": False},
+        "fitted": {},
+        "statistics": {"map": {"rows_used": 7}},
+        "objects": [
+            {"class": "Network", "fields": {"weights": 1}},
+            {"class": "Fold", "fields": {"errors": 2}},
+        ],
+    }
+    found = MIGRATIONS[4](document)
+    expected = im.ActivationSumRegressor(positive=False).get_params()
+    assert found["parameters"] == expected
+    fields = found["objects"][0]["fields"]
+    assert found["objects"][1]["fields"] == {"n_rows": 7.0}
+    assert fields == {"weights": 1, "biases": None, "positive": True, "affine": None}
+
+
 def test_there_is_a_migration_from_every_older_schema():
     assert sorted(MIGRATIONS) == list(range(1, SCHEMA))
 

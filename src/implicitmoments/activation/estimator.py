@@ -1,4 +1,4 @@
-"""Positive sums of activations (section 4.2) as a regressor."""
+"""Sums of activations (section 4.2) as a regressor."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
 # Fitted attributes of refinement.
 OF_NETWORK = (
     *("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"),
-    *("n_iter_", "converged_"),
+    *("biases_", "bias_errors_", "n_iter_", "converged_"),
 )
 # Notes that may make an answer wrong; the others describe what was done.
 WARNED = frozenset(
@@ -73,6 +73,7 @@ WARNED = frozenset(
         "moments_of_inputs_not_gaussian",
         "nearly_even",
         "nearly_odd",
+        "negative_weights_likely",
     )
 )
 
@@ -82,9 +83,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
-    :math:`\sigma` is known, and labels may have noise of mean zero. The moments
-    :math:`\sum_i w_i v_i^{\otimes t}` give a polynomial hypothesis with no random starts and no
-    local optima; ``refine`` then fits the model itself by least squares.
+    :math:`\sigma` is known, and labels may have noise of mean zero. Beyond the theorem, weights
+    may have both signs (``positive=False``), components may have biases,
+    :math:`\sigma(v_i \cdot x + b_i)` (``fit_bias=True``), and :math:`\sigma` may be odd. The
+    moments :math:`\sum_i w_i v_i^{\otimes t}` give a polynomial hypothesis with no random starts
+    and no local optima; ``refine`` then fits the model itself by least squares.
 
     Every step is a pass over the rows in blocks, or uses a sample of them, so rows may be a
     :class:`~implicitmoments.rows.Source` beyond memory. Arrays of other libraries are processed
@@ -93,15 +96,19 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     Parameters
     ----------
     activation : str, Activation or callable, default "relu"
-        ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"abs"``, ``"square"``,
-        ``"cos"``, :func:`~implicitmoments.problems.cosine` with a frequency and a phase, or any
-        function of an array, whose Hermite coefficients are computed by quadrature. A function is
-        called with arrays of the library of the rows.
+        ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"tanh"``, ``"sigmoid"``,
+        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.problems.cosine` with a
+        frequency and a phase, or any function of an array, whose Hermite coefficients are
+        computed by quadrature. A function is called with arrays of the library of the rows.
     n_components : int or "auto", default "auto"
         The number k of components. An upper bound is enough. ``"auto"`` counts the directions
         above the noise floor of the moments, at most 30 and twice the number of features; with
         ``refine`` directions are then added one by one while the Bayesian information criterion
         of the network decreases.
+    positive : bool, default True
+        Whether weights are positive. False: weights of both signs.
+    fit_bias : bool, default False
+        Whether components have biases :math:`b_i`.
     degree : int, "cv" or "auto", default "cv"
         Of the polynomial. ``"cv"`` chooses by held-out error, up to 10, or up to 6 with
         ``refine``. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``.
@@ -137,14 +144,18 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     Attributes
     ----------
     weights_ : array of shape (k,)
-        In decreasing order. Only after refinement, as are the next six.
+        In decreasing order. Only after refinement, as are the next eight. Weights of both signs
+        are ordered by magnitude.
     directions_ : array of shape (k, n_features)
         Directions that act on x, or on x minus its mean where inputs were whitened.
     direction_errors_, weight_errors_ : array of shape (k,)
         Standard errors: of directions as angles in radians, in standardised coordinates. NaN
         for a direction that is not identified.
+    biases_, bias_errors_ : array of shape (k,), or None
+        Biases and their standard errors, with ``fit_bias=True``. They are added to the product of
+        a direction with x, or with x minus its mean where inputs were whitened.
     network_ : Network
-        Weights and directions in standardised coordinates.
+        Weights, directions and biases in standardised coordinates.
     n_iter_ : int
         Iterations over all rows.
     converged_ : bool
@@ -157,7 +168,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     activation_ : Activation
     whitening_ : Whitening or None
     conditions_ : Conditions
-        The numbers of Theorem 4.7 for this activation and degree.
+        The numbers of Theorem 4.7 for this activation, without a bias, and degree.
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
@@ -185,6 +196,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     activation: str | Activation | Callable[[Array], Array] = "relu"
     n_components: int | str = "auto"
     _: KW_ONLY
+    positive: bool = True
+    fit_bias: bool = False
     degree: int | str = "cv"
     epsilon: float = 0.1
     refine: bool = True
@@ -208,16 +221,18 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:
             notes.append(Note("outliers_kept", {"n": n_extreme}))
-        problem = ActivationSumProblem(rows, None, activation, whitening=whitening)
+        problem = ActivationSumProblem(
+            rows, None, activation, biased=self.fit_bias, whitening=whitening
+        )
         k = self._count(problem)
         # 1, 2. Moments, and the polynomial on the subspaces that they determine. Beside a
         # network the polynomial is a start and a check, for which a sample is enough.
         closed = self.method == "closed_form"
         some = sample_problem(problem, k, seed) if self.refine and closed else problem
         fitted = (
-            fit_polynomial(some, k, degrees)
+            fit_polynomial(some, k, degrees, positive=self.positive)
             if closed
-            else fit_paper_polynomial(problem, k, degrees[-1], seed)
+            else fit_paper_polynomial(problem, k, degrees[-1], seed, positive=self.positive)
         )
         # 3. Refinement: the network itself by least squares.
         refined = None
@@ -229,14 +244,21 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
                 target=np.inf if np.isnan(fitted.error) else fitted.error,
                 n_starts=self.n_starts,
                 more=self.n_components == "auto",
+                positive=self.positive,
                 seed=seed,
                 max_iter=self.max_iter,
                 tol=self.tol,
             )
             expected = fitted.expected_error(some.rows.total)
             if some is not problem and refined.expected_error > expected:
-                fitted = fit_polynomial(problem, k, degrees)  # it will be used
+                # it will be used
+                fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
         # 4. The hypothesis with the smaller expected error predicts.
+        # inputs that are not standard make eigenvalues of both signs too
+        if self.positive and fitted.rival is not None and self.whiten:
+            rival = fitted.rival
+            values = {"order": rival.order, "below": -rival.rival, "top": max(rival.spectrum)}
+            notes.append(Note("negative_weights_likely", values))
         self._store_polynomial(fitted, k, problem)
         self.stats_["outliers"], self.notes_ = n_extreme, notes
         if refined is not None:
@@ -275,7 +297,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     def _options(self) -> tuple[Activation, list[int]]:
         """Check the parameters; return the activation, and the degrees to be tried."""
         check_method(self.method)
-        check_flag("refine", self.refine)
+        for name in ("refine", "positive", "fit_bias"):
+            check_flag(name, getattr(self, name))
         if isinstance(self.whiten, str):
             check_option("whiten", self.whiten, ("auto",), besides="True, False or ")
         else:
@@ -288,7 +311,10 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         degree = check_whole_or("degree", self.degree, ("cv", "auto"), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
-        return activation, degrees_to_try(activation, degree, self.epsilon, self.method, most)
+        degrees = degrees_to_try(
+            activation, degree, self.epsilon, self.method, most, biased=self.fit_bias
+        )
+        return activation, degrees
 
     def _hold(self, rows: Rows) -> Rows:
         """Hold rows that fit in memory: they are passed over many times."""
@@ -304,7 +330,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))
-        if parity is not None:
+        if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)
         if not self.whiten:
             return None, notes
@@ -318,7 +344,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         rows = problem.rows
         if self.n_components == "auto":
             most = min(2 * problem.n_features, MOST_COMPONENTS, int(rows.total))
-            return count_components(problem, max(1, most))
+            return count_components(problem, max(1, most), positive=self.positive)
         check_enough_rows(rows.n, int(self.n_components))
         return int(self.n_components)
 
@@ -330,7 +356,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self.activation_, self.whitening_ = problem.activation, problem.whitening
         self.polynomial_, self.n_components_ = fitted, k
         self.degree_ = max(1, fitted.polynomial.degree)
-        self.conditions_ = check_conditions(self.activation_, self.degree_, self.method)
+        self.conditions_ = check_conditions(
+            self.activation_, self.degree_, self.method, biased=self.fit_bias
+        )
         self._hypothesis: FittedPolynomial | Network = fitted
         self.stats_: dict[str, Any] = {
             "method": self.method,
@@ -347,9 +375,13 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self.directions_ = given(problem.original_vectors(best.network.directions))
         self.weights_ = given(best.network.weights)
         arrays = {"weights": self.weights_, "directions": given(best.network.directions)}
+        self.biases_ = self.bias_errors_ = None
+        if best.network.biases is not None:
+            arrays["biases"] = self.biases_ = given(best.network.biases)
+            self.bias_errors_ = given(refined.errors.biases)
         self.network_ = replace(best.network, **arrays)
-        self.direction_errors_ = given(refined.direction_errors)
-        self.weight_errors_ = given(refined.weight_errors)
+        self.direction_errors_ = given(refined.errors.directions)
+        self.weight_errors_ = given(refined.errors.weights)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
         self.n_components_ = best.network.k
         self.stats_ |= {

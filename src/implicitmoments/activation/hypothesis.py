@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from implicitmoments.activation.polynomial import (
     sum_folds,
     sum_labels,
 )
+from implicitmoments.activation.residual_moments import find_span
 from implicitmoments.arrays import (
     Array,
     Floats,
@@ -39,7 +41,9 @@ from implicitmoments.moments.closed_form import (
 )
 from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.moments.hermite_problem import FramedRows, all_rows
+from implicitmoments.moments.implicit import StepReport
 from implicitmoments.moments.problem import CircuitMeans
+from implicitmoments.notes import AssumptionWarning
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
@@ -66,6 +70,8 @@ class FittedPolynomial:
     choice: Choice | None = None
     fold: Fold | None = None  # the moments in the last span
     turns: tuple[float, ...] = ()  # sine of the angle by which each round turned the span
+    # a moment of even order with a negative eigenvalue that rivals those of its subspace
+    rival: StepReport | None = None
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
@@ -96,12 +102,20 @@ class FittedPolynomial:
         return self.labels.clip(self.polynomial(x))
 
 
-def count_components(problem: ActivationSumProblem, at_most: int) -> int:
-    """Count the directions above the noise floor at order 2 or, if more, at order 4."""
+def count_components(problem: ActivationSumProblem, at_most: int, *, positive: bool = True) -> int:
+    """Count the directions above the noise floor at order 2 or, if more, at orders 3 and 4."""
     view = all_rows(problem)
-    highest = 4 if problem.has_order(4) else 2
-    fold = estimate_closed_form(ClosedForm(at_most, highest), [view])
+    if not problem.has_order(2):
+        view = _in_span(view, find_span(problem, at_most))
+    highest = max((t for t in (2, 3, 4) if problem.has_order(t)), default=2)
+    how = ClosedForm(at_most, highest, subspace=_subspace(problem, positive=positive))
+    fold = estimate_closed_form(how, [view])
     return max(1, *(step.rank for step in fold.steps))
+
+
+def _subspace(problem: ActivationSumProblem, *, positive: bool) -> str:
+    """Return the subspace to keep: even moments of positive sums have no negative eigenvalue."""
+    return "positive" if positive and not problem.biased else "singular"
 
 
 def sample_problem(problem: ActivationSumProblem, k: int, seed: int) -> ActivationSumProblem:
@@ -110,36 +124,62 @@ def sample_problem(problem: ActivationSumProblem, k: int, seed: int) -> Activati
     wanted = max(SPAN_ROWS, ROWS_PER_UNKNOWN * min(k, d) * (d - min(k, d)))
     if rows.n < 2 * wanted:
         return problem
-    return ActivationSumProblem(rows.sample(wanted, seed), None, problem.activation)
+    return problem.of(rows.sample(wanted, seed))
 
 
 def fit_polynomial(
-    problem: ActivationSumProblem, k: int, degrees: Sequence[int], *, rounds: int = ROUNDS
+    problem: ActivationSumProblem,
+    k: int,
+    degrees: Sequence[int],
+    *,
+    positive: bool = True,
+    rounds: int = ROUNDS,
 ) -> FittedPolynomial:
     """Fit the hypothesis of k components by the closed form.
 
     The span is turned first, in at most ``rounds`` rounds. Degrees are compared by held-out error.
+    If order 2 need not determine the span, since weights may cancel or depend on the order, it is
+    found from orders 1, 2 and 3 first.
     """
     view, d = all_rows(problem), problem.n_features
+    subspace = _subspace(problem, positive=positive)
+    if subspace == "singular" or not problem.has_order(2):
+        view = _in_span(view, find_span(problem, k))
+    # with signs, a strong direction of one order may be at the noise floor of another
+    how = ClosedForm(
+        k, max(degrees), wide=True, subspace=subspace, drop_noise=subspace == "positive"
+    )
     turns: list[float] = []
+    steps: tuple[StepReport, ...] = ()
     if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
         tail, low = problem.activation.tail, LOWEST_DEGREE
         while low < 2 * LOWEST_DEGREE and tail(low) > (1 - EXPLAINED) * tail(0):
             low += 2
-        how = ClosedForm(k, min(max(degrees), low))
+        rough = replace(how, m=min(how.m, low), wide=False)
         for _ in range(rounds):
-            basis, turn = turn_span(problem.rows, _fit_roughly(view, how))
-            center = namespace_of(view.frame.center).zeros_like(view.frame.center)
-            view = view.in_frame(Frame(move_like(basis, view.frame.basis), center))
+            fold = estimate_closed_form(rough, [view])
+            steps = steps or fold.steps
+            basis, turn = turn_span(problem.rows, _fit_roughly(view, rough, fold))
+            view = _in_span(view, basis)
             turns.append(turn)
             if turn < SMALL_TURN:
                 break
-    return replace(_fit_in_span(view, problem, k, degrees), turns=tuple(turns))
+    fitted = _fit_in_span(view, problem, how, degrees)
+    # as estimated first: a span that was fitted to the labels is no sample
+    steps = steps or (() if fitted.fold is None else fitted.fold.steps)
+    rival = next((step for step in steps if step.rival), None)
+    return replace(fitted, turns=tuple(turns), rival=rival)
 
 
-def _fit_roughly(view: FramedRows, how: ClosedForm) -> Polynomial:
+def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
+    """Return the rows in a basis (p, d)."""
+    center = namespace_of(view.frame.center).zeros_like(view.frame.center)
+    return view.in_frame(Frame(move_like(basis, view.frame.basis), center))
+
+
+def _fit_roughly(view: FramedRows, how: ClosedForm, fold: Fold) -> Polynomial:
     """Fit at one degree and ridge, to see where the span should turn."""
-    moments = estimate_closed_form(how, [view]).moments
+    moments = fold.moments
     splits = tuple(how.splits(view.problem))
     features = Features(moments.frame, moments.chain, splits, how.k)
     sums = sum_folds(view.problem.rows, features, 1)
@@ -190,14 +230,14 @@ def _sum_turns(polynomial: Polynomial, off: Floats, block: Block) -> Sums:
 
 
 def _fit_in_span(
-    view: FramedRows, problem: ActivationSumProblem, k: int, degrees: Sequence[int]
+    view: FramedRows, problem: ActivationSumProblem, how: ClosedForm, degrees: Sequence[int]
 ) -> FittedPolynomial:
     """Find the subspaces within the span of a view, and the coefficients on them."""
-    how, rows = ClosedForm(k, max(degrees), wide=True), problem.rows
+    k, rows = how.k, problem.rows
     fold = estimate_closed_form(how, [view])
     moments = fold.moments
     # Lemma 4.12: T_n = c_n M_n, the answer of the plain moments
-    plain = {s: problem.activation.coefficient(sum(s)) * f for s, f in moments.forms.items()}
+    plain = {s: problem.coefficient(sum(s)) * f for s, f in moments.forms.items()}
     # the widest features for which there are enough rows
     most = min(max(rows.total / ROWS_PER_UNKNOWN, 1), MOST_FEATURES)
     widths = sorted({k, math.ceil(1.5 * k), 2 * k})
@@ -214,7 +254,7 @@ def _fit_in_span(
 
 
 def fit_paper_polynomial(
-    problem: ActivationSumProblem, k: int, degree: int, seed: int
+    problem: ActivationSumProblem, k: int, degree: int, seed: int, *, positive: bool = True
 ) -> FittedPolynomial:
     r"""Fit the hypothesis by the paper's own method, fresh rows for every step.
 
@@ -225,14 +265,17 @@ def fit_paper_polynomial(
     7 of the box: the estimate of :math:`M_n` is symmetric in the limit only.
     """
     d, size = problem.n_features, problem.rows.rows_per_block
-    found = implicit_moments(
-        problem,
-        n_components=k,
-        order=degree,
-        method="paper",
-        random_state=seed,
-        rows_per_block=size,
-    )
+    with warnings.catch_warnings():  # an estimator warns of its own notes
+        warnings.simplefilter("ignore", AssumptionWarning)
+        found = implicit_moments(
+            problem,
+            n_components=k,
+            order=degree,
+            method="paper",
+            subspace=_subspace(problem, positive=positive),
+            random_state=seed,
+            rows_per_block=size,
+        )
     n = int(found.stats["rows_per_step"])
     fresh, average = range(degree * n, (degree + 1) * n), CircuitMeans(problem, seed, size)
     projection = found.runs[0].projection
@@ -241,7 +284,7 @@ def fit_paper_polynomial(
     labels = problem.rows.fold(sum_labels, what="labels")
     forms = {}
     for order in filter(problem.has_order, range(degree + 1)):
-        coefficient = problem.activation.coefficient(order)
+        coefficient = problem.coefficient(order)
         if order == 0:
             vector = float(labels["sum"] / labels["total"]) / coefficient * np.ones(1)
         else:

@@ -1,4 +1,4 @@
-r"""The model :math:`\sum_i w_i \sigma(v_i \cdot x)`, fitted by least squares."""
+r"""The model :math:`\sum_i w_i \sigma(v_i \cdot x + b_i)`, fitted by least squares."""
 
 from __future__ import annotations
 
@@ -29,26 +29,32 @@ from implicitmoments.rows.fold import LARGEST
 MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
 TRIES = 12  # of one step, each four times as damped: over seven orders of magnitude
-SMALLEST_CURVATURE = 1e-12  # relative; below it a move changes the sum by rounding only
-LEAST = TINY**0.5  # its square is still a normal number
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Weights and unit directions of a sum of activations."""
+    """Weights, unit directions and biases of a sum of activations."""
 
     weights: Floats  # (k,)
     directions: Floats  # (k, d)
     activation: Activation
+    biases: Floats | None = None  # (k,), None for a model without them
+    positive: bool = True  # weights are kept positive
+    # (d + 1,), a linear function and a constant that are added while a start is searched
+    affine: Floats | None = None
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d)."""
         hidden: Array = self.activation(self.inputs(x))
-        return hidden @ move_like(self.weights, hidden)
+        values = hidden @ move_like(self.weights, hidden)
+        if self.affine is None:
+            return values
+        return values + x @ move_like(self.affine[:-1], x) + float(self.affine[-1])
 
     def inputs(self, x: Array) -> Array:
-        """Return the inputs v_i · x (n, k) of the activations."""
-        return x @ namespace_of(x).matrix_transpose(move_like(self.directions, x))
+        """Return the inputs v_i · x + b_i (n, k) of the activations."""
+        along: Array = x @ namespace_of(x).matrix_transpose(move_like(self.directions, x))
+        return along if self.biases is None else along + move_like(self.biases, x)[None, :]
 
     @property
     def k(self) -> int:
@@ -56,20 +62,62 @@ class Network:
         return len(self.weights)
 
     @property
+    def simple(self) -> bool:
+        """Whether this is the model of Theorem 4.7, whose moments have positive weights."""
+        return self.positive and self.biases is None
+
+    @property
+    def rows(self) -> Floats:
+        """Directions, followed by biases where there are any: (k, d) or (k, d + 1)."""
+        if self.biases is None:
+            return self.directions
+        return np.column_stack([self.directions, self.biases])
+
+    def lift(self, x: Array) -> Array:
+        """Return points with a 1 for the bias where there is one, so that inputs are products."""
+        return x if self.biases is None else _with_ones(x)
+
+    @property
     def n_unknowns(self) -> int:
-        """Degrees of freedom: weights, and unit vectors."""
-        return int(self.directions.size)
+        """Degrees of freedom: weights, unit vectors, and biases."""
+        return int(self.rows.size) + (0 if self.affine is None else len(self.affine))
 
     def take(self, chosen: Any) -> Network:
         """Return some of the components, in this order."""
-        return replace(self, weights=self.weights[chosen], directions=self.directions[chosen])
+        biases = None if self.biases is None else self.biases[chosen]
+        weights, directions = self.weights[chosen], self.directions[chosen]
+        return replace(self, weights=weights, directions=directions, biases=biases)
+
+    def with_rows(self, weights: Floats, rows: Floats) -> Network:
+        """Return the network of other weights and rows, with directions scaled to length 1."""
+        d = self.directions.shape[1]
+        biases = None if self.biases is None else rows[:, d]
+        return replace(self, weights=weights, directions=unit_rows(rows[:, :d]), biases=biases)
+
+    def through(self, basis: Floats) -> Network:
+        """Return the network of points y = x · basisᵀ, for x in the span of the basis.
+
+        Parameters
+        ----------
+        basis : array of shape (d, p)
+            A map of directions.
+        """
+        return replace(self, directions=unit_rows(self.directions @ basis))
 
     def moved(self, step: Floats) -> Network:
-        """Take a step in weights and directions, back onto the unit sphere."""
-        weights = self.weights + step[: self.k]
-        weights = np.maximum(weights, SMALLEST_WEIGHT * max(float(weights.max()), TINY))
-        directions = self.directions + step[self.k :].reshape(self.directions.shape)
-        return replace(self, weights=weights, directions=unit_rows(directions))
+        """Take a step in weights, directions and biases, back onto the unit sphere."""
+        weights, rows = self.weights + step[: self.k], self.rows
+        if self.positive:
+            weights = np.maximum(weights, SMALLEST_WEIGHT * max(float(weights.max()), TINY))
+        end = self.k + rows.size
+        moved = self.with_rows(weights, rows + step[self.k : end].reshape(rows.shape))
+        return moved if self.affine is None else replace(moved, affine=self.affine + step[end:])
+
+
+def _with_ones(x: Array) -> Array:
+    """Return points (n, d) with a 1 at the end: (n, d + 1)."""
+    xp = namespace_of(x)
+    return xp.concat([x, xp.ones_like(x[:, :1])], axis=1)
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -126,7 +174,7 @@ def fit_network(
         Stop when a step lowers the error by less than this fraction of it. Labels without noise
         are fitted to rounding, since each step then removes nearly all of the error.
     """
-    if start.weights.size + start.directions.size > MOST_UNKNOWNS:
+    if start.k + start.n_unknowns > MOST_UNKNOWNS:
         return _fit_by_gradients(rows, start, max_iter, tol)
     found, damping = measure_loss(rows, start), 1e-3
     history, converged = [found.loss], found.loss <= found.rounding * found.size
@@ -152,7 +200,7 @@ def fit_network(
 
 def measure_loss(rows: Rows, network: Network) -> FittedNetwork:
     """Return a network with its mean squared error."""
-    width = 4 * sum(network.directions.shape)
+    width = 4 * sum(network.rows.shape)
     sums = rows.fold(partial(_sum_squares, network), width=width, what="error")
     total = float(sums["total"])
     loss, size = float(sums["loss"]) / total, float(sums["size"]) / total
@@ -160,18 +208,18 @@ def measure_loss(rows: Rows, network: Network) -> FittedNetwork:
 
 
 def normal_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
-    r"""Average :math:`J^\top J` and :math:`J^\top r`, unknowns ordered (w, v_1, …, v_k).
+    r"""Average :math:`J^\top J` and :math:`J^\top r`, unknowns ordered (w, v_1, b_1, …, v_k, b_k).
 
     Moves along :math:`v_i` itself change nothing once it is scaled back to length 1; the matrix
     gets their average curvature there, so that it can be inverted.
     """
-    k, d = network.directions.shape
-    measure, width = partial(_sum_curvature, network), k * (d + 1)
+    (k, d), q = network.directions.shape, network.rows.shape[1]
+    measure, width = partial(_sum_curvature, network), k + network.n_unknowns
     sums = rows.fold(measure, width=width, what="curvature of the error")
     total = float(sums["total"])
     gram, right = to_numpy(sums["gram"]) / total, to_numpy(sums["right"]) / total
     for i, v in enumerate(network.directions):
-        own = slice(k + i * d, k + (i + 1) * d)
+        own = slice(k + i * q, k + i * q + d)
         curvature = max(float(np.trace(gram[own, own])) / d, TINY)
         across = np.eye(d) - np.outer(v, v)
         gram[own, :] = across @ gram[own, :]
@@ -192,41 +240,51 @@ def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
         return np.asarray(np.linalg.lstsq(damped, right, rcond=None)[0], dtype=np.float64)
 
 
-def fit_weights(rows: Rows, directions: Floats, activation: Activation) -> Network:
-    """Return the network of given directions with the best nonnegative weights."""
-    k = len(directions)
-    network = Network(np.ones(k), directions, activation)
-    width = 4 * k + sum(directions.shape)
-    sums = rows.fold(partial(_sum_products, network), width=width, what="weights of directions")
-    total, right = float(sums["total"]), to_numpy(sums["right"])
-    values, vectors = np.linalg.eigh(to_numpy(sums["gram"]) / total)
+def fit_weights(rows: Rows, network: Network) -> Network:
+    """Return the network with the best weights, nonnegative if it keeps them positive."""
+    gram, right = weight_equations(rows, network)
+    values, vectors = np.linalg.eigh(gram)
     root = np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), TINY)))
     # ‖A w − y‖² = ‖R w − R^{-T} A^T y‖² + constant, for A^T A = R^T R
-    solved = nnls(root[:, None] * vectors.T, (vectors.T @ right) / total / root)[0]
-    floor = max(float(solved.max()), TINY) / (10 * k)  # a small weight: a direction may still turn
+    across = (vectors.T @ right) / root
+    if not network.positive:
+        return replace(network, weights=vectors @ (across / root))
+    solved = nnls(root[:, None] * vectors.T, across)[0]
+    # a small weight: a direction may still turn
+    floor = max(float(solved.max()), TINY) / (10 * network.k)
     return replace(network, weights=np.maximum(solved, floor))
 
 
+def weight_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
+    """Average products of activations (k, k), and of activations and labels (k,)."""
+    width = 4 * network.k + sum(network.rows.shape)
+    sums = rows.fold(partial(_sum_products, network), width=width, what="weights of directions")
+    total = float(sums["total"])
+    return to_numpy(sums["gram"]) / total, to_numpy(sums["right"]) / total
+
+
 def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> FittedNetwork:
-    """Minimise by L-BFGS in roots of the weights and directions of any length."""
-    k, d = start.directions.shape
+    """Minimise by L-BFGS in directions of any length, and roots of weights that are positive."""
+    (k, d), shape = start.directions.shape, start.rows.shape
     first = measure_loss(rows, start)
     size = max(first.size, TINY)
 
-    def network_of(z: Floats) -> tuple[Network, Floats]:
-        directions = z[k:].reshape(k, d)
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        return replace(start, weights=z[:k] ** 2, directions=directions / lengths), lengths
+    def network_of(z: Floats) -> Network:
+        weights = z[:k] ** 2 if start.positive else z[:k]
+        return start.with_rows(weights, z[k:].reshape(shape))
 
     def objective(z: Floats) -> tuple[float, Floats]:
-        network, lengths = network_of(z)
+        network = network_of(z)
         measure = partial(_sum_gradient, network)
-        sums = rows.fold(measure, width=4 * (k + d), what="gradient of the error")
+        sums = rows.fold(measure, width=4 * (k + shape[1]), what="gradient of the error")
         unit = float(sums["total"]) * size
-        slope_w, slope_v = to_numpy(sums["weights"]), to_numpy(sums["directions"])
-        v = network.directions
-        slope_v = (slope_v - np.sum(slope_v * v, axis=1, keepdims=True) * v) / lengths
-        gradient = np.concatenate([slope_w * 2 * z[:k], slope_v.ravel()]) * 2
+        slope_w, slope = to_numpy(sums["weights"]), to_numpy(sums["rows"])
+        v, slope_v = network.directions, slope[:, :d]
+        lengths = np.linalg.norm(z[k:].reshape(shape)[:, :d], axis=1, keepdims=True)
+        slope[:, :d] = (slope_v - np.sum(slope_v * v, axis=1, keepdims=True) * v) / lengths
+        if start.positive:
+            slope_w = slope_w * 2 * z[:k]
+        gradient = np.concatenate([slope_w, slope.ravel()]) * 2
         return float(sums["loss"]) / unit, gradient / unit
 
     history = [first.loss]
@@ -236,54 +294,11 @@ def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> 
 
     options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10}
     options["gtol"] = math.sqrt(first.rounding)
-    z = np.concatenate([np.sqrt(start.weights), start.directions.ravel()])
+    weights = np.sqrt(start.weights) if start.positive else start.weights
+    z = np.concatenate([weights, start.rows.ravel()])
     found = minimize(objective, z, jac=True, method="L-BFGS-B", callback=note, options=options)
-    network, loss = network_of(found.x)[0], float(found.fun) * size
+    network, loss = network_of(found.x), float(found.fun) * size
     return FittedNetwork(network, loss, first.size, first.eps, tuple(history), found.success)
-
-
-@dataclass(frozen=True, eq=False)
-class StandardErrors:
-    """Standard errors from the curvature of the mean squared error."""
-
-    # (k,), directions as lengths. NaN where there are too many unknowns to compute them
-    weights: Floats
-    directions: Floats  # (k,)
-    # (k,), directions that can turn without changing the sum
-    free: np.ndarray[Any, np.dtype[np.bool_]]
-
-
-def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
-    r"""Invert the normal equations: the covariance is :math:`s^2 (J^\top J)^{-1}`."""
-    network = fitted.network
-    k, d = network.directions.shape
-    if k * (d + 1) > MOST_UNKNOWNS:
-        unknown = np.full(k, np.nan)
-        return StandardErrors(unknown, unknown, np.zeros(k, dtype=bool))
-    gram, _ = normal_equations(rows, network)
-    # in units in which every unknown has curvature 1; weights and directions have their own
-    curvatures = np.diag(gram)
-    largest = np.repeat([curvatures[:k].max(), curvatures[k:].max()], (k, k * d))
-    still = curvatures <= SMALLEST_CURVATURE * np.maximum(largest, LEAST)
-    root = np.where(still, 1.0, np.sqrt(np.maximum(curvatures, LEAST)))
-    scaled = gram / np.outer(root, root)
-    scaled[still, :] = scaled[:, still] = 0.0
-    values, vectors = np.linalg.eigh(scaled)
-    inverse = (vectors**2) @ (1 / np.maximum(values, SMALLEST_CURVATURE))
-    variance = fitted.loss / max(rows.total - network.n_unknowns, 1.0)
-    by_move = (inverse / root**2)[k:].reshape(k, d)
-    # of the d moves the one along the direction itself, of mean curvature, is no error
-    own = 1 / np.maximum(curvatures[k:].reshape(k, d).mean(axis=1), LEAST)
-    # relative variance above which a direction is free to turn
-    loose = 1e7 if fitted.double else 0.1 / fitted.eps**0.75
-    free = inverse[k:].reshape(k, d).max(axis=1) > loose
-    free |= still[k:].reshape(k, d).any(axis=1)
-    own = np.where(free, 0.0, own)
-    return StandardErrors(
-        np.sqrt(variance * (inverse / root**2)[:k]),
-        np.sqrt(variance * np.maximum(by_move.sum(axis=1) - own, 0.0)),
-        free,
-    )
 
 
 def _total(block: Block) -> Array:
@@ -315,30 +330,44 @@ def _sum_products(network: Network, block: Block) -> Sums:
     }
 
 
-def _sum_curvature(network: Network, block: Block) -> Sums:
-    """Sum JᵀJ and Jᵀr."""
-    x, u = block["x"], network.inputs(block["x"])
+def weighted_jacobian(network: Network, block: Block) -> tuple[Array, Array]:
+    """Return the Jacobian and the residuals (n,), times roots of the weights.
+
+    Its columns: k of weights, k · q of rows, and d + 1 of the affine part where there is one.
+    """
+    x, u = network.lift(block["x"]), network.inputs(block["x"])
     xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
     root = xp.sqrt(weights_of(block))
     slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
-    # activations, and slopes times points, side by side: (n, k + k · d)
-    (n, k), d = hidden.shape, x.shape[1]
-    jacobian = xp.empty((n, k * (d + 1)), dtype=x.dtype, device=array_api_compat.device(x))
+    # activations, and slopes times points, side by side
+    (n, k), q = hidden.shape, x.shape[1]
+    shape = n, k + network.n_unknowns
+    jacobian = xp.empty(shape, dtype=x.dtype, device=array_api_compat.device(x))
     jacobian[:, :k] = hidden * root[:, None]
     for i in range(k):
-        own = slice(k + i * d, k + (i + 1) * d)
+        own = slice(k + i * q, k + (i + 1) * q)
         multiply_into(jacobian[:, own], slopes[:, i : i + 1], x)
-    residual = (block["y"] - hidden @ weights) * root
+    left = block["y"] - hidden @ weights
+    if network.affine is not None:
+        points = _with_ones(block["x"])
+        jacobian[:, k * (q + 1) :] = points * root[:, None]
+        left = left - points @ move_like(network.affine, x)
+    return jacobian, left * root
+
+
+def _sum_curvature(network: Network, block: Block) -> Sums:
+    """Sum JᵀJ and Jᵀr."""
+    jacobian, residual = weighted_jacobian(network, block)
     return {
-        "gram": as_double(xp.matrix_transpose(jacobian) @ jacobian),
+        "gram": as_double(namespace_of(jacobian).matrix_transpose(jacobian) @ jacobian),
         "right": as_double(residual @ jacobian),
         "total": _total(block),
     }
 
 
 def _sum_gradient(network: Network, block: Block) -> Sums:
-    """Sum the error and its slopes in weights and directions, but for a factor 2."""
-    x, u = block["x"], network.inputs(block["x"])
+    """Sum the error and its slopes in weights and rows, but for a factor 2."""
+    x, u = network.lift(block["x"]), network.inputs(block["x"])
     xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
     off = hidden @ weights - block["y"]
     residual = off * weights_of(block)
@@ -346,6 +375,6 @@ def _sum_gradient(network: Network, block: Block) -> Sums:
     return {
         "loss": xp.sum(as_double(residual) * as_double(off)),
         "weights": as_double(residual @ hidden),
-        "directions": as_double(xp.matrix_transpose(inner) @ x),
+        "rows": as_double(xp.matrix_transpose(inner) @ x),
         "total": _total(block),
     }

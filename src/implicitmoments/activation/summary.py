@@ -36,7 +36,7 @@ class ActivationSumSummary(FittedEstimator):
     vectors = "directions_"
     results = (
         *("n_components_", "weights_", "directions_", "direction_errors_", "weight_errors_"),
-        *("degree_", "n_iter_"),
+        *("biases_", "bias_errors_", "degree_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "activation_": Activation,
@@ -66,12 +66,16 @@ class ActivationSumSummary(FittedEstimator):
     weight_errors_: Any
     directions_: Any
     direction_errors_: Any
+    biases_: Any
+    bias_errors_: Any
+    positive: bool
 
     def _title(self) -> str:
         if self._predicts_by() == "polynomial":
             return f"a polynomial of degree {self.degree_}"
         k = self._k()
-        return "one activation" if k == 1 else f"a positive sum of {k:,} activations"
+        kind = "positive" if self.positive else "signed"
+        return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
 
     def _predicts_by(self) -> str:
         return str(self.stats_.get("hypothesis", "model"))
@@ -88,8 +92,10 @@ class ActivationSumSummary(FittedEstimator):
         if not hasattr(self, "directions_"):
             rows = [["degree", self.degree_], ["directions", len(self.polynomial_.basis)]]
             return [Table("Polynomial", ["parameter", "value"], rows)]
-        parts = (self.weights_, self.weight_errors_, self.direction_errors_, self.directions_)
+        parts = [self.weights_, self.weight_errors_, self.direction_errors_, self.directions_]
         names = ["direction", "weight", "weight error", "angle error (rad)", *column_names(self)]
+        if getattr(self, "biases_", None) is not None:
+            parts[3:3], names[4:4] = [self.biases_, self.bias_errors_], ["bias", "bias error"]
         return [Table("Directions", names, numbered_rows(*parts))]
 
     def _evidence(self) -> list[Fact]:

@@ -138,7 +138,7 @@ def fit(  # noqa: PLR0913 (options, each described)
     drop_missing: DropMissing = False,
     activation: Annotated[
         str | None,
-        Option("--activation", metavar="NAME", help="relu, softplus, gelu, abs, cos, …"),
+        Option("--activation", metavar="NAME", help="relu, tanh, sigmoid, gelu, abs, cos, …"),
     ] = None,
     degree: Annotated[
         str | None, Option("--degree", metavar="N|cv", help="Degree of the polynomial, if any.")

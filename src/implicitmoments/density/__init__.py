@@ -21,6 +21,7 @@ from implicitmoments.density.hermite_expansion import (
     graded_images,
 )
 from implicitmoments.density.line_distribution import LineDistribution, Residuals
+from implicitmoments.density.norm_band import NormBand, largest_norm
 from implicitmoments.density.regression_contraction import (
     contract_dense,
     contract_moments,
@@ -41,6 +42,6 @@ from implicitmoments.density.regression_truncation import (
     order_norms,
     regression_tail,
 )
-from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity
+from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity, Truncation
 
 __all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity", "regression_tail"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -110,9 +111,13 @@ class ClippedDensity:
 
 
 def evaluate_rows(
-    expansion: Expansion, reference: Reference, rows: Rows, seed: int, most: int = RATED
+    expansion: Callable[[Array], Array],
+    reference: Reference,
+    rows: Rows,
+    seed: int,
+    most: int = RATED,
 ) -> tuple[Floats, Floats]:
-    """Evaluate an expansion at all rows, or at a random sample of ``most``; return weights too."""
+    """Evaluate a function of coordinates at rows, a sample of at most ``most``; return weights."""
     values, counts = [], []
     for block in rows.sample(most, seed).blocks(reference.p):
         coordinates = reference.coordinates(reference.points(block))
@@ -174,7 +179,7 @@ class Probe:
 
 
 def probe_gaussian(
-    expansion: Expansion, variances: Floats, *, seed: int, n_points: int = PROBED
+    expansion: Callable[[Array], Array], variances: Floats, *, seed: int, n_points: int = PROBED
 ) -> Probe:
     """Evaluate an expansion at scrambled Sobol points of N(0, diag(variances)).
 

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, DensityMixin
@@ -67,7 +68,7 @@ class RatioModel:
     """Estimate of F/G from rows, for all degrees."""
 
     reference: Any  # G, and the coordinates that F/G depends on
-    bound: Callable[[int], float]  # of the total variation error of truncation, by degree
+    bound: Any  # of the total variation error of truncation, by degree
     expand: Callable[[int], Expansion]  # ``expand(degree)`` estimates the expansion
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
 
@@ -144,6 +145,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             "scores": compared.scores,
             "still_rising": compared.rising,
             "last_rise": compared.rise,
+            "last_step": compared.step,
             "degree": expansion.degree,
             "rows_counted": near.n_rows * measured.pop("evenness"),
             **measured,
@@ -160,17 +162,20 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         if self.degree == "auto" or self.n_components == 1:
             return enough, NOT_COMPARED
         degrees = list(range(2, min(enough + 2, self.max_degree) + 1, 2))
-        how: dict[str, Any] = {"floor": LEAST_RATIO, "loss": CLIP_LOSS * self.epsilon}
-
-        def fit(kept: Rows) -> Callable[[int], ClippedDensity]:
-            part = self._learn(kept, seed, final=False)
-            return lambda degree: clip_expansion(
-                part.expand(degree), part.reference, kept, seed=seed, rough=True, **how
-            )[0]
-
         fewest = self._least_rows(rows.n_features) + 1
+        fit = partial(self._fit_fold, seed)
         compared = compare_degrees(fit, rows, degrees, fewest=fewest, highest=self.max_degree)
         return compared.best, compared
+
+    def _fit_fold(self, seed: int, kept: Rows) -> Callable[[int], ClippedDensity]:
+        """Learn from the rows of a fold; return densities by degree."""
+        return partial(self._trial, kept, self._learn(kept, seed, final=False), seed)
+
+    def _trial(self, rows: Rows, model: RatioModel, seed: int, degree: int) -> ClippedDensity:
+        """Return the density of a degree, normalised roughly, to be compared with others."""
+        how: dict[str, Any] = {"floor": LEAST_RATIO, "loss": CLIP_LOSS * self.epsilon}
+        expansion = model.expand(degree)
+        return clip_expansion(expansion, model.reference, rows, seed=seed, rough=True, **how)[0]
 
     def _check_expansion(self, methods: tuple[str, ...], highest_degree: int) -> None:
         """Check the parameters of the expansion."""
@@ -194,14 +199,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         return bool(stats["negative_rows"] > NEGATIVE or stats["distance"] > FAR + chance)
 
     def _degree_notes(self) -> Notes:
-        r"""Note that the highest degree allowed is clearly better than the one before.
-
-        If the density of the higher degree were the truth, a rise by r of the mean log-likelihood
-        would be the Kullback-Leibler divergence from it to the lower one, and their total
-        variation distance at most :math:`\sqrt{r/2}`, by Pinsker's inequality.
-        """
+        """Note that the highest degree allowed is clearly better than the one before."""
         stats, highest = self.stats_, max(self.stats_["scores"], default=0)
-        step = math.sqrt(max(stats["last_rise"], 0.0) / 2)
+        step = stats["last_step"]
         if not stats["still_rising"] or highest + 2 <= self.max_degree or step <= FAR:
             return Notes()
         values = {"degree": highest, "before": highest - 2, "step": step}
@@ -232,8 +232,8 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     def _sampled(self) -> tuple[ClippedDensity, Array]:
         """Return the density of rows, labels last, and an array of the library of the rows."""
 
-    def _density_table(self, own: str) -> Table:
-        names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", own)
+    def _density_table(self, *own: str) -> Table:
+        names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", *own)
         rows = [[PARAMETERS[name][0], getattr(self, name)] for name in names]
         return Table(
             "Density", ["parameter", "value"], rows, dict(PARAMETERS[name] for name in names)

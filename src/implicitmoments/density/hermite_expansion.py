@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import array_api_compat
 import numpy as np
+from scipy.special import roots_laguerre
 
 from implicitmoments.arrays import (
     Array,
@@ -41,15 +42,19 @@ from implicitmoments.moments.closed_form import (
     OVERSAMPLING,
     BalancedMoments,
     contracted_forms,
-    even_mean,
-    mean_moments,
     split_order,
 )
+from implicitmoments.moments.form_means import even_mean, mean_moments
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows, blocks
 from implicitmoments.rows.fold import DEFAULT_BUDGET
+
+# Least eigenvalue of the compressed symmetriser in a window, beyond its k most symmetric
+# directions. The closed form holds on symmetric tensors; what others add to it is bias, which
+# grows with the order. Powers of means are symmetric up to their sampling error.
+LEAST_SYMMETRY = 0.99
 
 
 class Expansion(Protocol):
@@ -160,17 +165,25 @@ class JointExpansion:
     def __call__(self, coordinates: Array) -> Array:
         """Evaluate at rows of coordinates (n, p)."""
         moments = self.moments.like(coordinates)
-        return evaluate_blocks(
-            partial(self._evaluate, moments), coordinates, graded_width(moments.chain)
-        )
+        chain = moments.chain
+        width = sum(chain.dim(r) * (1 + chain.p) for r in range(chain.order + 1))
+        return evaluate_blocks(partial(self._evaluate, moments), coordinates, width)
 
     def _evaluate(self, moments: BalancedMoments, coordinates: Array) -> Array:
-        scale, height = moments.frame.scale, moments.frame.height or 1.0
-        (((a, b), form),) = moments.forms.items()
-        images = graded_images(moments.chain, coordinates / scale, 1 / (height * scale))
-        answers = graded_answers(moments.chain, images, a, b, form)
-        # the frame divides both the point and the moment by scale, n times each
-        return namespace_of(answers).sum(answers, axis=0) * scale ** (2 * self.degree)
+        r"""Integrate answers to queries (s/h, x) over s.
+
+        The answer to (s/h, x) is :math:`\sum_t \binom{n}{t} s^{n-t} \langle He_t(x), M_t
+        \rangle`, and :math:`\int_0^\infty s^{n-t} e^{-s} ds = (n-t)!` makes it n! times the
+        expansion; so many nodes integrate a polynomial of degree n exactly.
+        """
+        n, scale = self.degree, moments.frame.scale
+        xp = namespace_of(coordinates)
+        first = xp.ones_like(coordinates[:, :1]) / (moments.frame.height or 1.0)
+        found = xp.zeros_like(coordinates[:, 0])
+        for s, weight in zip(*roots_laguerre(n // 2 + 1), strict=True):
+            queries = xp.concat([float(s) * first, coordinates], axis=1) / scale
+            found = found + float(weight) * moments.hermite(queries, [n])[n]
+        return found / math.sqrt(math.factorial(n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +263,7 @@ def _expand_jointly(rows: Rows, span: SphericalSpan, k: int, n: int) -> JointExp
     chain = SymmetricChain((eye_like(frame.p, like),), frame.noise)
     a, b = split_order(n)
     for r in range(2, b + 1):
-        window = open_window(chain, OVERSAMPLING * k)
+        window = open_window(chain, k, LEAST_SYMMETRY)
         _, vectors = descending_eigh(even_mean(view, chain, window).value)
         # below the last order more than k directions are kept: what is lost cannot be regained
         width = min(k if r == b else OVERSAMPLING * k, window.dim)

@@ -125,15 +125,18 @@ class NormBand:
         j = self.band.first_rare(np.arange(float(CELLS)), least, most, least_weight)
         return float(np.append(norms, np.inf)[j if j < CELLS else -1])
 
-    def bound_mean(self, function: Callable[[Floats], Floats], longest: float) -> float:
-        """Bound the mean of an increasing function of the norm, where none is above ``longest``.
+    def bound_mean(self, error: Callable[[Floats], Floats], longest: float) -> float:
+        """Bound the mean of an error over components, none of a norm above ``longest``.
 
-        ``function`` maps norms (C,) to numbers. Infinite where no distribution is in the band.
+        ``error`` maps norms (C,) to errors and increases. Bounds above 1 are only known to be
+        above 1; infinite where no distribution is in the band.
         """
         if not np.isfinite(longest):
             return np.inf
         norms, least, most = self._cells(longest)
-        return self.band.largest_mean(function(norms[1:]), least, most)
+        # any weight that the band allows, times its cap, is above 1
+        capped = np.minimum(error(norms[1:]), 2 / np.min(self.band.high))
+        return self.band.largest_mean(capped, least, most)
 
     def _cells(self, longest: float) -> tuple[Floats, Floats, Floats]:
         """Return ends of cells, and what rows of each show at least and at most.

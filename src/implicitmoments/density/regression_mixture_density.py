@@ -61,7 +61,7 @@ HIGHEST_DEGREE = 60  # of `degree`: with exact moments coefficients are accurate
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
 LOOSE = 5.0  # the mean of the errors of lines is two to five times that of their mixture
-SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
+SLACK = 5.0  # standard errors by which the noise may exceed the spread of labels
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -82,8 +82,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         The standard deviation of :math:`\nu`; estimated from the moments by default. It determines
         how many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
     fit_intercept : bool, default True
-        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
-        and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
+        Whether components have their own intercepts. If not, all lines meet at the mean of x, and
+        odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
     whiten : bool, default True
         Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
     max_slope : float, optional
@@ -118,12 +118,12 @@ class RegressionMixtureDensity(ExpandedDensity):
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
-        Leave out rows far from the bulk that have too few neighbours to be a component.
+        Leave out rows far from the bulk that have too few neighbours to be a component;
         ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
-        Rows that are processed at a time; chosen by the memory they take by default.
+        Rows processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         Of the polynomial.
     clip_ : float
     normalizer_ : float
-        The integral of the clipped ratio times G.
+        Integral of the clipped ratio times G.
     acceptance_rate_ : float
         The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : RegressionDensity

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    as_real_array,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, RowDraws, Rows, mean_and_covariance
 
@@ -84,6 +91,98 @@ class SphericalSpan:
         noise -= (noise @ self.basis.T) @ self.basis
         rows: Floats = self.restore(coordinates) + self.sigma * noise
         return rows
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedSpan:
+    r"""The span of the means of components of a known covariance, found in whitened coordinates.
+
+    With :math:`\Sigma = L L^\top` rows x are mapped to :math:`L^{-1} x`, whose noise is standard.
+
+    Attributes
+    ----------
+    span : SphericalSpan
+        Of the whitened rows.
+    factor : array of shape (d, d)
+        The Cholesky factor L.
+    """
+
+    span: SphericalSpan
+    factor: Floats
+
+    @property
+    def p(self) -> int:
+        """Number of coordinates."""
+        return self.span.p
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of the rows along the coordinates, (p,)."""
+        return self.span.variances
+
+    @property
+    def center(self) -> Floats:
+        """The mean of the rows, (d,)."""
+        return self.factor @ self.span.center
+
+    @property
+    def variance(self) -> Floats:
+        """The covariance of the components, (d, d)."""
+        return self.factor @ self.factor.T
+
+    @property
+    def basis(self) -> Floats:
+        """Directions (p, d) along which coordinates are measured."""
+        return self.span.basis @ np.linalg.inv(self.factor)
+
+    def points(self, block: Block) -> Array:
+        """Return the rows (n, d) of a block."""
+        return block["x"]
+
+    def whiten(self, X: Array) -> Array:
+        """Map rows (n, d) to whitened rows."""
+        return X @ move_like(whitener_of(self.factor), X)
+
+    def coordinates(self, X: Array) -> Array:
+        """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
+        return self.span.coordinates(self.whiten(X))
+
+    def log_density(self, X: Array) -> Array:
+        """Return the logarithm of G = N(center, Σ) at rows (n, d)."""
+        volume = float(np.sum(np.log(np.diagonal(self.factor))))
+        return self.span.log_density(self.whiten(X)) - volume
+
+    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
+        """Return rows (n, d) with these coordinates, drawn from G otherwise."""
+        rows: Floats = self.span.complete(coordinates, rng) @ self.factor.T
+        return rows
+
+
+def factor_covariance(covariance: Array, d: int) -> Floats:
+    """Return the Cholesky factor of a known covariance (d, d) of the components."""
+    given = np.asarray(to_numpy(as_real_array(covariance, "variance", 2)), dtype=np.float64)
+    if given.shape != (d, d):
+        raise InputError(
+            "wrong_shape",
+            "`variance` has the shape {shape}, expected a number or ({d}, {d}), the covariance of "
+            "the {d:count feature}",
+            shape=given.shape,
+            d=d,
+        )
+    try:
+        if not np.allclose(given, given.T, rtol=1e-6, atol=1e-12 * float(np.max(np.abs(given)))):
+            raise np.linalg.LinAlgError
+        return np.asarray(np.linalg.cholesky((given + given.T) / 2), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "covariance_not_positive_definite",
+            "`variance` must be symmetric and positive definite",
+        ) from None
+
+
+def whitener_of(factor: Floats) -> Floats:
+    """Return the matrix W with which rows x W have noise of variance 1, for Σ = L Lᵀ."""
+    return np.asarray(np.linalg.inv(factor).T, dtype=np.float64)
 
 
 def find_span(rows: Rows, k: int, variance: float | None) -> SphericalSpan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from time import perf_counter
@@ -14,7 +14,6 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     eye_like,
-    gram,
     move_like,
     namespace_of,
     to_numpy,
@@ -24,18 +23,16 @@ from implicitmoments.moments.chain import (
     Frame,
     SymmetricChain,
     Window,
-    assemble_form,
     drop,
     mixed_coefficients,
     open_window,
 )
 from implicitmoments.moments.circuit_rows import project_chain
+from implicitmoments.moments.form_means import even_mean, mean_moments, odd_mean
 from implicitmoments.moments.hermite_problem import (
     FramedRows,
     HermiteProblem,
     Lower,
-    Weights,
-    average,
 )
 from implicitmoments.moments.implicit import StepReport
 from implicitmoments.moments.split_mean import SplitMean
@@ -49,7 +46,6 @@ from implicitmoments.moments.subspace import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.projections import RecursiveProjection, evaluate, evaluate_split
-from implicitmoments.rows import Sums
 
 LARGEST_EXPONENT = 300  # of ten, in a double
 SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding
@@ -149,34 +145,6 @@ def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list
     return [coefficient * matrix for coefficient, matrix in pairs]
 
 
-def mean_moments(
-    view: FramedRows, chain: SymmetricChain, splits: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], SplitMean]:
-    """Average M_{a+b} on U_a × U_b for pairs (a, b) with a ≤ b, in one pass."""
-    orders = sorted({a + b for a, b in splits})
-
-    def measure(points: Array, weights: Weights) -> Sums:
-        xp = namespace_of(points)
-        images = chain.images(points)
-        sums: Sums = {}
-        for a, b in splits:
-            c = weights[a + b]
-            for n in range(min(a, b) + 1):
-                left = images[a - n] if c is None else images[a - n] * c[:, None]
-                sums[f"{a},{b},{n}"] = xp.matrix_transpose(left) @ images[b - n]
-        return sums
-
-    def assemble(means: Sums) -> Sums:
-        return {
-            f"{a},{b}": assemble_form(chain, [means[f"{a},{b},{n}"] for n in range(a + 1)], a, b)
-            for a, b in splits
-        }
-
-    width = max(chain.dim(n) for n in range(chain.order + 1)) * chain.p
-    means = average(view, orders, measure, assemble, "moments", width)
-    return {(a, b): means[f"{a},{b}"] for a, b in splits}
-
-
 @dataclass(frozen=True)
 class ClosedForm:
     """Options of the closed form."""
@@ -206,6 +174,14 @@ class ClosedForm:
         """Directions kept at step n; the first spans R^p, and no step follows the last."""
         narrow = n == 1 or (n == self.levels and not self.wide)
         return self.k if narrow else OVERSAMPLING * self.k
+
+    def order_of_step(self, n: int, problem: HermiteProblem, window: Window) -> int:
+        """Return 2n, or 2n − 1 if the problem has only that: odd activations.
+
+        Order 1 has a single direction, and is of use only if a step keeps all of R^p.
+        """
+        odd = not problem.has_order(2 * n) and problem.has_order(2 * n - 1)
+        return 2 * n - 1 if odd and (n > 1 or self.k >= window.dim) else 2 * n
 
     def window(self, chain: SymmetricChain) -> Window:
         """Return the k most symmetric directions, or all that are, where it is the moment."""
@@ -249,7 +225,8 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         view = replace(rows, frame=frame, lower=lower)
         # M_2n on the window over U_{n−1}, and its noise from split halves.
         window = how.window(chain)
-        moment = even_mean(view, chain, window)
+        order = how.order_of_step(n, problem, window)
+        moment = (even_mean if order == 2 * n else odd_mean)(view, chain, window)
         positive = how.subspace == POSITIVE
         if not positive:  # beside the moment, the window has values of both signs
             moment = moment.map(partial(symmetrised, window))
@@ -261,7 +238,7 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         ranks.append(how.rank(spectrum, floor))
         width = min(how.width(n), window.dim)
         basis = namespace_of(vectors).matrix_transpose(vectors[:, :width])
-        unit = frame.scale ** (2 * n)
+        unit = frame.scale**order
         if n == 1:  # every later step works in R^p: Hermite tensors commute with projection
             frame, chain = _reframe(frame, basis, moment.value, how.m)
         else:
@@ -275,57 +252,13 @@ def estimate_closed_form(how: ClosedForm, views: Sequence[FramedRows]) -> Fold:
         rival = rival_eigenvalue(values, largest_noise(moment) * unit) if exact else 0.0
         taken = perf_counter() - clock
         reports.append(
-            StepReport(2 * n, view.part, how.k, ranks[n], values, floor * unit, None, taken, rival)
+            StepReport(order, view.part, how.k, ranks[n], values, floor * unit, None, taken, rival)
         )
     # The moments themselves, on separate rows if sampling requires it.
     seen = replace(views[-1], frame=frame, lower=lower)
     means = mean_moments(seen, chain, how.splits(problem))
     known = BalancedMoments(frame, chain, _forms(means, ranks))
     return Fold(known, tuple(reports), sum(means[how.splits(problem)[-1]].counts))
-
-
-def even_mean(view: FramedRows, chain: SymmetricChain, window: Window) -> SplitMean:
-    """Average M_2n on the window over a chain of order n − 1, with weights c_2n."""
-    return even_means(view, chain, window)["moment"]
-
-
-def even_means(view: FramedRows, chain: SymmetricChain, window: Window) -> dict[str, SplitMean]:
-    """Average M_2n, and the terms ``gram0``, …, ``gram{n}`` of which it is composed."""
-    n = chain.order + 1
-
-    def measure(points: Array, weights: Weights) -> Sums:
-        sums: Sums = {}
-        for sign, x, root in _by_sign(points, weights[2 * n]):
-            images = chain.images(x)
-            if root is not None:  # all terms are linear in the images, which absorb the root
-                images = [image * root for image in images]
-            for j, rows in enumerate([*images, window.features(images, x, root)]):
-                name, part = f"gram{j}", gram(rows) if sign > 0 else -gram(rows)
-                sums[name] = sums[name] + part if name in sums else part
-        return sums
-
-    def assemble(means: Sums) -> Sums:
-        grams = [means[f"gram{j}"] for j in range(n, -1, -1)]
-        return {**means, "moment": assemble_form(chain, grams, n, n, window)}
-
-    width = max(window.dim, chain.dim(n - 1) * chain.p)
-    return average(view, [2 * n], measure, assemble, f"order {2 * n}", width)
-
-
-def _by_sign(points: Array, weights: Array | None) -> Iterator[tuple[float, Array, Array | None]]:
-    """Yield ``(sign, points, √|weight|)`` for the rows of positive and of negative weight.
-
-    A signed sum of outer products is then a difference of two symmetric products over a
-    partition of the rows: no row is multiplied twice, and each product costs half a general one.
-    """
-    if weights is None:
-        yield 1.0, points, None
-        return
-    xp = namespace_of(points)
-    for sign in (1.0, -1.0):
-        (chosen,) = xp.nonzero(sign * weights > 0)
-        root = xp.sqrt(xp.abs(xp.take(weights, chosen, axis=0)))
-        yield sign, xp.take(points, chosen, axis=0), root[:, None]
 
 
 def noise_floor(

@@ -13,6 +13,7 @@ from implicitmoments.notes import InputError, Note
 from implicitmoments.problems.activations import Activation, as_activation
 from implicitmoments.rows import Block, Rows, Source, Whitening
 
+PARITY = range(20)  # orders by which an activation is even or odd
 SMALLEST_COEFFICIENT = 1e-12  # rounding: a sine of a multiple of π is not exactly zero
 
 
@@ -24,7 +25,9 @@ class ActivationSumProblem(HermiteProblem):
     r"""Moments of the directions of :math:`y = \sum_i w_i \sigma(v_i \cdot x)`, x from N(0, I).
 
     Lemma 4.12: :math:`E[y\, H_t(x)] = c_{\sigma,t} \sum_i w_i v_i^{\otimes t}`. Labels may carry
-    noise of mean zero.
+    noise of mean zero. With biases, :math:`\sigma(v_i \cdot x + b_i)` has coefficients
+    :math:`c_t(b_i) = E[\sigma(G + b_i) h_t(G)]` of its own, which remain in the moments:
+    :math:`M_t = \sum_i w_i c_t(b_i) v_i^{\otimes t}`, with weights that depend on the order.
 
     Parameters
     ----------
@@ -32,6 +35,8 @@ class ActivationSumProblem(HermiteProblem):
     y : array of shape (n_samples,), or None for Rows and Source
     activation : str, Activation or callable
         The function :math:`\sigma`, as accepted by :func:`as_activation`.
+    biased : bool, default False
+        Whether components have biases.
     whitening : Whitening, optional
         Whitens the points first; the directions are those of whitened points.
     sample_weight : array of shape (n_samples,), optional
@@ -54,6 +59,7 @@ class ActivationSumProblem(HermiteProblem):
         y: Array | None,
         activation: str | Activation | Callable[[Array], Array],
         *,
+        biased: bool = False,
         whitening: Whitening | None = None,
         sample_weight: Array | None = None,
     ) -> None:
@@ -62,6 +68,7 @@ class ActivationSumProblem(HermiteProblem):
             rows if whitening is None else whitening.map(rows), sample_weight=sample_weight
         )
         self.activation, self.whitening = as_activation(activation), whitening
+        self.biased = biased
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Map directions to those that act on the original points, less their mean."""
@@ -82,24 +89,58 @@ class ActivationSumProblem(HermiteProblem):
         -------
         ActivationSumProblem in p features
         """
-        return ActivationSumProblem(self.rows.mapped(linear=basis.T), None, self.activation)
+        return self.of(self.rows.mapped(linear=basis.T))
+
+    def of(self, rows: Rows) -> ActivationSumProblem:
+        """Return the problem of other rows, already whitened.
+
+        Parameters
+        ----------
+        rows : Rows
+            With labels.
+
+        Returns
+        -------
+        ActivationSumProblem
+        """
+        return ActivationSumProblem(rows, None, self.activation, biased=self.biased)
+
+    @property
+    def parity(self) -> int:
+        """The factor by which σ(−u) is σ(u): 1 if even, −1 if odd, 0 if there is none."""
+        odd, even = (any(_present(self.activation, t) for t in PARITY[i::2]) for i in (1, 0))
+        return int(even) - int(odd)
 
     def has_order(self, order: int) -> bool:
-        """Return whether the Hermite coefficient of this order is not zero."""
-        return _present(self.activation, order)
+        """Return whether the moment of this order can be estimated."""
+        return self.biased or _present(self.activation, order)
+
+    def coefficient(self, order: int) -> float:
+        """Return the Hermite coefficient by which the moment of the labels is divided.
+
+        Parameters
+        ----------
+        order : int
+
+        Returns
+        -------
+        float
+            1 with biases: coefficients remain in the moments.
+        """
+        return 1.0 if self.biased else self.activation.coefficient(order)
 
     def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
         """Replace y by its residual after the known lower orders."""
         explained: Any = 0.0
         for m in filter(order.__gt__, lower):
-            explained = explained + self.activation.coefficient(m) * lower[m]
+            explained = explained + self.coefficient(m) * lower[m]
         return cast(Array, weights - explained / self._divisor(order))
 
     def _divisor(self, order: int) -> float:
-        return self.activation.coefficient(order) * math.sqrt(math.factorial(order))
+        return self.coefficient(order) * math.sqrt(math.factorial(order))
 
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
-        """Return ``y / (c_t · √t!)``."""
+        """Return ``y / (c_t · √t!)``, or ``y / √t!`` with biases."""
         if not self.has_order(order):
             raise InputError(
                 "order_without_data",
@@ -151,7 +192,13 @@ def degree_for(activation: Activation, epsilon: float) -> int:
 
 
 def degrees_to_try(
-    activation: Activation, degree: int | str, epsilon: float, method: str, most: int
+    activation: Activation,
+    degree: int | str,
+    epsilon: float,
+    method: str,
+    most: int,
+    *,
+    biased: bool = False,
 ) -> list[int]:
     """Return the degrees at which an activation has a coefficient, up to ``most`` for "cv"."""
     if degree == "cv":
@@ -161,32 +208,34 @@ def degrees_to_try(
                 "`degree='cv'` requires `method='closed_form'`, which holds rows out; for "
                 "`method='paper'` set a degree or `degree='auto'`",
             )
-        degrees = list(range(1, max(_largest_degree(activation, method, most), 1) + 1))
+        largest = most if biased else _largest_degree(activation, method, most)
+        degrees = list(range(1, max(largest, 1) + 1))
     else:
         degrees = [degree_for(activation, epsilon) if degree == "auto" else int(degree)]
-    check_conditions(activation, degrees[-1], method)
-    return [n for n in degrees if activation.coefficient(n) != 0] or degrees[-1:]
+    check_conditions(activation, degrees[-1], method, biased=biased)
+    present = [n for n in degrees if biased or activation.coefficient(n) != 0]
+    return present or degrees[-1:]
 
 
 def _largest_degree(activation: Activation, method: str, at_most: int) -> int:
-    """Return the largest degree whose subspaces the even coefficients allow."""
+    """Return the largest degree whose subspaces the coefficients allow."""
     n = 0
     while n < at_most and not _missing(activation, n + 1, method):
         n += 1
     return n
 
 
-def check_conditions(activation: Activation, degree: int, method: str) -> Conditions:
-    """Check that the moments determine every subspace that a degree needs."""
-    if not any(_present(activation, t) for t in range(2, HIGHEST_DEGREE + 1, 2)):
-        raise InputError(
-            "activation_odd",
-            "{name} is odd up to a constant: its Hermite coefficients of even order vanish, and "
-            "the subspaces are found from moments of even order (Theorem 4.7); use an activation "
-            "with an even part",
-            name=activation.name,
-        )
-    missing = _missing(activation, degree, method)
+def check_conditions(
+    activation: Activation, degree: int, method: str, *, biased: bool = False
+) -> Conditions:
+    """Check that the moments determine every subspace that a degree needs.
+
+    With biases every order has moments; the conditions are then those of the activation itself.
+    """
+    needed = range(2, HIGHEST_DEGREE + 1, 2 if method == "paper" else 1)
+    if not biased and not any(_present(activation, t) for t in needed):
+        raise _no_subspaces(activation, method)
+    missing = [] if biased else _missing(activation, degree, method)
     if missing:
         possible = _largest_degree(activation, method, degree)
         advice = "no degree is possible" if missing[0] == 2 else "use `degree={possible}`"
@@ -200,8 +249,26 @@ def check_conditions(activation: Activation, degree: int, method: str) -> Condit
             **{"degree": degree, "possible": possible},
         )
     used = (t for t in range(1, _highest_needed(degree, method) + 1) if _present(activation, t))
-    delta = min(abs(activation.coefficient(t)) for t in used)
+    delta = min((abs(activation.coefficient(t)) for t in used), default=0.0)
     return Conditions(degree, activation.tail(degree), delta)
+
+
+def _no_subspaces(activation: Activation, method: str) -> InputError:
+    """Return the error for an activation whose moments determine no subspace."""
+    if method == "paper":
+        return InputError(
+            "activation_odd",
+            "{name} is odd up to a constant: its Hermite coefficients of even order vanish, and "
+            "the subspaces of `method='paper'` are found from moments of even order (Theorem "
+            "4.7); use `method='closed_form'`",
+            name=activation.name,
+        )
+    return InputError(
+        "activation_linear",
+        "{name} is linear: its Hermite coefficients above order 1 vanish, and a sum of linear "
+        "functions is one linear function; use linear regression",
+        name=activation.name,
+    )
 
 
 def _highest_needed(degree: int, method: str) -> int:
@@ -210,8 +277,14 @@ def _highest_needed(degree: int, method: str) -> int:
 
 
 def _missing(activation: Activation, degree: int, method: str) -> list[int]:
+    """Return the even orders without moments, which the odd order below may replace."""
     orders = range(2, _highest_needed(degree, method) + 1, 2)
-    return [t for t in orders if not _present(activation, t)]
+    lower = method != "paper"
+    return [
+        t
+        for t in orders
+        if not _present(activation, t) and not (lower and _present(activation, t - 1))
+    ]
 
 
 def parity_note(activation: Activation) -> Note | None:

@@ -11,10 +11,29 @@ from typing import Any, cast
 
 import array_api_compat
 import numpy as np
-from scipy.special import ndtr
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.problems.activation_functions import (
+    cosine_coefficient,
+    cosine_slope,
+    cosine_value,
+    gelu_slope,
+    gelu_value,
+    leaky_coefficient,
+    leaky_slope,
+    leaky_value,
+    relu_coefficient,
+    relu_slope,
+    relu_value,
+    sigmoid_slope,
+    sigmoid_value,
+    softplus_value,
+    square_coefficient,
+    square_value,
+    tanh_slope,
+    tanh_value,
+)
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
 from implicitmoments.validation import check_number, check_positive_number
 
@@ -134,26 +153,7 @@ def relu() -> Activation:
     Erratum 1: Corollary 4.9 prints a coefficient that is imaginary at t = 4. The right one is
     :math:`(-1)^{(t-2)/2} (t-3)!! / \sqrt{2\pi\, t!}` for even t, zero for odd t above 1.
     """
-    return Activation("relu", _relu, _relu_coefficient, _step, 0.5, origin=("relu", ()))
-
-
-def _relu(u: Array) -> Array:
-    return (u + abs(u)) / 2
-
-
-def _step(u: Array) -> Array:
-    """Return the slope of a ReLU, 1/2 at its kink."""
-    return (1 + namespace_of(u).sign(u)) / 2
-
-
-def _relu_coefficient(t: int) -> float:
-    if t == 0:
-        return 1 / math.sqrt(2 * math.pi)
-    if t % 2:
-        return 0.5 if t == 1 else 0.0
-    # (−1)^{(t−2)/2} (t−3)!! / √(2π t!) as a product of ratios, which does not overflow
-    ratios = (-(s - 1) / math.sqrt((s + 1) * (s + 2)) for s in range(2, t, 2))
-    return math.prod(ratios) / math.sqrt(4 * math.pi)
+    return Activation("relu", relu_value, relu_coefficient, relu_slope, 0.5, origin=("relu", ()))
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
@@ -176,24 +176,12 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     check_number("slope", slope, -math.inf)
     return Activation(
         f"leaky_relu({slope:g})",
-        partial(_leaky, slope),
-        partial(_leaky_coefficient, slope),
-        partial(_leaky_slope, slope),
+        partial(leaky_value, slope),
+        partial(leaky_coefficient, slope),
+        partial(leaky_slope, slope),
         (1 + slope**2) / 2,
         origin=("leaky_relu", (slope,)),
     )
-
-
-def _leaky(slope: float, u: Array) -> Array:
-    return (1 - slope) * _relu(u) + slope * u
-
-
-def _leaky_slope(slope: float, u: Array) -> Array:
-    return (1 - slope) * _step(u) + slope
-
-
-def _leaky_coefficient(slope: float, t: int) -> float:
-    return (1 - slope) * _relu_coefficient(t) + (slope if t == 1 else 0.0)
 
 
 def absolute() -> Activation:
@@ -204,53 +192,31 @@ def absolute() -> Activation:
 def square() -> Activation:
     r"""Return :math:`u^2 = \sqrt 2\, h_2(u) + 1`."""
     slope = partial(operator.mul, 2)
-    return Activation("square", _square, _square_coefficient, slope, 3.0, origin=("square", ()))
-
-
-def _square(u: Array) -> Array:
-    return u * u
-
-
-def _square_coefficient(t: int) -> float:
-    return {0: 1.0, 2: math.sqrt(2)}.get(t, 0.0)
+    return Activation(
+        "square", square_value, square_coefficient, slope, 3.0, origin=("square", ())
+    )
 
 
 def softplus() -> Activation:
     r"""Return :math:`\log(1 + e^u)`, with coefficients by quadrature; its odd part is u/2."""
-    return replace(from_function(_softplus, "softplus", _logistic), origin=("softplus", ()))
-
-
-def _softplus(u: Array) -> Array:
-    return namespace_of(u).logaddexp(u, 0 * u)
-
-
-def _logistic(u: Array) -> Array:
-    return (1 + namespace_of(u).tanh(u / 2)) / 2
+    return replace(
+        from_function(softplus_value, "softplus", sigmoid_value), origin=("softplus", ())
+    )
 
 
 def gelu() -> Activation:
     r"""Return :math:`u\, \Phi(u)`, with coefficients by quadrature; its odd part is u/2."""
-    return replace(from_function(_gelu, "gelu", _gelu_slope), origin=("gelu", ()))
+    return replace(from_function(gelu_value, "gelu", gelu_slope), origin=("gelu", ()))
 
 
-def _gelu(u: Array) -> Array:
-    return u * _normal_cdf(u)
+def tanh() -> Activation:
+    r"""Return the hyperbolic tangent, which is odd, with coefficients by quadrature."""
+    return replace(from_function(tanh_value, "tanh", tanh_slope), origin=("tanh", ()))
 
 
-def _gelu_slope(u: Array) -> Array:
-    density = namespace_of(u).exp(-u * u / 2) / math.sqrt(2 * math.pi)
-    return _normal_cdf(u) + u * density
-
-
-def _normal_cdf(u: Array) -> Array:
-    """Return Φ(u) on the device of u; libraries without an error function use the host."""
-    if array_api_compat.is_torch_array(u):
-        return cast(Array, cast(Any, namespace_of(u)).special.ndtr(u))
-    if array_api_compat.is_cupy_array(u):
-        from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
-
-        return cast(Array, ndtr_on_device(u))
-    return move_like(np.asarray(ndtr(to_numpy(u))), u)
+def sigmoid() -> Activation:
+    r"""Return :math:`1/(1 + e^{-u})`, odd but for a constant, with coefficients by quadrature."""
+    return replace(from_function(sigmoid_value, "sigmoid", sigmoid_slope), origin=("sigmoid", ()))
 
 
 def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
@@ -278,27 +244,12 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     check_number("phase", phase, -math.inf)
     return Activation(
         f"cos({frequency:g}u + {phase:g})",
-        partial(_cosine, frequency, phase),
-        partial(_cosine_coefficient, frequency, phase),
-        partial(_cosine_slope, frequency, phase),
+        partial(cosine_value, frequency, phase),
+        partial(cosine_coefficient, frequency, phase),
+        partial(cosine_slope, frequency, phase),
         (1 + math.exp(-2 * frequency**2) * math.cos(2 * phase)) / 2,
         origin=("cos", (frequency, phase)),
     )
-
-
-def _cosine(frequency: float, phase: float, u: Array) -> Array:
-    return namespace_of(u).cos(frequency * u + phase)
-
-
-def _cosine_slope(frequency: float, phase: float, u: Array) -> Array:
-    return -frequency * namespace_of(u).sin(frequency * u + phase)
-
-
-def _cosine_coefficient(frequency: float, phase: float, t: int) -> float:
-    # cos(θ + tπ/2) by quarter turns, so that odd coefficients of a plain cosine are exactly 0
-    turn = (math.cos(phase), -math.sin(phase), -math.cos(phase), math.sin(phase))[t % 4]
-    size = t * math.log(frequency) - (frequency**2 + math.lgamma(t + 1)) / 2
-    return math.exp(size) * turn
 
 
 def from_function(
@@ -354,6 +305,8 @@ NAMED: dict[str, Callable[[], Activation]] = {
     "leaky_relu": leaky_relu,
     "softplus": softplus,
     "gelu": gelu,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
     "abs": absolute,
     "square": square,
     "cos": cosine,
@@ -366,8 +319,9 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
     Parameters
     ----------
     given : str, Activation or callable
-        One of ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"abs"``, ``"square"``
-        and ``"cos"``; an activation, such as ``cosine(2.0)``; or a function of an array.
+        One of ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"tanh"``,
+        ``"sigmoid"``, ``"abs"``, ``"square"`` and ``"cos"``; an activation, such as
+        ``cosine(2.0)``; or a function of an array.
 
     Returns
     -------

@@ -11,6 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.circuits import Circuit, power, scalar, vector
 from implicitmoments.datasets import Truth
+from implicitmoments.mixture.mean_span import factor_covariance, whitener_of
 from implicitmoments.moments import HermiteProblem, MomentProblem
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import (
@@ -31,14 +32,17 @@ class SphericalMixtureProblem(HermiteProblem):
     r"""Moments of the means of a mixture :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     Fact 2.3 and Lemma 4.17: :math:`E[He_t(x)] = \sum_i w_i \mu_i^{\otimes t}` for unit variance.
-    The hidden vectors are :math:`(\mu_i - c)/\sigma`.
+    The hidden vectors are :math:`(\mu_i - c)/\sigma`; for components
+    :math:`N(\mu_i, \Sigma)` of a known covariance :math:`\Sigma = L L^\top` they are
+    :math:`L^{-1}(\mu_i - c)`.
 
     Parameters
     ----------
     points : array of shape (n_samples, n_features), Rows, Source, or callable
         Rows of the mixture.
-    variance : float, default 1.0
-        The common variance :math:`\sigma^2` of the components.
+    variance : float or array of shape (n_features, n_features), default 1.0
+        The common variance :math:`\sigma^2` of the components, or their covariance
+        :math:`\Sigma`.
     center : array of shape (n_features,), optional
         The point c; the origin by default.
     sample_weight : array of shape (n_samples,), optional
@@ -59,11 +63,10 @@ class SphericalMixtureProblem(HermiteProblem):
         self,
         points: Array | Source | Rows | Callable[[range, RowDraws], Any],
         *,
-        variance: float = 1.0,
+        variance: Any = 1.0,
         center: Array | None = None,
         sample_weight: Array | None = None,
     ) -> None:
-        check_positive_number("variance", variance)
         rows = Rows.of(points)
         origin = np.zeros(rows.n_features) if center is None else center
         origin = as_real_array(origin, "center", 1)
@@ -73,13 +76,23 @@ class SphericalMixtureProblem(HermiteProblem):
                 "center has {n_rows} entries, expected {n_features}, the number of features",
                 **{"n_rows": origin.shape[0], "n_features": rows.n_features},
             )
-        sigma = math.sqrt(variance)
         self.variance, self.center = variance, np.asarray(to_numpy(origin), dtype=np.float64)
-        super().__init__(rows.mapped(self.center, 1.0 / sigma), sample_weight=sample_weight)
+        # rows are divided by a number, or multiplied by the inverse of a matrix
+        self._factor: float | Floats
+        whitener: float | Floats
+        if np.ndim(np.asarray(variance)) == 0:
+            self._factor = math.sqrt(check_positive_number("variance", variance))
+            whitener = 1.0 / self._factor
+        else:
+            self._factor = factor_covariance(variance, rows.n_features)
+            whitener = whitener_of(self._factor)
+        super().__init__(rows.mapped(self.center, whitener), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Map hidden vectors to means."""
-        return vectors * math.sqrt(self.variance) + self.center
+        factor = self._factor
+        scaled = vectors * factor if isinstance(factor, float) else vectors @ factor.T
+        return scaled + self.center
 
 
 class PairwiseDifferenceProblem(HermiteProblem):

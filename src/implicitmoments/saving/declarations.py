@@ -26,6 +26,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array
 from implicitmoments.moments import MomentProblem
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import CodedError, InputError, Notes
 from implicitmoments.problems import Activation
@@ -255,7 +256,8 @@ class Declaration:
         }
         # all classes that can be reached from the declaration: no others are written or read
         self.codecs: dict[str, Codec] = {}
-        self._variants: dict[Hint, Hint] = {FramedRows: NoneType, **estimator.variants}
+        no_rows: dict[Hint, Hint] = dict.fromkeys((FramedRows, CircuitRows), NoneType)
+        self._variants: dict[Hint, Hint] = {**no_rows, **estimator.variants}
         for hint in (*PARAMETERS, *self._saved.values()):
             self._collect(hint)
 

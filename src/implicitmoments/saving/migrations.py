@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from implicitmoments.saving.declarations import ModelFileError, invalid
+from implicitmoments.saving.declarations import ModelFileError, declaration_of, invalid
 from implicitmoments.saving.values import Json
 
-SCHEMA = 4  # raised by 1 when the format changes, with an entry in MIGRATIONS
+SCHEMA = 5  # raised by 1 when the format changes, with an entry in MIGRATIONS
 
 Document: TypeAlias = dict[str, Json]
 Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]
@@ -200,6 +201,43 @@ def _stream_with_view(document: Document, placing: list[Json]) -> Json:
     return added("Stream", **stream, view=view)
 
 
+TO_5: dict[str, Renames] = {
+    **{part: {} for part in ("classes", "parameters", "fitted", "statistics")},
+    "fields": {"Fold": {"errors": None}},
+}
+
+
+def _from_4(document: Document) -> Document:
+    """Give parameters and fields that were added since their defaults."""
+    declaration = declaration_of(document["estimator"])
+    if declaration is None:  # an error later
+        return document
+    document = _rename(document, TO_5)
+    for held in document["objects"]:
+        fields = held["fields"]
+        if held["class"] == "Fold":  # rows of the fit, of which a sample may have been used
+            fields["n_rows"] = float(document["statistics"]["map"].get("rows_used", 0))
+        elif held["class"] == "Decoded":  # not in units of the noise, which was not measured
+            fields["impurities"] = fields["ratios"]
+    objects = [
+        {**held, "fields": _defaults(declaration.codecs[held["class"]].build) | held["fields"]}
+        if held["class"] in declaration.codecs
+        else held
+        for held in document["objects"]
+    ]
+    parameters = _defaults(declaration.estimator) | document["parameters"]
+    return {**document, "objects": objects, "parameters": parameters}
+
+
+def _defaults(build: Callable[..., Any]) -> dict[str, Json]:
+    """Return the default values of a constructor that a file holds as they are."""
+    plain = (bool, int, float, str, type(None))
+    given = inspect.signature(build).parameters.items()
+    return {name: each.default for name, each in given if isinstance(each.default, plain)}
+
+
 # By the schema that a migration starts from. A change of what is saved increases SCHEMA by 1 and
 # adds an entry; files of all schemas are in tests/data and are read by the tests.
-MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _from_1, 2: _from_2, 3: _from_3}
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {
+    **{1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4},
+}

@@ -11,6 +11,7 @@ import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import to_numpy
+from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems.activations import NAMED
@@ -91,7 +92,7 @@ class Encoder:
         self._known: dict[int, tuple[Any, Json]] = {}  # by identity; keeps the objects alive
         self._writers: dict[type, Callable[[Any, str], Json]] = {
             **dict.fromkeys((NoneType, bool, int, str), lambda value, _: value),
-            FramedRows: lambda *_: None,  # rows are not kept
+            **dict.fromkeys((FramedRows, CircuitRows), lambda *_: None),  # rows are not kept
             float: lambda value, _: value if math.isfinite(value) else {"float": repr(value)},
             list: self._items,
             Notes: lambda notes, path: {
