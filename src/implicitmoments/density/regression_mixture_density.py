@@ -94,10 +94,10 @@ class RegressionMixtureDensity(ExpandedDensity):
         that of the steepest line, or 1 if this is more. In this unit the expansion of a line
         converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
-        Of the polynomial. Its total degree in (x, y). ``"auto"``: what the tail bound requires for
-        ``epsilon`` and the measured noise, whether or not there are enough rows. ``"cv"``: the
-        even degree with the highest held-out likelihood in three folds, among those up to two
-        above that, and higher ones while the likelihood increases by more than its standard error.
+        The total degree of the polynomial in (x, y). ``"auto"``: what the bound on the truncation
+        error requires for ``epsilon``. ``"cv"``: the even degree with the highest held-out
+        likelihood in three folds, among those up to two above that, and higher ones while it
+        increases by more than its standard error.
     epsilon : float, default 0.05
         The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
     max_degree : int, default 12
@@ -131,8 +131,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         Of the least-squares line, at which G is centred: the mean of the regressors.
     intercept_ : float
     noise_ : float
-        The standard deviation of the noise, as given or estimated: what slopes or, if they
-        differ, intercepts do not explain of the residuals. An estimate may be 0.
+        Its standard deviation, given or estimated: what slopes and intercepts leave of residuals.
     degree_ : int
         Of the polynomial.
     clip_ : float
