@@ -158,6 +158,8 @@ def test_groups_at_another_scale_are_found(data):
     rows, _ = data
     rng = np.random.default_rng(0)
     assert far_groups(Rows.of(rows.points), K, rng) is None
+    # more components than rows are linked
+    assert far_groups(Rows.of(rng.normal(size=(4_100, 2))), 2_001, rng) is None
     X = rows.points.copy()
     X[::2] += 1e5
     groups = far_groups(Rows.of(X), K, rng)

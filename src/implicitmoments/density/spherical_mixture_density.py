@@ -33,15 +33,13 @@ from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import (
     SphericalSpan,
     WhitenedSpan,
-    factor_covariance,
     find_span,
     smallest_variance,
-    whitener_of,
 )
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
-from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows import RandomState, Rows, factor_covariance, whitener_of
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT
 from implicitmoments.validation import check_variance
 

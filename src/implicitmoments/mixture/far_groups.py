@@ -85,8 +85,10 @@ def _all_near(x: Floats, k: int) -> bool:
     """Say, in far less time than linkage, whether its last k - 1 steps are sure to be no jumps.
 
     The last step is at most the distance from a central row to the farthest. While k rows have no
-    other within a distance, there are at least k groups; the outermost rows have the fewest.
+    other within a distance, there are more than k groups; the outermost rows have the fewest.
     """
+    if len(x) <= k:
+        return False
     lengths = np.sum((x - x.mean(axis=0)) ** 2, axis=1)
     last = np.sum((x - x[lengths.argmin()]) ** 2, axis=1).max()
     outer = np.argsort(-lengths)[: 4 * k]

@@ -142,9 +142,10 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
     fewer, less = None, best.one_less if k is not None else None
     if less is not None:
-        parts = [(best.sample, best.log_likelihood / best.sample.total)]
-        if best.sample.total < rows.total:  # they may show a component that a sample does not
-            parts.append((view.rows(rows), fitted.level))
+        parts = [(best.sample, fitted.level)]
+        if best.sample.total < rows.total:  # all may show a component that a sample does not
+            before = best.log_likelihood / best.sample.total
+            parts = [(best.sample, before), (view.rows(rows), fitted.level)]
         fewer = prefer_fewer(view.family, less, parts)
     return GaussianFit(
         view.fitted(fitted),

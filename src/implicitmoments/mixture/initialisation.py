@@ -191,8 +191,7 @@ class Agglomeration:
         d, products = self.d, self._borrowed(counts, inside)
         if self.kind.shape == "full":
             covariances = self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge)
-            roots = np.diagonal(np.linalg.cholesky(covariances), axis1=1, axis2=2)
-            logs = 2 * np.log(roots).sum(axis=1)
+            logs = np.linalg.slogdet(covariances)[1]
         else:
             factor = d if self.kind.shape == "spherical" else 1
             logs = factor * np.log(products / factor + self.ridge).sum(axis=1)

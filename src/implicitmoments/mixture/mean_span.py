@@ -10,13 +10,11 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
-    as_real_array,
     move_like,
     namespace_of,
-    to_numpy,
 )
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, RowDraws, Rows, mean_and_covariance
+from implicitmoments.rows import Block, RowDraws, Rows, mean_and_covariance, whitener_of
 
 SMALLEST_VARIANCE = 1e-12  # of the largest: below it rows lie in a subspace
 SHRUNK = 0.8  # a variance below this part of the noise is not noise
@@ -156,33 +154,6 @@ class WhitenedSpan:
         """Return rows (n, d) with these coordinates, drawn from G otherwise."""
         rows: Floats = self.span.complete(coordinates, rng) @ self.factor.T
         return rows
-
-
-def factor_covariance(covariance: Array, d: int) -> Floats:
-    """Return the Cholesky factor of a known covariance (d, d) of the components."""
-    given = np.asarray(to_numpy(as_real_array(covariance, "variance", 2)), dtype=np.float64)
-    if given.shape != (d, d):
-        raise InputError(
-            "wrong_shape",
-            "`variance` has the shape {shape}, expected a number or ({d}, {d}), the covariance of "
-            "the {d:count feature}",
-            shape=given.shape,
-            d=d,
-        )
-    try:
-        if not np.allclose(given, given.T, rtol=1e-6, atol=1e-12 * float(np.max(np.abs(given)))):
-            raise np.linalg.LinAlgError
-        return np.asarray(np.linalg.cholesky((given + given.T) / 2), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        raise InputError(
-            "covariance_not_positive_definite",
-            "`variance` must be symmetric and positive definite",
-        ) from None
-
-
-def whitener_of(factor: Floats) -> Floats:
-    """Return the matrix W with which rows x W have noise of variance 1, for Σ = L Lᵀ."""
-    return np.asarray(np.linalg.inv(factor).T, dtype=np.float64)
 
 
 def find_span(rows: Rows, k: int, variance: float | None) -> SphericalSpan:

@@ -11,7 +11,6 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats, as_real_array, to_numpy
 from implicitmoments.circuits import Circuit, power, scalar, vector
 from implicitmoments.datasets import Truth
-from implicitmoments.mixture.mean_span import factor_covariance, whitener_of
 from implicitmoments.moments import HermiteProblem, MomentProblem
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import (
@@ -23,6 +22,8 @@ from implicitmoments.rows import (
     Rows,
     Source,
     as_source,
+    factor_covariance,
+    whitener_of,
 )
 from implicitmoments.rows.sources import take_along
 from implicitmoments.validation import check_positive_number

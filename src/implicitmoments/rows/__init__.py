@@ -32,7 +32,13 @@ from implicitmoments.rows.fold import (
 from implicitmoments.rows.journal import Journal
 from implicitmoments.rows.mapped_rows import Census, LabelMap, Rule
 from implicitmoments.rows.outliers import leave_out_outliers
-from implicitmoments.rows.second_moments import SecondMoments, Whitening, mean_and_covariance
+from implicitmoments.rows.second_moments import (
+    SecondMoments,
+    Whitening,
+    factor_covariance,
+    mean_and_covariance,
+    whitener_of,
+)
 from implicitmoments.rows.sources import (
     ArraySource,
     CallableSource,

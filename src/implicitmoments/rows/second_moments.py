@@ -13,6 +13,7 @@ from scipy.stats import chi2, norm
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_real_array,
     check_squares,
     move_like,
     namespace_of,
@@ -70,6 +71,33 @@ def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
     mean = to_numpy(sums["sum"]) / total
     covariance = to_numpy(sums["products"]) / total - np.outer(mean, mean)
     return SecondMoments(int(sums["n"]), total, mean + about, covariance)
+
+
+def factor_covariance(covariance: Array, d: int) -> Floats:
+    """Return the Cholesky factor of a known covariance (d, d) of the components."""
+    given = np.asarray(to_numpy(as_real_array(covariance, "variance", 2)), dtype=np.float64)
+    if given.shape != (d, d):
+        raise InputError(
+            "wrong_shape",
+            "`variance` has the shape {shape}, expected a number or ({d}, {d}), the covariance of "
+            "the {d:count feature}",
+            shape=given.shape,
+            d=d,
+        )
+    try:
+        if not np.allclose(given, given.T, rtol=1e-6, atol=1e-12 * float(np.max(np.abs(given)))):
+            raise np.linalg.LinAlgError
+        return np.asarray(np.linalg.cholesky((given + given.T) / 2), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "covariance_not_positive_definite",
+            "`variance` must be symmetric and positive definite",
+        ) from None
+
+
+def whitener_of(factor: Floats) -> Floats:
+    """Return the matrix W with which rows x W have noise of variance 1, for Σ = L Lᵀ."""
+    return np.asarray(np.linalg.inv(factor).T, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

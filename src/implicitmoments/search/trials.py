@@ -164,7 +164,8 @@ def split_gain(  # noqa: PLR0913 (each documented)
     if trials.k == 0:
         return -np.inf, state.keep(np.array([i, i]))
     trials, levels = _fit_pairs(family, part, trials, rest, SCREEN_STEPS)
-    if _most_gain(gain := rise(part), more * len(places) / few) < worth:
+    chance = more * float(held[places].sum()) / few  # of few rows, each of its mean weight
+    if _most_gain(gain := rise(part), chance) < worth:
         return gain, trials.keep(_best_pairs(levels, 1))
     trials, levels = _fit_pairs(family, some(budget.rows), trials, rest, half - SCREEN_STEPS)
     # Successive halving: a quarter of the trials goes on, and on all rows of the component, since
