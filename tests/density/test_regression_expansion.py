@@ -210,11 +210,11 @@ def test_moments_carry_the_weight_of_their_grade(rng):
     np.testing.assert_allclose(form, basis @ dense @ basis.T, atol=1e-10)
 
 
-@pytest.mark.parametrize("degree", [24, 40])
+@pytest.mark.parametrize("degree", [20, 30])
 def test_high_degrees_are_exact_with_exact_moments(degree):
     """Rows are nodes of quadrature of two lines, with its weights."""
     weights, slopes, shifts, noise = (0.7, 0.3), (-0.18, 0.42), (0.1, -0.7 / 3), 0.55
-    nodes, mass = np.polynomial.hermite_e.hermegauss(100)
+    nodes, mass = np.polynomial.hermite_e.hermegauss(70)
     x, nu = (g.ravel() for g in np.meshgrid(nodes, nodes, indexing="ij"))
     z = [c + b * x + math.sqrt(noise) * nu for b, c in zip(slopes, shifts, strict=True)]
     counts = np.outer(weights, np.outer(mass, mass) / np.sum(mass) ** 2).ravel()
