@@ -4,6 +4,8 @@ Run: python benchmarks/regression_density.py distance   total variation distance
      python benchmarks/regression_density.py degrees    the same against the degree and the noise
      python benchmarks/regression_density.py sampler    two-sample tests of the samplers
      python benchmarks/regression_density.py intercepts lines that do not meet at the mean of x
+     python benchmarks/regression_density.py unequal    unequal weights, slopes and intercepts
+     python benchmarks/regression_density.py bounds     the bound on the truncation error
 
 Three regressors of one norm in five features and noise of standard deviation 1: "signal" is the
 norm. The total variation distance is E_F[(1 − H/F)_+] over new samples of the truth F, with its
@@ -14,6 +16,7 @@ noise, implemented below; started at the truth it is the best possible fit of th
 from __future__ import annotations
 
 import argparse
+import math
 import platform
 import warnings
 from dataclasses import dataclass
@@ -30,6 +33,8 @@ import implicitmoments
 from implicitmoments import AssumptionWarning, RegressionMixtureDensity
 from implicitmoments.arrays import Floats
 from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.density.regression_density import RegressionFrame
+from implicitmoments.density.regression_expansion import hermite_values
 
 K, D, N = 3, 5, 100_000
 SETTINGS = ((1.0, 8), (0.3, 6))  # signal, degree
@@ -46,15 +51,17 @@ class Regressions:
     weights : array of shape (k,)
     vectors : array of shape (k, d)
     noise : float
+    intercepts : array of shape (k,), or 0
     """
 
     weights: Floats
     vectors: Floats
     noise: float
+    intercepts: Floats | float = 0.0
 
     def log_joint(self, X: Floats, y: Floats) -> Floats:
         """Return the logarithm of weight times density of y for every component, (n, k)."""
-        apart = (y[:, None] - X @ self.vectors.T) / self.noise
+        apart = (y[:, None] - X @ self.vectors.T - self.intercepts) / self.noise
         logs: Floats = np.log(self.weights) - apart**2 / 2 - np.log(self.noise)
         return logs
 
@@ -70,7 +77,30 @@ class Regressions:
         labels = rng.choice(len(self.weights), size=n, p=self.weights)
         X = rng.normal(size=(n, self.vectors.shape[1]))
         y = np.sum(X * self.vectors[labels], axis=1) + self.noise * rng.normal(size=n)
-        return X, y
+        return X, y + np.broadcast_to(self.intercepts, len(self.weights))[labels]
+
+    def truncated(self, X: Floats, y: Floats, frame: RegressionFrame, degree: int) -> Floats:
+        r"""Return F/G, exactly, less its orders above a degree, at rows with a standard design.
+
+        A line :math:`c + \beta \cdot x` in the frame has the coefficient :math:`\|\beta\|^a
+        \eta_r / (a! r!)` of :math:`He_a(u) He_{a+r}(z)`, u the coordinate of x along it.
+        """
+        z = frame.standard(X, y)[1]
+        slopes = (self.vectors - frame.slope) / frame.scale
+        intercepts = (self.intercepts - frame.intercept + 0 * self.weights) / frame.scale
+        of_label, found = hermite_values(z, degree), np.zeros(len(z))
+        for weight, slope, shift in zip(self.weights, slopes, intercepts, strict=True):
+            norm = float(np.linalg.norm(slope))
+            excess = norm**2 + (self.noise / frame.scale) ** 2 - 1
+            eta = [1.0, float(shift)]  # E[He_r(z)]
+            for r in range(2, degree + 1):
+                eta.append(shift * eta[-1] + (r - 1) * excess * eta[-2])
+            along = hermite_values(X @ slope / max(norm, 1e-300), degree // 2)
+            for a in range(degree // 2 + 1):
+                for r in range(degree - 2 * a + 1):
+                    factor = norm**a * eta[r] / (math.factorial(a) * math.factorial(r))
+                    found += weight * factor * along[a] * of_label[a + r]
+        return found
 
     def wrong(self) -> tuple[Regressions, Regressions]:
         """Return two other mixtures.
@@ -297,19 +327,118 @@ def intercept_table(n_seeds: int, n: int) -> None:
             )
 
 
+def random_lines(rng: np.random.Generator, *, intercepts: bool) -> Regressions:
+    """Return two to five lines: weights above 0.03, slopes up to 1.2, noise from 0.5 to 1.2."""
+    k, d = int(rng.integers(2, 6)), int(rng.integers(1, 7))
+    weights = rng.dirichlet(np.ones(k)) * (1 - 0.03 * k) + 0.03
+    vectors = rng.normal(size=(k, d))
+    vectors *= (rng.uniform(0, 1.2, size=k) / np.linalg.norm(vectors, axis=1))[:, None]
+    shifts = rng.uniform(-1, 1, size=k) if intercepts else np.zeros(k)
+    return Regressions(weights, vectors, float(rng.uniform(0.5, 1.2)), shifts)
+
+
+def bound_table(n_seeds: int, n: int) -> None:
+    """Print the bound on the truncation error over that of the truth, in random mixtures."""
+    print(f"N = {n:,}, {n_seeds} random mixtures a line, noise given; {versions()}")
+    print("The bound over the distance of the truncated truth, and of the fitted density.")
+    print(
+        "| lines | degree | above the truncation | ratio | above the density | ratio | seconds |"
+    )
+    print("|---" * 7 + "|")
+    for intercepts in (False, True):
+        for degree in (4, 8):
+            ratios: list[tuple[float, float, float]] = []
+            for seed in range(n_seeds):
+                rng = np.random.default_rng([seed, intercepts])
+                truth = random_lines(rng, intercepts=intercepts)
+                X, y = truth.draw(n, rng)
+                fresh = truth.draw(20_000, rng)
+                clock = perf_counter()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", AssumptionWarning)
+                    model = RegressionMixtureDensity(
+                        len(truth.weights),
+                        **{"degree": degree, "noise": truth.noise, "random_state": 0},
+                        **{"fit_intercept": intercepts, "whiten": False},
+                    ).fit(X, y)
+                seconds = perf_counter() - clock
+                bound, exact = model.stats_["truncation_error"], truth.log_density(*fresh)
+                frame = model.hypothesis_.frame
+                log_g = frame.log_density(np.column_stack(fresh))
+                cut = truth.truncated(*fresh, frame, model.degree_) * np.exp(log_g - exact)
+                short = float(np.mean(np.maximum(0.0, 1.0 - cut)))
+                whole = distance(model.score_samples(*fresh), exact)[0]
+                ratios.append((bound / max(short, 1e-12), bound / whole, seconds))
+            cells = []
+            for column in list(zip(*ratios, strict=True))[:2]:
+                above, values = sum(r >= 1 for r in column), np.sort(column)
+                cells.append(
+                    f"{above} of {n_seeds} | {np.median(values):.1f} (least {values[0]:.2f})"
+                )
+            name = "with intercepts" if intercepts else "through the mean of x"
+            taken = float(np.median([seconds for *_, seconds in ratios]))
+            print(f"| {name} | {degree} | {' | '.join(cells)} | {taken:.1f} |", flush=True)
+
+
+def unequal_table(n_seeds: int, n: int) -> None:
+    """Print distances by degree and number of rows where lines differ in weight and slope."""
+    one = np.eye(3)
+    cases = {
+        "weights .95, .05; slopes 0, 1; noise .5": Regressions(
+            np.array([0.95, 0.05]), np.stack([0 * one[0], one[0]]), 0.5
+        ),
+        "weights .5, .3, .2; slopes .2, .6, 1.2; noise .7": Regressions(
+            np.array([0.5, 0.3, 0.2]), np.stack([0.2 * one[0], -0.6 * one[1], 1.2 * one[2]]), 0.7
+        ),
+        "weights .7, .3; slopes .3, 1; intercepts 0, 1; noise .7": Regressions(
+            np.array([0.7, 0.3]), np.stack([0.3 * one[0], one[1]]), 0.7, np.array([0.0, 1.0])
+        ),
+    }
+    degrees: list[int | str] = [2, 4, 8, 12, 16, "auto"]
+    print(f"Medians of {n_seeds} seeds; {versions()}")
+    print("| lines | N | " + " | ".join(f"degree {c}" for c in degrees) + " |")
+    print("|---" * (len(degrees) + 2) + "|")
+    for name, truth in cases.items():
+        own = bool(np.any(truth.intercepts))
+        for rows in (n // 10, n):
+            cells = []
+            for degree in degrees:
+                found = []
+                for seed in range(n_seeds):
+                    rng = np.random.default_rng(seed)
+                    X, y = truth.draw(rows, rng)
+                    fresh = truth.draw(50_000, rng)
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", AssumptionWarning)
+                        model = RegressionMixtureDensity(
+                            len(truth.weights),
+                            **{"degree": degree, "fit_intercept": own, "max_degree": 16},
+                            **{"whiten": False, "noise": truth.noise, "random_state": 0},
+                        ).fit(X, y)
+                    bound = model.stats_["truncation_error"]
+                    tv = distance(model.score_samples(*fresh), truth.log_density(*fresh))[0]
+                    found.append((tv, bound, model.degree_))
+                tv, bound, chosen = np.median(found, axis=0)
+                shown = f" at {chosen:.0f}" if degree == "auto" else ""
+                cells.append(f"{tv:.3f} (≤ {bound:.3f}){shown}")
+            print(f"| {name} | {rows:,} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["distance", "degrees", "sampler", "intercepts"])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=N)
-    arguments = parser.parse_args()
     tables = {
         "distance": distance_table,
         "degrees": degree_table,
         "sampler": sampler_table,
         "intercepts": intercept_table,
+        "unequal": unequal_table,
+        "bounds": bound_table,
     }
+    parser.add_argument("table", choices=list(tables))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=N)
+    arguments = parser.parse_args()
     tables[arguments.table](arguments.seeds, arguments.rows)
 
 

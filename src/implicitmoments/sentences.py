@@ -158,8 +158,7 @@ SENTENCES: dict[str, str] = {
     "`SphericalMixtureClusterer`",
     "regression_density_far_from_rows": "the density is at least {distance:.2f} from the rows in "
     "total variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
-    "them: the noise is too small ({share:.2g} of the variance of y about one line, spread of "
-    "intercepts included), some lines are much steeper than others (try `label_scale=1.4`), there "
+    "them: the noise is too small ({share:.2g} of the variance of y about one line), there "
     "are too few rows for the degree, or the rows are not a mixture of regressions on Gaussian "
     "inputs; use more rows and `degree='cv'`, or `RegressionMixture`",
     "degree_still_rising": "degree {degree}, the highest that `max_degree={max_degree}` allows, "
@@ -171,11 +170,12 @@ SENTENCES: dict[str, str] = {
     "too_few_rows_for_degree": "{n:count row} for {coefficients} coefficients of degree {degree}: "
     "the density fits noise; use more rows, fewer components or a lower `degree`",
     "truncation_large": "the noise is {share:.2g} of the variance of y about one line, so orders "
-    "above the degree {degree} matter (tail bound {bound:.2g}): a distance of {epsilon:g} needs "
+    "above the degree {degree} matter (bound {bound:.2g}): a distance of {epsilon:g} needs "
     "degree {needed} or more, and a number of rows that grows as (1/epsilon)^O(1/noise²); use "
     "`RegressionMixture`, which fits the lines themselves",
-    "degree_too_low_for_intercepts": "the intercepts differ at the mean of x, and `degree='auto'` "
-    "takes their spread for noise, so its degree may be too low; use `degree='cv'`",
+    "residuals_contradict_lines": "no mixture of lines with noise {noise:.3g} has residuals like "
+    "those of the rows, so there is no bound on the truncation error; check "
+    "`noise` and `fit_intercept`, or use `noise=None`",
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
     "covariance are clearly different; use `whiten=True`",
     # mixture

@@ -208,3 +208,29 @@ def test_moments_carry_the_weight_of_their_grade(rng):
     basis = chain.steps[-1]
     assert basis.shape == (3, 4)
     np.testing.assert_allclose(form, basis @ dense @ basis.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("degree", [20, 30])
+def test_high_degrees_are_exact_with_exact_moments(degree):
+    """Rows are nodes of quadrature of two lines, with its weights."""
+    weights, slopes, shifts, noise = (0.7, 0.3), (-0.18, 0.42), (0.1, -0.7 / 3), 0.55
+    nodes, mass = np.polynomial.hermite_e.hermegauss(70)
+    x, nu = (g.ravel() for g in np.meshgrid(nodes, nodes, indexing="ij"))
+    z = [c + b * x + math.sqrt(noise) * nu for b, c in zip(slopes, shifts, strict=True)]
+    counts = np.outer(weights, np.outer(mass, mass) / np.sum(mass) ** 2).ravel()
+    rows = labelled(np.tile(x, 2)[:, None], np.concatenate(z), counts)
+    points = np.random.default_rng(0).normal(size=(50, 2))
+    expected = np.zeros(len(points))
+    he = [
+        np.polynomial.hermite_e.hermeval(points, np.eye(degree + 1)[n]) for n in range(degree + 1)
+    ]
+    for w, b, c in zip(weights, slopes, shifts, strict=True):
+        eta = [1.0, c]
+        for r in range(2, degree + 1):
+            eta.append(c * eta[-1] + (r - 1) * (b**2 + noise - 1) * eta[-2])
+        for a in range(degree // 2 + 1):
+            for r in range(degree - 2 * a + 1):
+                factor = w * b**a * eta[r] / (math.factorial(a) * math.factorial(r))
+                expected += factor * he[a][:, 0] * he[a + r][:, 1]
+    found = expand_labels(rows, np.eye(1), 2, degree, odd=True)(points)
+    np.testing.assert_allclose(found, expected, atol=1e-10)

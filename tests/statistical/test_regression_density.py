@@ -51,15 +51,15 @@ def two_sample_p_value(one, other, truth):
 @pytest.fixture(scope="module", params=[0, 1])
 def fitted(request):
     X, y, truth = make_regression_mixture(60_000, K, D, noise=1.0, random_state=request.param)
-    return RegressionMixtureDensity(K, degree=8, random_state=0).fit(X, y), truth
+    return RegressionMixtureDensity(K, degree=10, random_state=0).fit(X, y), truth
 
 
 def test_the_density_is_near_the_truth_and_not_near_another_mixture(fitted, rng):
     model, truth = fitted
     distance, error = total_variation(model, truth, rng)
-    assert distance + 3 * error < 0.05
-    distance, error = total_variation(model, wrong(truth), rng)
-    assert distance - 3 * error > 0.05
+    assert distance + 3 * error < 0.035
+    other, error = total_variation(model, wrong(truth), rng)
+    assert other - 3 * error > 1.5 * distance
 
 
 def test_the_sampler_passes_against_the_truth_and_fails_against_another_mixture(fitted, rng):

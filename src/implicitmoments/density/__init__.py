@@ -11,7 +11,6 @@ from implicitmoments.density.degree import (
     compare_degrees,
     least_degree,
     mixture_tail,
-    regression_tail,
 )
 from implicitmoments.density.hermite_expansion import (
     Constant,
@@ -21,6 +20,7 @@ from implicitmoments.density.hermite_expansion import (
     graded_answers,
     graded_images,
 )
+from implicitmoments.density.line_distribution import LineDistribution, Residuals
 from implicitmoments.density.norm_band import NormBand, largest_norm
 from implicitmoments.density.regression_contraction import (
     contract_dense,
@@ -28,6 +28,7 @@ from implicitmoments.density.regression_contraction import (
     contract_run,
     expand_contracted,
     expand_paper,
+    expand_shifted,
 )
 from implicitmoments.density.regression_expansion import (
     LabelConstant,
@@ -36,6 +37,11 @@ from implicitmoments.density.regression_expansion import (
     expand_labels_dense,
 )
 from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
+from implicitmoments.density.regression_truncation import (
+    LineBound,
+    order_norms,
+    regression_tail,
+)
 from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity, Truncation
 
 __all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity", "regression_tail"]

@@ -63,42 +63,6 @@ def mixture_tail(norms: Floats, degree: int) -> Floats:
     return tail
 
 
-def regression_tail(squared: float, noise: float, degree: int) -> float:
-    r"""Bound the total variation error of truncating the expansion of a mixture of regressions.
-
-    For a component of covariance I + A, as in the proof of Theorem 4.22, with eigenvalues
-    :math:`\gamma` of A on the plane of :math:`\beta` and the label, :math:`\sum_j \|T_{2j}\|^2 u^j
-    = \prod_\gamma (1 - \gamma^2 u)^{-1/2}`. In L2(G) the tail is the root of the remainder of this
-    series at u = 1, and the total variation distance is at most half of that. Infinite where some
-    :math:`|\gamma| \ge 1`: the expansion does not converge.
-
-    Parameters
-    ----------
-    squared : float
-        The squared length of :math:`\beta`.
-    noise : float
-        The variance of the noise.
-    degree : int
-        The highest order kept.
-
-    Examples
-    --------
-    >>> round(regression_tail(0.3, 0.7, 4), 3), regression_tail(1.0, 1.2, 4)
-    (0.098, inf)
-    """
-    half = (squared + noise - 1) / 2
-    root = math.sqrt(half**2 + max(squared, 0.0))
-    gammas = np.array([half + root, half - root]) ** 2
-    if np.max(gammas) >= 1:
-        return math.inf
-    j = np.arange(1, degree // 2 + 1)
-    # (1 − γ² u)^(−1/2), by powers of u
-    first, second = (np.cumprod(np.append(1.0, (2 * j - 1) / (2 * j) * g)) for g in gammas)
-    kept = float(np.sum(np.convolve(first, second)[: degree // 2 + 1]))
-    total = 1.0 / math.sqrt(float(np.prod(1 - gammas)))
-    return math.sqrt(max(total - kept, 0.0)) / 2
-
-
 def least_degree(bound: Callable[[int], float], epsilon: float, most: int) -> int:
     """Return the smallest even degree whose bound is at most half of epsilon, or ``most``."""
     for degree in range(2, most + 1, 2):

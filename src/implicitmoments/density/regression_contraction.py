@@ -20,9 +20,9 @@ With j = b + c and :math:`\langle \beta^{\otimes a} \otimes e_y^{\otimes n-a}, H
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -30,7 +30,11 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.density.hermite_expansion import DenseExpansion
-from implicitmoments.density.regression_expansion import LabelConstant, LabelExpansion
+from implicitmoments.density.regression_expansion import (
+    LabelConstant,
+    LabelExpansion,
+    hermite_values,
+)
 from implicitmoments.moments import PaperMoments, implicit_moments
 from implicitmoments.moments.chain import (
     SymmetricChain,
@@ -44,7 +48,7 @@ from implicitmoments.moments.closed_form import (
 )
 from implicitmoments.moments.implicit import Run
 from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.rows import Rows
+from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 
 def term_factor(a: int, b: int, c: int, excess: float) -> float:
@@ -188,6 +192,88 @@ def expand_paper(
             else:
                 terms.append((a, b, replace(whole, order=a, runs=(run,))))
     return PaperExpansion(degree, tuple(terms), norms, excess, n_draws, seed)
+
+
+class LabelHermiteProblem(RegressionMixtureProblem):
+    r"""Moments of the regressors with weights :math:`w_i \eta_{ir}`.
+
+    :math:`\eta_{ir} = E_i[He_r(z)]` is the mean over component i. The weight of a row at order t
+    is :math:`r!/(t+r)!\, He_{t+r}(z)`.
+    """
+
+    def __init__(self, rows: Rows, r: int) -> None:
+        super().__init__(rows, None, weights="monomial")
+        self.r = r
+
+    def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
+        """Return the weight of each row at an order."""
+        value = hermite_values(block["y"], order + self.r)[order + self.r]
+        return value * (math.factorial(self.r) / math.factorial(order + self.r))
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedExpansion(LabelExpansion):
+    r"""Moments with weights :math:`w_i \eta_{ir}`, for each r: for lines with intercepts.
+
+    Then :math:`\eta_{ir}` is not a function of :math:`\|\beta_i\|` and the noise, and there is no
+    contraction: the coefficient of :math:`He_a(x) He_{a+r}(z)` is the moment over a! r!.
+    """
+
+    degree: int
+    means: Floats  # (degree + 1,), of He_r(z)
+    closed: dict[int, BalancedMoments]  # for r the moments of all orders, by the closed form
+    terms: tuple[tuple[int, int, PaperMoments], ...]  # or (a, r, moment) by the paper's algorithm
+    n_draws: int
+    seed: int
+
+    def in_label(self, x: Array) -> Array:
+        """Return coefficients (n, degree + 1) of He_l(z) at points (n, p)."""
+        found = self.zeros(x)
+        for r, mean in enumerate(self.means):
+            found[:, r] += float(mean) / math.factorial(r)
+        for a, r, answer in self._answers(x):
+            found[:, a + r] += answer / (math.sqrt(math.factorial(a)) * math.factorial(r))
+        return found
+
+    def _answers(self, x: Array) -> Iterator[tuple[int, int, Array]]:
+        """Yield ⟨M_a, H_a(x)⟩ for every a and r, but for M_1 of r = 0: it is 0 about the line."""
+        for r, stored in self.closed.items():
+            moments = stored.like(x)
+            orders = range(2 if r == 0 else 1, (self.degree - r) // 2 + 1)
+            found = moments.hermite(moments.frame.points(x), orders)
+            yield from ((a, r, answer) for a, answer in found.items())
+        for a, r, moment in self.terms:
+            yield a, r, moment.hermite(x, n_draws=self.n_draws, random_state=self.seed)
+
+
+def expand_shifted(
+    rows: Rows, basis: Floats, k: int, degree: int, *, method: str, n_draws: int, seed: int
+) -> LabelExpansion:
+    r"""Estimate moments with weights :math:`w_i \eta_{ir}`, which have either sign."""
+    if len(basis) == 0 or degree < 2:
+        return LabelConstant(degree)
+    on_span, closed, terms = rows.mapped(linear=basis.T), {}, []
+    how: dict[str, Any] = {"n_components": k, "subspace": "singular", "random_state": seed}
+    for r in range(degree - 1):
+        problem, last = LabelHermiteProblem(on_span, r), (degree - r) // 2
+        if method == "contracted":
+            found = implicit_moments(problem, order=last, method="closed_form", **how)
+            closed[r] = found.folds[0].moments.like(np.zeros(1))
+            continue
+        for a in range(2 if r == 0 else 1, last + 1):
+            terms.append((a, r, implicit_moments(problem, order=a, method="paper", **how)))
+    sums = on_span.fold(partial(_sum_hermite, degree), width=degree, what="moments of labels")
+    means = to_numpy(sums["values"]) / float(sums["total"])
+    return ShiftedExpansion(degree, means, closed, tuple(terms), n_draws, seed)
+
+
+def _sum_hermite(degree: int, block: Block) -> Sums:
+    counts = weights_of(block)
+    xp, values = namespace_of(counts), hermite_values(block["y"], degree)
+    return {
+        "values": xp.sum(values * counts[None, :], axis=1, dtype=xp.float64),
+        "total": xp.sum(counts, dtype=xp.float64),
+    }
 
 
 def contract_dense(moments: Sequence[Floats], noise: float, degree: int) -> DenseExpansion:

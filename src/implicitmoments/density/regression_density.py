@@ -12,8 +12,15 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.clipped_density import RATED, ClippedDensity
+from implicitmoments.density.line_distribution import LineDistribution, Residuals
 from implicitmoments.density.regression_expansion import LabelExpansion, hermite_values
+from implicitmoments.density.regression_truncation import (
+    LEAST_NOISE,
+    LineBound,
+    OneLine,
+    choose_scale,
+)
 from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     Block,
@@ -116,14 +123,14 @@ class RegressionFrame:
 
 
 def find_frame(
-    rows: Rows, k: int, *, whiten: bool, centred: bool, label_scale: float
+    rows: Rows, k: int, *, whiten: bool, centred: bool
 ) -> tuple[RegressionFrame, Floats]:
     r"""Standardise rows, and reduce to the span of the regressors, in three passes.
 
     The span is that of the top k − 1 eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`,
     whose eigenvalues are returned too, in decreasing order. Without ``whiten`` x is assumed to be
-    from N(0, I), and with ``centred`` the intercept to be 0: the setting of the paper.
-    ``label_scale`` is the unit of z over the standard deviation of the labels about their line.
+    from N(0, I), and with ``centred`` the intercept to be 0: the setting of the paper. The unit of
+    z is the standard deviation of the labels about their line.
     """
     d = rows.n_features
     moments = mean_and_covariance(rows, labelled=True)
@@ -151,12 +158,22 @@ def find_frame(
             "`y` is constant or an exact linear function of X, so (x, y) has no density; use "
             "sklearn.linear_model.LinearRegression, or check that `y` holds the labels",
         )
-    frame = replace(frame, scale=label_scale * spread)
+    frame = replace(frame, scale=spread)
     sums = frame.rows(rows).fold(_sum_second_moment, width=2 * d, what="span of the regressors")
     moment = to_numpy(sums["moment"]) - float(sums["trace"]) * np.eye(d)
     values, vectors = np.linalg.eigh(moment / moments.total)
     basis = np.ascontiguousarray(vectors[:, ::-1][:, : min(k - 1, d)].T)
     return replace(frame, basis=basis), values[::-1]
+
+
+def noise_floor(spectrum: Floats, n: float) -> float:
+    """Return what noise gives the second moment of the regressors.
+
+    The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or
+    minus the smallest eigenvalue, since the moment itself has no negative one.
+    """
+    edge = 2 * math.sqrt(len(spectrum) / (2 * n))
+    return max(edge, -float(spectrum[-1]))
 
 
 def _sum_squares(block: Block) -> Sums:
@@ -169,6 +186,49 @@ def _sum_second_moment(block: Block) -> Sums:
     xp = namespace_of(x)
     moment = xp.matrix_transpose(x * weight[:, None]) @ x
     return {"moment": xp.astype(moment, xp.float64), "trace": xp.sum(weight, dtype=xp.float64)}
+
+
+def measure_residuals(frame: RegressionFrame, rows: Rows, seed: int) -> Residuals:
+    """Return residuals and the points at which they are, of all rows or of a random sample."""
+    found = []
+    for block in frame.rows(rows.sample(RATED, seed)).blocks(frame.p):
+        parts = frame.on_span(block["x"]), block["y"], weights_of(block)
+        found.append([np.asarray(to_numpy(part), dtype=np.float64) for part in parts])
+    return Residuals.of(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def find_bound(
+    frame: RegressionFrame,
+    rows: Rows,
+    noise: float,
+    seed: int,
+    *,
+    known: bool,
+    shifted: bool,
+    differ: bool,
+    max_slope: float | None,
+    **choice: Any,
+) -> tuple[LineBound | OneLine, float]:
+    """Choose the scale of the labels; return it with the bound, and the variance of the noise.
+
+    The unit of the frame is the spread of residuals. ``noise`` is ``known``, or the variance that
+    slopes do not explain, of which noise is a part if intercepts ``differ``. ``choice`` are
+    options of :func:`choose_scale`.
+    """
+    if len(frame.basis) == 0:
+        return OneLine(), noise
+    residuals = measure_residuals(frame, rows, seed)
+    most = min(max(noise, LEAST_NOISE), 1.0)
+    if differ and not known:
+        lines, noise = LineDistribution.with_largest_noise(residuals, most)
+        most = noise
+    else:
+        lines = LineDistribution.of(residuals, most, shifted=shifted and known)
+    if max_slope is not None:  # of slopes about the least-squares line, in units of the frame
+        max_slope = (max_slope + float(np.linalg.norm(frame.slope))) / frame.scale
+    error = 0.0 if known else residuals.trace_error(rows.n_features)
+    how: dict[str, Any] = {"noise_error": error, "max_slope": max_slope, **choice}
+    return choose_scale(residuals, lines, most, **how), noise
 
 
 def intercepts_differ(rows: Rows, mean_square: float) -> bool:

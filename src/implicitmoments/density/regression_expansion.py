@@ -50,6 +50,9 @@ from implicitmoments.moments.chain import SymmetricChain, assemble_form, open_wi
 from implicitmoments.moments.closed_form import OVERSAMPLING, split_order
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
+# Symmetric tensors are all kept, below the last order, if they have no more dimensions: moments
+# are symmetric, and on other subspaces the error of each order adds to the next.
+WHOLE = 70
 HEIGHT = 1.0  # of the constant: coefficients of all orders are then about equally noisy
 # (a, b, r): the moment with weights :math:`\eta_{ir}`, of order a + b, as a matrix on U_a × U_b
 Splits: TypeAlias = Sequence[tuple[int, int, int]]
@@ -146,12 +149,14 @@ def expand_labels(rows: Rows, basis: Floats, k: int, degree: int, *, odd: bool) 
     last = split_order(degree // 2)[1]
     chain = SymmetricChain((np.eye(1 + p),), np.diag(np.append(0.0, np.ones(p))))
     for q in range(2, last + 1):
-        window = open_window(chain, OVERSAMPLING * k)
+        room = math.comb(p + q, q)  # dimension of symmetric tensors of order q over (h, x)
+        many = room if room <= WHOLE else OVERSAMPLING * k
+        window = open_window(chain, many)
         wide = chain.extend(np.ascontiguousarray(window.step(np.eye(window.dim))))
         form = average_graded(on_span, wide, [(q, q, 0)])[q, q, 0]
         _, vectors = descending_eigh((form + form.T) / 2)
         # below the last order more than k directions are kept: what is lost cannot be regained
-        width = min(k if q == last else OVERSAMPLING * k, window.dim)
+        width = min(k if q == last else many, window.dim)
         chain = chain.extend(np.ascontiguousarray(vectors[:, :width].T @ wide.steps[-1]))
     splits = [(*split_order((degree - r) // 2), r) for r in range(0, degree + 1, 1 if odd else 2)]
     return GradedExpansion(degree, chain, average_graded(on_span, chain, splits))

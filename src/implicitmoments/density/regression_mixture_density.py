@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
-from implicitmoments.density.degree import least_degree, regression_tail
 from implicitmoments.density.expanded_density import (
     ASSUMED_NOISE,
     FAR,
@@ -23,14 +23,18 @@ from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.regression_contraction import (
     ContractedExpansion,
     PaperExpansion,
+    ShiftedExpansion,
     expand_contracted,
     expand_paper,
+    expand_shifted,
 )
 from implicitmoments.density.regression_density import (
     RegressionDensity,
     RegressionFrame,
+    find_bound,
     find_frame,
     intercepts_differ,
+    noise_floor,
 )
 from implicitmoments.density.regression_expansion import (
     GradedExpansion,
@@ -41,18 +45,23 @@ from implicitmoments.density.regression_expansion import (
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.moments.components import spectrum_stats
-from implicitmoments.notes import InputError, Note, Notes
+from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
-from implicitmoments.validation import check_flag, check_number, check_positive_number, check_whole
+from implicitmoments.validation import (
+    check_flag,
+    check_number,
+    check_option,
+    check_positive_number,
+    check_whole,
+)
 
-# Limit of `degree`: weights grow as y^n, so that a few rows dominate higher orders.
-HIGHEST_DEGREE = 24
+HIGHEST_DEGREE = 60  # of `degree`: with exact moments coefficients are accurate to 1e-12 there
 MOST_ORDERS = 200  # degrees considered for epsilon
 METHODS = ("closed_form", "contracted", "paper")
-LOOSE = 5.0  # the tail bound is for components of one length; mixtures have about a fifth of it
-SLACK = 5.0  # standard errors by which the noise may exceed the spread of the labels
+LOOSE = 5.0  # the mean of the errors of lines is two to five times that of their mixture
+SLACK = 5.0  # standard errors by which the noise may exceed the spread of labels
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -63,7 +72,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     :math:`\nu` that is not small against the spread of the lines. Theorem 4.22: with G a Gaussian
     of independent x and residual of y, F/G is estimated by its Hermite expansion up to a degree,
     in compressed form; clipped to ``[floor, clip]``, multiplied by G and normalised, it is the
-    density. No likelihood is maximised, and nothing depends on an initialisation.
+    density. Nothing depends on an initialisation.
 
     Parameters
     ----------
@@ -73,19 +82,22 @@ class RegressionMixtureDensity(ExpandedDensity):
         The standard deviation of :math:`\nu`; estimated from the moments by default. It determines
         how many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
     fit_intercept : bool, default True
-        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
-        and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
+        Whether components have their own intercepts. If not, all lines meet at the mean of x, and
+        odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
     whiten : bool, default True
         Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
-    label_scale : float, default 1.0
-        The standard deviation of G along the residual of y, over that of the rows. Above 1 where
-        some lines are much steeper than others: the expansion converges only for components whose
-        residual varies less than twice as much as that of G.
+    max_slope : float, optional
+        The paper's B: a bound on the standard deviations of :math:`\beta_i \cdot x`, which for x
+        from N(0, I) are the norms of the :math:`\beta_i`. Estimated from the rows by default.
+    label_scale : float or "auto", default "auto"
+        The standard deviation of G along the residual of y, over that of the rows. ``"auto"``:
+        that of the steepest line, or 1 if this is more. In this unit the expansion of a line
+        converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
-        Of the polynomial. Its total degree in (x, y). ``"auto"``: what the tail bound requires for
-        ``epsilon`` and the measured noise, whether or not there are enough rows. ``"cv"``: the
-        even degree with the highest held-out likelihood in three folds, among those up to two
-        above that, and higher ones while the likelihood increases by more than its standard error.
+        The total degree of the polynomial in (x, y). ``"auto"``: what the bound on the truncation
+        error requires for ``epsilon``. ``"cv"``: the even degree with the highest held-out
+        likelihood in three folds, among those up to two above that, and higher ones while it
+        increases by more than its standard error.
     epsilon : float, default 0.05
         The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
     max_degree : int, default 12
@@ -97,22 +109,21 @@ class RegressionMixtureDensity(ExpandedDensity):
         The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "contracted", "paper"}, default "closed_form"
-        How moments are estimated. ``"closed_form"`` averages the coefficients of F/G over the
-        rows, on subspaces that they share. ``"contracted"`` estimates moments of the regressors
-        to order ``degree`` by the closed form, and contracts them to coefficients by the sum of
-        the proof. ``"paper"`` does so with algorithm Implicit-Moment-Estimation and auxiliary
-        draws: for comparison. The last two require ``fit_intercept=False``.
+        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that they
+        share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by the
+        closed form, and contracts them by the sum of the proof; ``"paper"`` by algorithm
+        Implicit-Moment-Estimation. With intercepts both estimate coefficients order by order.
     n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
-        Leave out rows far from the bulk that have too few neighbours to be a component.
+        Leave out rows far from the bulk that have too few neighbours to be a component;
         ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
-        Rows that are processed at a time; chosen by the memory they take by default.
+        Rows processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
@@ -120,13 +131,12 @@ class RegressionMixtureDensity(ExpandedDensity):
         Of the least-squares line, at which G is centred: the mean of the regressors.
     intercept_ : float
     noise_ : float
-        The standard deviation of the noise, as given or estimated. An estimate includes the spread
-        of the intercepts, and may be 0.
+        Its standard deviation, given or estimated: what slopes and intercepts leave of residuals.
     degree_ : int
         Of the polynomial.
     clip_ : float
     normalizer_ : float
-        The integral of the clipped ratio times G.
+        Integral of the clipped ratio times G.
     acceptance_rate_ : float
         The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : RegressionDensity
@@ -134,20 +144,23 @@ class RegressionMixtureDensity(ExpandedDensity):
         Findings about the fit, which print as sentences.
     stats_ : dict
         ``noise_share``, the variance of the noise over that of y about one line;
-        ``truncation_error``, the tail bound at the degree used, and ``degree_for_epsilon``, the
-        degree that it requires, or None above 200; both are left out where ``intercepts_differ``,
-        since the bound takes a spread of intercepts for noise; ``normalizer_error``, a standard
-        error; ``distance``, a lower bound of the total variation distance from the rows, up to
-        chance; ``negative_rows``, the proportion of the rows at which the expansion is negative;
+        ``label_scale`` as used; ``truncation_error``, a bound on the distance that orders above
+        the degree would make up, and ``degree_for_epsilon``, the degree that it requires, or None
+        above 200. The bound holds with probability 0.999 if no line is longer than
+        ``longest_line``, the root of :math:`\|\beta\|^2 + c^2` about the least-squares line; it is
+        infinite where the expansion of such a line diverges. ``weight_beyond`` is the weight of
+        longer lines that the rows do not exclude, ``truncation_estimate`` the mean error of lines
+        as estimated; ``intercepts_differ``; ``normalizer_error``, a standard error; ``distance``,
+        a lower bound of the total variation distance from the rows, up to chance;
+        ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
-        the highest of them was clearly better than the one before, by ``last_rise``;
-        ``n_coefficients``; and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the
-        last call.
+        the highest was clearly better than the one before, by ``last_rise``; ``n_coefficients``;
+        and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Notes
     -----
-    Rows are read in 8 + degree/4 passes and never held; comparing degrees takes more. The clip,
+    Rows are read in 10 + degree/4 passes and never held; comparing degrees takes more. The clip,
     ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples
@@ -169,7 +182,11 @@ class RegressionMixtureDensity(ExpandedDensity):
     variants: ClassVar[Mapping[Any, Any]] = {
         **dict.fromkeys(
             (Expansion, LabelExpansion),
-            ContractedExpansion | GradedExpansion | LabelConstant | PaperExpansion,
+            ContractedExpansion
+            | GradedExpansion
+            | LabelConstant
+            | PaperExpansion
+            | ShiftedExpansion,
         ),
         Reference: RegressionFrame,
     }
@@ -187,7 +204,8 @@ class RegressionMixtureDensity(ExpandedDensity):
     noise: float | None = None
     fit_intercept: bool = True
     whiten: bool = True
-    label_scale: float = 1.0
+    max_slope: float | None = None
+    label_scale: float | str = "auto"
     degree: int | str = "cv"
     epsilon: float = 0.05
     max_degree: int = 12
@@ -202,17 +220,16 @@ class RegressionMixtureDensity(ExpandedDensity):
 
     def _check_parameters(self) -> None:
         self._check_expansion(METHODS, HIGHEST_DEGREE)
-        if check_flag("fit_intercept", self.fit_intercept) and self.method != "closed_form":
-            raise InputError(
-                "method_needs_common_intercept",
-                "`method={method!r}` is for lines that meet at the mean of x; set "
-                "`fit_intercept=False`, or `method='closed_form'` for different intercepts",
-                method=self.method,
-            )
+        check_flag("fit_intercept", self.fit_intercept)
         if self.noise is not None:  # without noise (x, y) has no density
             check_positive_number("noise", self.noise)
         check_flag("whiten", self.whiten)
-        check_number("label_scale", self.label_scale, 0.75, 10.0)
+        if self.max_slope is not None:
+            check_positive_number("max_slope", self.max_slope)
+        if isinstance(self.label_scale, str):
+            check_option("label_scale", self.label_scale, ("auto",), besides="a number or ")
+        else:
+            check_number("label_scale", self.label_scale, 0.75, 10.0)
 
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
@@ -220,33 +237,33 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
         k = self.n_components
-        scale = self.label_scale if k > 1 else 1.0
         centred = not (self.whiten or self.fit_intercept)
-        how: dict[str, bool] = {"whiten": self.whiten, "centred": centred}
-        frame, spectrum = find_frame(rows, k, label_scale=scale, **how)
-        framed, square = frame.rows(rows), scale**-2  # the mean of z²
-        # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of z²
-        noise = max(square - float(np.sum(spectrum)), 0.0)
+        frame, spectrum = find_frame(rows, k, whiten=self.whiten, centred=centred)
+        spread = frame.scale
+        differ = self.fit_intercept and k > 1 and intercepts_differ(frame.rows(rows), 1.0)
+        # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of 1
+        noise = max(1.0 - float(np.sum(spectrum)), 0.0)
         if self.noise is not None:
-            noise = (self.noise / frame.scale) ** 2
-        share = min(noise, square)
-        expansion = partial(self._expand, framed, frame, share, seed)
-        model = RatioModel(frame, partial(regression_tail, square - share, share), expansion)
+            noise = (self.noise / spread) ** 2
+        given = None if isinstance(self.label_scale, str) else float(self.label_scale)
+        how: dict[str, Any] = {"known": self.noise is not None, "shifted": self.fit_intercept}
+        how |= {"light": self.epsilon / 2, "max_slope": self.max_slope, "scale": given}
+        bound, noise = find_bound(frame, rows, noise, seed, differ=differ, **how)
+        share = min(noise, 1.0)
+        frame = replace(frame, scale=bound.scale * spread)
+        expansion = partial(self._expand, frame.rows(rows), frame, share / bound.scale**2, seed)
+        model = RatioModel(frame, bound, expansion)
         if final:
-            # the bound takes intercepts for noise, and does not hold where they differ
-            differ = self.fit_intercept and k > 1 and intercepts_differ(framed, square)
             model.stats.update(
-                noise=frame.scale * math.sqrt(share),
-                noise_share=noise * scale**2,
-                squared_norm=square - share,
+                noise=spread * math.sqrt(share),
+                noise_share=noise,
+                label_scale=bound.scale,
                 intercepts_differ=differ,
+                longest_line=bound.longest * spread,
+                weight_beyond=bound.weight_beyond,
             )
             if k > 1:
-                # What noise gives the moment: the edge of the semicircle law for Gaussian z, whose
-                # weights have a mean square of 1/2, or minus the smallest eigenvalue, since the
-                # moment itself has no negative one.
-                edge = 2 * math.sqrt(len(spectrum) / (2 * rows.total))
-                floor = max(edge, -float(spectrum[-1]))
+                floor = noise_floor(spectrum, rows.total)
                 model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
         return model
 
@@ -256,11 +273,12 @@ class RegressionMixtureDensity(ExpandedDensity):
         k, basis = self.n_components, frame.basis
         if self.method == "closed_form":
             return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
+        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
+        if self.fit_intercept:
+            return expand_shifted(rows, basis, k, degree, method=self.method, **how)
         if self.method == "contracted":
             return expand_contracted(rows, basis, k, degree, excess=share - 1)
-        return expand_paper(
-            rows, basis, k, degree, excess=share - 1, n_draws=self.n_draws, seed=seed
-        )
+        return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
 
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
@@ -283,31 +301,32 @@ class RegressionMixtureDensity(ExpandedDensity):
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
         stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
-        if not stats["intercepts_differ"]:
-            enough = least_degree(model.bound, self.epsilon, MOST_ORDERS)
-            reached = model.bound(enough) <= self.epsilon / 2
-            stats["truncation_error"] = model.bound(self.degree_)
-            stats["degree_for_epsilon"] = enough if reached else None
+        bound: Any = model.bound
+        degrees = range(2, MOST_ORDERS + 1, 2)
+        small = bisect_left(degrees, True, key=lambda n: bound(n) <= self.epsilon / 2)
+        stats["truncation_error"] = bound(self.degree_)
+        stats["truncation_estimate"] = bound.estimate(self.degree_)
+        stats["degree_for_epsilon"] = [*degrees, None][small]
         return self._findings_of_fit()
 
     def _findings_of_fit(self) -> Notes:
         """Return notes on possible errors of the density."""
         stats, n = self.stats_, self.stats_["rows_counted"]
         share, noise = stats["noise_share"], self.noise or 0.0
+        contradicted = math.isinf(stats["weight_beyond"])
         values = {
             **{name: stats[name] for name in ("distance", "negative_rows", "degree")},
             **{"share": min(share, 1.0), "n": round(n), "epsilon": self.epsilon},
-            **{"noise": noise, "spread": noise / math.sqrt(share or 1.0)},
+            **{"noise": self.noise_, "spread": noise / math.sqrt(share or 1.0)},
             "coefficients": stats["n_coefficients"] or 0,
-            "bound": stats.get("truncation_error", 0.0),
-            "needed": stats.get("degree_for_epsilon") or MOST_ORDERS,
+            "bound": stats["truncation_error"],
+            "needed": stats["degree_for_epsilon"] or MOST_ORDERS,
         }
-        too_low = stats["intercepts_differ"] and self.degree == "auto"
         found = {
             "noise_too_large": noise and share > 1 + SLACK * math.sqrt(2 / n),
             "too_few_rows_for_degree": values["coefficients"] > n,
-            "truncation_large": values["bound"] > LOOSE * FAR,  # Erratum 6
-            "degree_too_low_for_intercepts": too_low,
+            "truncation_large": stats["truncation_estimate"] > LOOSE * FAR,  # Erratum 6
+            "residuals_contradict_lines": contradicted,
             "regression_density_far_from_rows": self._differs(),
         }
         notes = Notes(Note(code, values) for code, present in found.items() if present)
