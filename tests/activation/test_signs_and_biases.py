@@ -10,7 +10,7 @@ import implicitmoments as im
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.activation import Network, fit_network
 from implicitmoments.activation.moves import exchanged, fit_relaxed, smaller
-from implicitmoments.activation.residual_moments import Slices, find_span, moment_slices
+from implicitmoments.activation.residual_moments import Slices, find_direction_span, moment_slices
 from implicitmoments.activation.standard_errors import standard_errors
 from implicitmoments.activation.starts import (
     choose_biases,
@@ -92,6 +92,35 @@ def test_negative_weights_are_noted():
     assert "negative_weights_likely" not in model.notes_.codes
 
 
+@pytest.mark.parametrize(
+    "how",
+    [{"method": "paper", "degree": 2}, {"whiten": False}, {"whiten": True}],
+    ids=["paper", "as given", "whitened"],
+)
+def test_negative_weights_are_noted_by_every_way_to_fit(how, tmp_path):
+    X = np.random.default_rng(0).standard_normal((4_000, D))
+    model = ActivationSumRegressor("relu", 2, refine=False, random_state=0, **how)
+    with pytest.warns(im.AssumptionWarning, match="positive=False"):
+        model.fit(X, np.maximum(X[:, 0], 0) - np.maximum(X[:, 1], 0))
+    assert "negative_weights_likely" in model.notes_.codes
+    im.save(model, tmp_path / "model")
+    again = im.load(tmp_path / "model")
+    assert again.notes_ == model.notes_
+    assert again.polynomial_.notes == model.polynomial_.notes
+    # the control: positive weights
+    model.fit(X, np.maximum(X[:, 0], 0) + np.maximum(X[:, 1], 0))
+    assert "negative_weights_likely" not in model.notes_.codes
+
+
+def test_negative_eigenvalues_of_other_inputs_are_not_noted():
+    """A positive sum of inputs that are not standard has eigenvalues of both signs."""
+    X = np.random.default_rng(0).standard_normal((4_000, D)) + 1
+    y = np.maximum(X[:, 0], 0) + np.maximum(X[:, 1], 0)
+    model = ActivationSumRegressor("relu", 2, refine=False, whiten=False).fit(X, y)
+    assert model.polynomial_.rival is not None
+    assert "negative_weights_likely" not in model.notes_.codes
+
+
 @pytest.mark.parametrize("name", ["signed and biased", "signed tanh"])
 def test_standard_errors_foretell_the_errors(name):
     ratios = []
@@ -103,7 +132,8 @@ def test_standard_errors_foretell_the_errors(name):
         sign = np.sign(cosines[nearest, np.arange(2)]) if "tanh" in name else np.ones(2)
         off = np.linalg.norm(model.directions_[nearest] - sign[:, None] * V, axis=1)
         ratios += list(off / model.direction_errors_[nearest])
-        ratios += list(np.abs(model.weights_[nearest] - sign * weights) / model.weight_errors_)
+        off = np.abs(model.weights_[nearest] - sign * weights)
+        ratios += list(off / model.weight_errors_[nearest])
         if model.biases_ is not None:
             off = model.biases_[nearest] - biases
             ratios += list(np.abs(off) / model.bias_errors_[nearest])
@@ -153,7 +183,9 @@ def test_the_papers_method_learns_signed_sums():
     X, y, fresh, _, model = _draw("signed", 60_000, k=2, d=3)
     model.set_params(method="paper", degree=2, refine=False).fit(X, y)
     assert model.score(*fresh) > 0.8
-    assert model.set_params(positive=True).fit(X, y).score(*fresh) < 0.8
+    with pytest.warns(im.AssumptionWarning, match="positive=False"):
+        model.set_params(positive=True).fit(X, y)
+    assert model.score(*fresh) < 0.8
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
@@ -211,7 +243,7 @@ def test_the_span_of_odd_functions_is_found_from_order_3():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 20))
     y = np.tanh(X @ V.T) @ weights
-    basis = find_span(ActivationSumProblem(X, y, "tanh"), 3)
+    basis = find_direction_span(ActivationSumProblem(X, y, "tanh"), 3)
     assert np.linalg.norm(V - (V @ basis.T) @ basis, axis=1).max() < 0.3
     # the control: order 1 alone has one direction
     slope = X.T @ y / np.linalg.norm(X.T @ y)
@@ -270,10 +302,13 @@ def test_many_unknowns_are_fitted_by_gradients():
     assert fitted.loss < 0.1 * fitted.history[0]
 
 
-def test_a_linear_activation_is_refused():
+@pytest.mark.parametrize("fit_bias", [False, True])
+@pytest.mark.parametrize("how", [{}, {"method": "paper", "degree": 2}], ids=["closed", "paper"])
+def test_a_linear_activation_is_refused(how, fit_bias):
     X, y, _, _, _ = _draw("signed", 500)
+    model = ActivationSumRegressor(lambda u: 2 + u, 2, positive=False, fit_bias=fit_bias, **how)
     with refuses("activation_linear"):
-        ActivationSumRegressor(lambda u: u, 2, positive=False).fit(X, y)
+        model.fit(X, y)
 
 
 def test_reports_and_files_have_the_biases(tmp_path):

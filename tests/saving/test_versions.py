@@ -111,6 +111,14 @@ def test_what_schema_4_lacks_has_its_default():
     assert fields == {"weights": 1, "biases": None, "positive": True, "affine": None}
 
 
+@pytest.mark.parametrize("schema", range(1, 5))
+def test_networks_of_schema_4_and_before_have_no_biases(schema):
+    model = im.load(DATA / f"schema_{schema}" / "activation.safetensors")
+    assert model.network_.biases is model.biases_ is model.bias_errors_ is None
+    polynomial = im.load(DATA / f"schema_{schema}" / "polynomial.safetensors")
+    assert not hasattr(polynomial, "biases_")
+
+
 def test_there_is_a_migration_from_every_older_schema():
     assert sorted(MIGRATIONS) == list(range(1, SCHEMA))
 

@@ -36,12 +36,7 @@ from implicitmoments.problems.activation_sum import (
     degrees_to_try,
     parity_note,
 )
-from implicitmoments.rows import (
-    ArraySource,
-    RandomState,
-    Rows,
-    Whitening,
-)
+from implicitmoments.rows import ArraySource, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import count_extreme_rows
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
@@ -61,8 +56,15 @@ MOST_COMPONENTS = 30  # counted by n_components="auto"
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
 # Fitted attributes of refinement.
 OF_NETWORK = (
-    *("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"),
-    *("biases_", "bias_errors_", "n_iter_", "converged_"),
+    "network_",
+    "directions_",
+    "weights_",
+    "direction_errors_",
+    "weight_errors_",
+    "biases_",
+    "bias_errors_",
+    "n_iter_",
+    "converged_",
 )
 # Notes that may make an answer wrong; the others describe what was done.
 WARNED = frozenset(
@@ -110,10 +112,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         Whether components have biases :math:`b_i`.
     degree : int, "cv" or "auto", default "cv"
         Of the polynomial. ``"cv"`` chooses by held-out error, up to 10, or up to 6 with
-        ``refine``. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``.
+        ``refine``. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``,
+        for the activation without biases.
     epsilon : float, default 0.1
         The theorem's :math:`\varepsilon`, relative to the sum of the weights: with
-        ``degree="auto"``, the error that truncation may leave is half of it.
+        ``degree="auto"`` and without biases, the error that truncation may leave is half of it.
     refine : bool, default True
         Decode directions and weights from the moments and fit them by Gauss-Newton steps on the
         model itself. Predictions are then those of the network, unless the polynomial is expected
@@ -216,7 +219,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         rows = self._hold(given)
         activation(rows.first["x"])  # raises for a function of NumPy arrays only
         # 0. Inputs of mean 0 and covariance I.
-        whitening, notes = self._standardise(rows)
+        whitening, notes, standard = self._standardise(rows)
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:
             notes.append(Note("outliers_kept", {"n": n_extreme}))
@@ -250,14 +253,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             )
             expected = fitted.expected_error(some.rows.total)
             if some is not problem and refined.expected_error > expected:
-                # it will be used
+                # the polynomial will predict: fit it to all rows
                 fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
+        if standard:  # moments of other inputs have eigenvalues of both signs too
+            notes += fitted.notes
         # 4. The hypothesis with the smaller expected error predicts.
-        # inputs that are not standard make eigenvalues of both signs too
-        if self.positive and fitted.rival is not None and self.whiten:
-            rival = fitted.rival
-            values = {"order": rival.order, "below": -rival.rival, "top": max(rival.spectrum)}
-            notes.append(Note("negative_weights_likely", values))
         self._store_polynomial(fitted, k, problem)
         self.stats_["outliers"], self.notes_ = n_extreme, notes
         if refined is not None:
@@ -321,9 +321,13 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             return rows
         return replace(rows.hold(), progress=rows.progress)
 
-    def _standardise(self, rows: Rows) -> tuple[Whitening | None, Notes]:
-        """Estimate mean and covariance, and note inputs that are not Gaussian."""
+    def _standardise(self, rows: Rows) -> tuple[Whitening | None, Notes, bool]:
+        """Estimate mean and covariance, and note inputs that are not Gaussian.
+
+        Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
+        """
         whitening, notes = Whitening.of(rows, reduce=True), Notes()
+        standard = looks_standard(whitening, rows.total)
         names = getattr(self, "feature_names_in_", None)
         deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
@@ -331,13 +335,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)
-        if not self.whiten:
-            return None, notes
+        if not self.whiten or (standard and self.whiten == "auto"):
+            return None, notes, standard
         if self.whiten == "auto":
-            if looks_standard(whitening, rows.total):
-                return None, notes
             notes.append(Note("inputs_standardised"))
-        return whitening, notes
+        return whitening, notes, True
 
     def _count(self, problem: ActivationSumProblem) -> int:
         rows = problem.rows

@@ -21,7 +21,11 @@ from implicitmoments.activation.polynomial import (
     sum_folds,
     sum_labels,
 )
-from implicitmoments.activation.residual_moments import find_span
+from implicitmoments.activation.residual_moments import (
+    SMALL_TURN,
+    find_direction_span,
+    sine_between,
+)
 from implicitmoments.arrays import (
     Array,
     Floats,
@@ -43,14 +47,13 @@ from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.moments.hermite_problem import FramedRows, all_rows
 from implicitmoments.moments.implicit import StepReport
 from implicitmoments.moments.problem import CircuitMeans
-from implicitmoments.notes import AssumptionWarning
+from implicitmoments.notes import AssumptionWarning, Note
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, Whitening, weights_of
 
 ROWS_PER_UNKNOWN = 20  # of a least-squares fit: chance then explains 5 % of the noise
 MOST_FEATURES = 300  # of the least squares; 114 candidates and 5 folds solve in about a second
-ROUNDS = 3  # of turning the span, which hardly turns after two
-SMALL_TURN = 0.02  # sine of the angle at which turning stops: 0.04 % of a direction's energy
+TURNING_ROUNDS = 3  # the span hardly turns after two
 MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
 DAMPING = 1e-6  # relative to the mean eigenvalue: keeps a singular matrix solvable
 EXPLAINED, LOWEST_DEGREE = 0.95, 4  # energy of the activation, and degree, used to turn the span
@@ -72,6 +75,18 @@ class FittedPolynomial:
     turns: tuple[float, ...] = ()  # sine of the angle by which each round turned the span
     # a moment of even order with a negative eigenvalue that rivals those of its subspace
     rival: StepReport | None = None
+
+    @property
+    def notes(self) -> list[Note]:
+        """What the moments of standardised inputs say against positive weights."""
+        if self.rival is None:
+            return []
+        values = {
+            "order": self.rival.order,
+            "below": -self.rival.rival,
+            "top": float(max(self.rival.spectrum)),
+        }
+        return [Note("negative_weights_likely", values)]
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
@@ -106,7 +121,7 @@ def count_components(problem: ActivationSumProblem, at_most: int, *, positive: b
     """Count the directions above the noise floor at order 2 or, if more, at orders 3 and 4."""
     view = all_rows(problem)
     if not problem.has_order(2):
-        view = _in_span(view, find_span(problem, at_most))
+        view = _in_span(view, find_direction_span(problem, at_most))
     highest = max((t for t in (2, 3, 4) if problem.has_order(t)), default=2)
     how = ClosedForm(at_most, highest, subspace=_subspace(problem, positive=positive))
     fold = estimate_closed_form(how, [view])
@@ -133,7 +148,7 @@ def fit_polynomial(
     degrees: Sequence[int],
     *,
     positive: bool = True,
-    rounds: int = ROUNDS,
+    rounds: int = TURNING_ROUNDS,
 ) -> FittedPolynomial:
     """Fit the hypothesis of k components by the closed form.
 
@@ -144,7 +159,7 @@ def fit_polynomial(
     view, d = all_rows(problem), problem.n_features
     subspace = _subspace(problem, positive=positive)
     if subspace == "singular" or not problem.has_order(2):
-        view = _in_span(view, find_span(problem, k))
+        view = _in_span(view, find_direction_span(problem, k))
     # with signs, a strong direction of one order may be at the noise floor of another
     how = ClosedForm(
         k, max(degrees), wide=True, subspace=subspace, drop_noise=subspace == "positive"
@@ -167,8 +182,12 @@ def fit_polynomial(
     fitted = _fit_in_span(view, problem, how, degrees)
     # as estimated first: a span that was fitted to the labels is no sample
     steps = steps or (() if fitted.fold is None else fitted.fold.steps)
-    rival = next((step for step in steps if step.rival), None)
-    return replace(fitted, turns=tuple(turns), rival=rival)
+    return replace(fitted, turns=tuple(turns), rival=_find_rival(steps))
+
+
+def _find_rival(steps: Sequence[StepReport]) -> StepReport | None:
+    """Return the first step with a negative eigenvalue that rivals those of its subspace."""
+    return next((step for step in steps if step.rival), None)
 
 
 def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
@@ -211,8 +230,7 @@ def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
     gram[np.diag_indices_from(gram)] += DAMPING * max(float(np.trace(gram)) / unknowns, 1e-300)
     step = np.linalg.solve(gram, right).reshape(p, d - p)
     turned = np.linalg.qr((basis + step @ off).T)[0].T
-    inside = np.linalg.svd(turned @ basis.T, compute_uv=False)
-    return np.ascontiguousarray(turned), math.sqrt(max(0.0, 1 - float(inside[-1]) ** 2))
+    return np.ascontiguousarray(turned), sine_between(turned, basis)
 
 
 def _sum_turns(polynomial: Polynomial, off: Floats, block: Block) -> Sums:
@@ -265,6 +283,7 @@ def fit_paper_polynomial(
     7 of the box: the estimate of :math:`M_n` is symmetric in the limit only.
     """
     d, size = problem.n_features, problem.rows.rows_per_block
+    subspace = _subspace(problem, positive=positive)
     with warnings.catch_warnings():  # an estimator warns of its own notes
         warnings.simplefilter("ignore", AssumptionWarning)
         found = implicit_moments(
@@ -272,7 +291,7 @@ def fit_paper_polynomial(
             n_components=k,
             order=degree,
             method="paper",
-            subspace=_subspace(problem, positive=positive),
+            subspace=subspace,
             random_state=seed,
             rows_per_block=size,
         )
@@ -291,7 +310,13 @@ def fit_paper_polynomial(
             vector = to_numpy(average.vector(order, projection.first(order), fresh))
         forms[0, order] = coefficient * vector[None, :]
     polynomial = Polynomial(BalancedMoments(Frame(np.eye(d), np.zeros(d)), chain, forms))
-    return FittedPolynomial(polynomial, Range.of(labels), math.nan, steps[0])
+    # Signs are tested on all rows by the closed form: order 2 of a fraction of the rows, with
+    # auxiliary noise, needs several times as many of them.
+    how = ClosedForm(k, 2, subspace=subspace)
+    tested = estimate_closed_form(how, [all_rows(problem)]).steps if subspace == "positive" else ()
+    return FittedPolynomial(
+        polynomial, Range.of(labels), math.nan, steps[0], rival=_find_rival(tested)
+    )
 
 
 def evaluate_hypothesis(

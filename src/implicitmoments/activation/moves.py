@@ -42,9 +42,9 @@ HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps t
 CANDIDATES = 200  # random components of which a further one is chosen; the fits are of the best
 BEST_CANDIDATES = 2
 EXTREMES = 1  # eigenvectors of order 2 of the residuals among them, at either end
-EXCHANGES = 3  # in vain before no component is exchanged
+EXCHANGES = 3  # failures in a row after which no more exchanges are tried
 DROPPED = 2  # components of least loss that an exchange tries to drop
-# relative ridge: a candidate that the present components can become adds nothing
+# Relative ridge. A candidate that moving the present components can replace then adds nothing.
 SAME = 1e-6
 # Components that may be zero or equal: standard errors, relative weight, and distance below which
 # they are tested. The criterion decides; a component beyond these would never be dropped.

@@ -25,9 +25,10 @@ from implicitmoments.arrays import (
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-ROUNDS = 12  # of contracting order 3; an odd activation needs 5 to 8 in 50 features
+CONTRACTIONS = 12  # of order 3, at most; an odd activation needs 5 to 8 in 50 features
 SLICED = (2, 3, 4)  # orders of which slices are estimated
-SMALL_TURN = 0.02  # sine of the angle at which they stop: 0.04 % of a direction's energy
+# Sine of the angle below which a span is not turned further: 0.04 % of a direction's energy.
+SMALL_TURN = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ def second_moment(rows: Rows, lower: LowerOrders) -> Floats:
     return moment
 
 
-def find_span(problem: ActivationSumProblem, k: int) -> Floats:
+def find_direction_span(problem: ActivationSumProblem, k: int) -> Floats:
     r"""Return an orthonormal basis (p, d) of the span of k directions, p = min(k, d).
 
     The leading left singular vectors of the orders that the problem has among 1, 2 and 3, side
@@ -89,15 +90,20 @@ def find_span(problem: ActivationSumProblem, k: int) -> Floats:
     lower = lowest_orders(rows)
     second = second_moment(rows, lower) if problem.has_order(2) else np.zeros((d, d))
     basis = _leading(p, lower.slope[:, None], second / math.sqrt(2))
-    for _ in range(ROUNDS if problem.has_order(3) else 0):
+    for _ in range(CONTRACTIONS if problem.has_order(3) else 0):
         form = basis @ second @ basis.T
         third = _third_moment(rows, replace(lower, basis=basis, form=form), basis)
         before, columns = basis, second @ basis.T
         basis = _leading(p, lower.slope[:, None], columns / math.sqrt(2), third / math.sqrt(6))
-        cosines = np.linalg.svd(basis @ before.T, compute_uv=False)
-        if 1 - float(cosines[-1]) ** 2 < SMALL_TURN**2:
+        if sine_between(basis, before) < SMALL_TURN:
             break
     return basis
+
+
+def sine_between(basis: Floats, other: Floats) -> float:
+    """Return the sine of the largest angle between two spans, with orthonormal bases (p, d)."""
+    cosines = np.linalg.svd(basis @ other.T, compute_uv=False)
+    return math.sqrt(max(0.0, 1 - float(cosines[-1]) ** 2))
 
 
 def _leading(p: int, *columns: Floats) -> Floats:

@@ -35,8 +35,15 @@ class ActivationSumSummary(FittedEstimator):
     component = "direction"
     vectors = "directions_"
     results = (
-        *("n_components_", "weights_", "directions_", "direction_errors_", "weight_errors_"),
-        *("biases_", "bias_errors_", "degree_", "n_iter_"),
+        "n_components_",
+        "weights_",
+        "directions_",
+        "direction_errors_",
+        "weight_errors_",
+        "biases_",
+        "bias_errors_",
+        "degree_",
+        "n_iter_",
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "activation_": Activation,

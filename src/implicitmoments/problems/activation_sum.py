@@ -146,7 +146,8 @@ class ActivationSumProblem(HermiteProblem):
                 "order_without_data",
                 "the Hermite coefficient of order {order} of {name} is zero, so labels carry no "
                 "information about the moment of order {order}; use another order",
-                **{"order": order, "name": self.activation.name},
+                order=order,
+                name=self.activation.name,
             )
         return block["y"] / self._divisor(order)
 
@@ -186,8 +187,11 @@ def degree_for(activation: Activation, epsilon: float) -> int:
         "epsilon_too_small",
         "`epsilon={epsilon:g}` requires a degree above {highest} for {name} (its tail there is "
         "{tail:.2g}, and {wanted:.2g} is required); use a larger `epsilon`, or `degree='cv'`",
-        **{"epsilon": epsilon, "highest": HIGHEST_DEGREE, "name": activation.name},
-        **{"tail": activation.tail(HIGHEST_DEGREE), "wanted": epsilon**2 / 4},
+        epsilon=epsilon,
+        highest=HIGHEST_DEGREE,
+        name=activation.name,
+        tail=activation.tail(HIGHEST_DEGREE),
+        wanted=epsilon**2 / 4,
     )
 
 
@@ -232,9 +236,10 @@ def check_conditions(
 
     With biases every order has moments; the conditions are then those of the activation itself.
     """
-    needed = range(2, HIGHEST_DEGREE + 1, 2 if method == "paper" else 1)
-    if not biased and not any(_present(activation, t) for t in needed):
-        raise _no_subspaces(activation, method)
+    # with biases, σ(u + b) has even orders even if σ is odd
+    needed = range(2, HIGHEST_DEGREE + 1, 2 if method == "paper" and not biased else 1)
+    if not any(_present(activation, t) for t in needed):
+        raise _no_subspaces(activation)
     missing = [] if biased else _missing(activation, degree, method)
     if missing:
         possible = _largest_degree(activation, method, degree)
@@ -245,17 +250,19 @@ def check_conditions(
             "coefficient_zero",
             "the Hermite coefficient of order {order} of {name} is zero, and the moment of that "
             "order is needed for the subspaces of degree {degree} (Theorem 4.7); " + advice,
-            **{"order": missing[0], "name": activation.name},
-            **{"degree": degree, "possible": possible},
+            order=missing[0],
+            name=activation.name,
+            degree=degree,
+            possible=possible,
         )
     used = (t for t in range(1, _highest_needed(degree, method) + 1) if _present(activation, t))
     delta = min((abs(activation.coefficient(t)) for t in used), default=0.0)
     return Conditions(degree, activation.tail(degree), delta)
 
 
-def _no_subspaces(activation: Activation, method: str) -> InputError:
+def _no_subspaces(activation: Activation) -> InputError:
     """Return the error for an activation whose moments determine no subspace."""
-    if method == "paper":
+    if any(_present(activation, t) for t in range(2, HIGHEST_DEGREE + 1)):
         return InputError(
             "activation_odd",
             "{name} is odd up to a constant: its Hermite coefficients of even order vanish, and "

@@ -125,7 +125,9 @@ class Activation:
                 "({why}). Named activations support every library: {names} and cosine(frequency, "
                 "phase). Use functions of array_api_compat.array_namespace(u), or pass the rows "
                 "as NumPy arrays",
-                **{"name": self.name, "why": why, "names": ", ".join(map(repr, NAMED))},
+                name=self.name,
+                why=why,
+                names=", ".join(map(repr, NAMED)),
                 library=type(u).__module__.split(".")[0],
             ) from cause
         return cast(Array, value if value.dtype == u.dtype else xp.astype(value, u.dtype))
@@ -342,7 +344,8 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
             "unknown_activation",
             "activation={given!r} is unknown; expected one of {named}, cosine(frequency, phase) "
             "or a function of arrays",
-            **{"given": given, "named": ", ".join(map(repr, NAMED))},
+            given=given,
+            named=", ".join(map(repr, NAMED)),
         )
     if callable(given):
         return from_function(given)

@@ -90,7 +90,8 @@ def function_not_saved(function: str) -> ModelFileError:
         "function_not_saved",
         "{attribute} is the function {function!r}, and a model file holds no code; use one of "
         "{known} or cosine(frequency, phase), or keep the script that fits the model",
-        **{"function": function, "known": list(NAMED)},
+        function=function,
+        known=list(NAMED),
     )
 
 
@@ -120,7 +121,8 @@ def _take_state(state: Any, kind: str) -> dict[str, Any]:
             "random_state_not_saved",
             "{attribute} is a random state of kind {found}, and model files hold {kind}; use an "
             "integer",
-            **{"found": found, "kind": kind},
+            found=found,
+            kind=kind,
         )
     return {**inner, **{k: v for k, v in state.items() if k not in ("bit_generator", "state")}}
 

@@ -35,8 +35,14 @@ LENGTH = 8  # bytes that hold the length of the rest of the header
 MAX_HEADER = 2**23  # bytes; a file of another kind may ask for any number
 BLANK = "0" * 64  # in place of the checksum while it is computed
 SECTIONS = {
-    *("checksum", "schema", "library", "estimator"),
-    *("parameters", "fitted", "statistics", "objects"),
+    "checksum",
+    "schema",
+    "library",
+    "estimator",
+    "parameters",
+    "fitted",
+    "statistics",
+    "objects",
 }
 ATTRIBUTE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,99}")  # no special names
 CHECKSUM = re.compile("[0-9a-f]{64}")  # SHA-256 in hexadecimal

@@ -202,8 +202,11 @@ def _stream_with_view(document: Document, placing: list[Json]) -> Json:
 
 
 TO_5: dict[str, Renames] = {
-    **{part: {} for part in ("classes", "parameters", "fitted", "statistics")},
+    "classes": {},
     "fields": {"Fold": {"errors": None}},
+    "parameters": {},
+    "fitted": {},
+    "statistics": {},
 }
 
 
@@ -226,7 +229,10 @@ def _from_4(document: Document) -> Document:
         for held in document["objects"]
     ]
     parameters = _defaults(declaration.estimator) | document["parameters"]
-    return {**document, "objects": objects, "parameters": parameters}
+    fitted = document["fitted"]
+    if "network_" in fitted:  # networks had no biases
+        fitted = {"biases_": None, "bias_errors_": None} | fitted
+    return {**document, "objects": objects, "parameters": parameters, "fitted": fitted}
 
 
 def _defaults(build: Callable[..., Any]) -> dict[str, Json]:
@@ -239,5 +245,8 @@ def _defaults(build: Callable[..., Any]) -> dict[str, Json]:
 # By the schema that a migration starts from. A change of what is saved increases SCHEMA by 1 and
 # adds an entry; files of all schemas are in tests/data and are read by the tests.
 MIGRATIONS: dict[int, Callable[[Document], Document]] = {
-    **{1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4},
+    1: _from_1,
+    2: _from_2,
+    3: _from_3,
+    4: _from_4,
 }

@@ -27,8 +27,18 @@ Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 # Types of array entries and of NumPy's scalars.
 DTYPES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64"),
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
 )
 # Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
 MAX_AXES = 16  # each may add half to the memory of an array, for gaps
