@@ -217,8 +217,8 @@ def clip_expansion(
 
     Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given; ``rough``
     clips and normalises at fewer points. Of what is measured ``normalizer_error`` is a standard
-    error, ``negative_rows`` the proportion at which the expansion is negative, and ``evenness`` the
-    effective number of rows of equal weight over the number of rows.
+    error, ``negative_rows`` the proportion at which the expansion is negative, and ``evenness``
+    the effective number of rows of equal weight over the number of rows.
     """
     ratios, counts = evaluate_rows(
         expansion, reference, rows, seed, ROUGHLY_RATED if rough else RATED
