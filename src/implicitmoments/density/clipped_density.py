@@ -20,6 +20,7 @@ BATCH = (2_048, 65_536)  # proposals per batch: vectorised, and limited in memor
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
 # Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
 RATED = 2**18
+ROUGHLY_RATED = 2**14  # for densities that are only compared with others
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
 PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate; powers of 2, for Sobol sequences
 COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
@@ -215,11 +216,13 @@ def clip_expansion(
     """Clip an expansion, normalise it, and measure the density at the rows.
 
     Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given; ``rough``
-    normalises at fewer points. Of what is measured ``normalizer_error`` is a standard error,
-    ``negative_rows`` the proportion at which the expansion is negative, and ``evenness`` the
-    effective number of rows of equal weight over the number of rows.
+    clips and normalises at fewer points. Of what is measured ``normalizer_error`` is a standard
+    error, ``negative_rows`` the proportion at which the expansion is negative, and ``evenness``
+    the effective number of rows of equal weight over the number of rows.
     """
-    ratios, counts = evaluate_rows(expansion, reference, rows, seed)
+    ratios, counts = evaluate_rows(
+        expansion, reference, rows, seed, ROUGHLY_RATED if rough else RATED
+    )
     clip = max(choose_clip(ratios, counts, loss) if clip is None else clip, floor)
     n_points = ROUGHLY_PROBED if rough else PROBED
     probe = probe_gaussian(expansion, reference.variances, seed=seed, n_points=n_points)
