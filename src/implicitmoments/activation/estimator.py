@@ -67,16 +67,14 @@ OF_NETWORK = (
     "converged_",
 )
 # Notes that may make an answer wrong; the others describe what was done.
-WARNED = frozenset(
-    (
-        "not_converged",
-        "outliers_kept",
-        "moments_of_inputs_not_gaussian",
-        "nearly_even",
-        "nearly_odd",
-        "negative_weights_likely",
-    )
-)
+WARNED = {
+    "not_converged",
+    "outliers_kept",
+    "moments_of_inputs_not_gaussian",
+    "nearly_even",
+    "nearly_odd",
+    "negative_weights_likely",
+}
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
