@@ -234,7 +234,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
+    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:  # noqa: ARG002
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
         k = self.n_components
         centred = not (self.whiten or self.fit_intercept)
