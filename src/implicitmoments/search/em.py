@@ -261,7 +261,9 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
         if turning or len(trail) < 3:
             continue
         leap, gained = _extrapolate(family, trail), 0.0
-        if leap is not None and n_iter < budget.steps:
+        if leap is not None and n_iter == budget.steps:  # not tried, so EM may not have ended
+            break
+        if leap is not None:
             ahead, n_iter = family.e_step(rows, leap), n_iter + 1
             if ahead.level > history[-1]:
                 state, gained = leap, ahead.level - history[-1]
