@@ -169,7 +169,7 @@ def bound_and_error(truth, n, degree, rng):
     scale = math.sqrt(max(squared.max() + noise, 1.0))
     shifted = bool(np.any(shifts))
     lines = LineDistribution.of(residuals, noise, shifted=shifted)
-    bound = LineBound(residuals, lines, noise, noise, longest, steepest, scale, shifted)(degree)
+    bound = LineBound(residuals, lines, noise, (noise,), longest, steepest, scale, shifted)(degree)
     parts = [
         regression_tail(t / scale**2, noise / scale**2, degree, intercept=c / scale)
         for t, c in zip(squared, shifts, strict=True)

@@ -41,12 +41,18 @@ class ProportionBand:
     high: Floats
 
     @staticmethod
-    def of(shares: Floats, n: float) -> ProportionBand:
-        """Return the band of proportions (J,) of n rows: intervals of Clopper and Pearson."""
-        risk, seen = RISK / (2 * len(shares)), np.clip(shares, 0.0, 1.0) * n
+    def of(shares: Floats, n: float, dropped: float = 0.0) -> ProportionBand:
+        """Return the band of proportions (J,) of n rows: intervals of Clopper and Pearson.
+
+        Where a proportion ``dropped`` of all rows is not among the n, the band is that of the
+        probabilities at all rows: at those left out an event may have happened never or always.
+        """
+        risk, least = RISK / (2 * len(shares)), np.clip(shares, 0.0, 1.0) * n
+        total = n / (1 - dropped)
+        most = np.minimum(least + dropped * total, total)
         with np.errstate(invalid="ignore"):
-            low = np.where(seen > 0, betaincinv(seen, n - seen + 1, risk), 0.0)
-            high = np.where(seen < n, betaincinv(seen + 1, n - seen, 1 - risk), 1.0)
+            low = np.where(least > 0, betaincinv(least, total - least + 1, risk), 0.0)
+            high = np.where(most < total, betaincinv(most + 1, total - most, 1 - risk), 1.0)
         return ProportionBand(low, high)
 
     def largest_mean(self, values: Floats, least: Floats, most: Floats) -> float:

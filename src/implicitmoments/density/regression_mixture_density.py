@@ -95,7 +95,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
         The total degree of the polynomial in (x, y). ``"auto"``: what the bound on the truncation
-        error requires for ``epsilon``. ``"cv"``: the even degree with the highest held-out
+        error requires for ``epsilon``; 2 where there is no bound. ``"cv"``: the even degree with the highest held-out
         likelihood in three folds, among those up to two above that, and higher ones while it
         increases by more than its standard error.
     epsilon : float, default 0.05
@@ -148,7 +148,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         the degree would make up, and ``degree_for_epsilon``, the degree that it requires, or None
         above 200. The bound holds with probability 0.999 if no line is longer than
         ``longest_line``, the root of :math:`\|\beta\|^2 + c^2` about the least-squares line; it is
-        infinite where the expansion of such a line diverges. ``weight_beyond`` is the weight of
+        infinite where the expansion of such a line diverges, and where no such lines with this
+        noise have residuals like those of the rows. ``weight_beyond`` is the weight of
         longer lines that the rows do not exclude, ``truncation_estimate`` the mean error of lines
         as estimated; ``intercepts_differ``; ``normalizer_error``, a standard error; ``distance``,
         a lower bound of the total variation distance from the rows, up to chance;
@@ -246,9 +247,18 @@ class RegressionMixtureDensity(ExpandedDensity):
         if self.noise is not None:
             noise = (self.noise / spread) ** 2
         given = None if isinstance(self.label_scale, str) else float(self.label_scale)
-        how: dict[str, Any] = {"known": self.noise is not None, "shifted": self.fit_intercept}
-        how |= {"light": self.epsilon / 2, "max_slope": self.max_slope, "scale": given}
-        bound, noise = find_bound(frame, rows, noise, seed, differ=differ, **how)
+        bound, noise = find_bound(
+            frame,
+            rows,
+            noise,
+            seed,
+            known=self.noise is not None,
+            shifted=self.fit_intercept,
+            differ=differ,
+            max_slope=self.max_slope,
+            light=self.epsilon / 2,
+            scale=given,
+        )
         share = min(noise, 1.0)
         frame = replace(frame, scale=bound.scale * spread)
         expansion = partial(self._expand, frame.rows(rows), frame, share / bound.scale**2, seed)
@@ -307,17 +317,22 @@ class RegressionMixtureDensity(ExpandedDensity):
         stats["truncation_error"] = bound(self.degree_)
         stats["truncation_estimate"] = bound.estimate(self.degree_)
         stats["degree_for_epsilon"] = [*degrees, None][small]
-        return self._findings_of_fit()
+        return self._findings_of_fit(contradicted=bound.contradicted)
 
-    def _findings_of_fit(self) -> Notes:
+    def _findings_of_fit(self, *, contradicted: bool) -> Notes:
         """Return notes on possible errors of the density."""
         stats, n = self.stats_, self.stats_["rows_counted"]
         share, noise = stats["noise_share"], self.noise or 0.0
-        contradicted = math.isinf(stats["weight_beyond"])
         values = {
-            **{name: stats[name] for name in ("distance", "negative_rows", "degree")},
-            **{"share": min(share, 1.0), "n": round(n), "epsilon": self.epsilon},
-            **{"noise": self.noise_, "spread": noise / math.sqrt(share or 1.0)},
+            "distance": stats["distance"],
+            "negative_rows": stats["negative_rows"],
+            "degree": stats["degree"],
+            "share": min(share, 1.0),
+            "n": round(n),
+            "epsilon": self.epsilon,
+            "noise": self.noise_,
+            "spread": noise / math.sqrt(share or 1.0),
+            "longest": stats["longest_line"],
             "coefficients": stats["n_coefficients"] or 0,
             "bound": stats["truncation_error"],
             "needed": stats["degree_for_epsilon"] or MOST_ORDERS,
