@@ -95,9 +95,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
         The total degree of the polynomial in (x, y). ``"auto"``: what the bound on the truncation
-        error requires for ``epsilon``; 2 where there is no bound. ``"cv"``: the even degree with the highest held-out
-        likelihood in three folds, among those up to two above that, and higher ones while it
-        increases by more than its standard error.
+        error requires for ``epsilon``, or 2 where there is no bound. ``"cv"``: the even degree with
+        the highest held-out likelihood in three folds, among those up to two above that, and
+        higher ones while it increases by more than its standard error.
     epsilon : float, default 0.05
         The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
     max_degree : int, default 12
@@ -235,7 +235,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
+    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
         k = self.n_components
         centred = not (self.whiten or self.fit_intercept)
@@ -258,6 +258,7 @@ class RegressionMixtureDensity(ExpandedDensity):
             max_slope=self.max_slope,
             light=self.epsilon / 2,
             scale=given,
+            dropped=dropped,
         )
         share = min(noise, 1.0)
         frame = replace(frame, scale=bound.scale * spread)

@@ -166,10 +166,10 @@ class LineBound:
         """
         slope, intercept = self._lines(self._radii)
         squared, shift = (slope / self.scale) ** 2, intercept / self.scale
-        noises = [noise / self.scale**2 for noise in self.noises]
-        if any(np.any(np.isinf(total_norm(squared, noise, shift))) for noise in noises):
+        unit = self.scale**2
+        if np.any(np.isinf(total_norm(squared, self.noise / unit, shift))):
             return math.inf
-        errors = np.stack([line_errors(squared, noise, shift, degree) for noise in noises])
+        errors = np.stack([line_errors(squared, v / unit, shift, degree) for v in self.noises])
         values = np.max(_corners(errors), axis=(0, 1))
         found = self._band.largest_mean(values, *self._shown)
         return min(found, 1.0) if math.isfinite(found) else math.inf
