@@ -208,7 +208,6 @@ def find_bound(
     *,
     known: bool,
     shifted: bool,
-    differ: bool,
     max_slope: float | None,
     dropped: float,
     **choice: Any,
@@ -216,18 +215,19 @@ def find_bound(
     """Choose the scale of the labels; return it with the bound, and the variance of the noise.
 
     The unit of the frame is the spread of residuals. ``noise`` is ``known``, or the variance that
-    slopes do not explain, of which noise is a part if intercepts ``differ``. A proportion
-    ``dropped`` of all rows was left out. ``choice`` are options of :func:`choose_scale`.
+    slopes do not explain, of which noise is a part if lines are ``shifted``: have different
+    intercepts. A proportion ``dropped`` of all rows was left out. ``choice`` are options of
+    :func:`choose_scale`.
     """
     if len(frame.basis) == 0:
         return OneLine(), noise
     residuals = measure_residuals(frame, rows, seed, dropped)
     most = min(max(noise, LEAST_NOISE), 1.0)
-    if differ and not known:
+    if shifted and not known:
         lines, noise = LineDistribution.with_largest_noise(residuals, most)
         most = noise
     else:
-        lines = LineDistribution.of(residuals, most, shifted=shifted and known)
+        lines = LineDistribution.of(residuals, most, shifted=shifted)
     if max_slope is not None:  # of slopes about the least-squares line, in units of the frame
         max_slope = (max_slope + float(np.linalg.norm(frame.slope))) / frame.scale
     error = 0.0 if known else residuals.trace_error(rows.n_features)

@@ -95,9 +95,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
         The total degree of the polynomial in (x, y). ``"auto"``: what the bound on the truncation
-        error requires for ``epsilon``, or 2 where there is no bound. ``"cv"``: the even degree with
-        the highest held-out likelihood in three folds, among those up to two above that, and
-        higher ones while it increases by more than its standard error.
+        error requires for ``epsilon``, or 2 where there is no bound. ``"cv"``: the even degree
+        with the highest held-out likelihood in three folds, among those up to two above that,
+        and higher ones while it increases by more than its standard error.
     epsilon : float, default 0.05
         The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
     max_degree : int, default 12
@@ -243,21 +243,19 @@ class RegressionMixtureDensity(ExpandedDensity):
         spread = frame.scale
         differ = self.fit_intercept and k > 1 and intercepts_differ(frame.rows(rows), 1.0)
         # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of 1
-        noise = max(1.0 - float(np.sum(spectrum)), 0.0)
+        noise, known = max(1.0 - float(np.sum(spectrum)), 0.0), self.noise is not None
         if self.noise is not None:
             noise = (self.noise / spread) ** 2
-        given = None if isinstance(self.label_scale, str) else float(self.label_scale)
         bound, noise = find_bound(
             frame,
             rows,
             noise,
             seed,
-            known=self.noise is not None,
-            shifted=self.fit_intercept,
-            differ=differ,
+            known=known,
+            shifted=self.fit_intercept if known else differ,
             max_slope=self.max_slope,
             light=self.epsilon / 2,
-            scale=given,
+            scale=None if isinstance(self.label_scale, str) else float(self.label_scale),
             dropped=dropped,
         )
         share = min(noise, 1.0)
