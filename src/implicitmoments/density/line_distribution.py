@@ -90,7 +90,8 @@ class Residuals:
             cosines, shares = roots_gegenbauer(DIRECTION_NODES, (self.p - 2) / 2)
         else:
             cosines, shares = np.array([-1.0, 1.0]), np.ones(2)
-        ends, found = chi.ppf((*RINGS[:-1], LAST), self.p), []
+        ends: Floats = np.asarray(chi.ppf((*RINGS[:-1], LAST), self.p))
+        found = []
         for i, (low, high) in enumerate(pairwise(ends)):
             norms = low + (high - low) * (nodes + 1) / 2
             weights = np.outer(parts * chi.pdf(norms, self.p), shares).ravel()
