@@ -55,7 +55,28 @@ def test_a_multiplicity_is_a_repeated_row_for_the_proportions_only(rng):
 def test_rows_that_contradict_the_noise_have_no_bound(rng):
     band = NormBand.of(0.5 * np.hypot(*rng.normal(size=(2, 20_000))), survival)
     assert band.largest(0.02) == np.inf
-    assert band.bound_mean(lambda r: r, band.largest(0.02)) == np.inf
+    assert band.bound_mean(lambda r: r, 3.0) == np.inf
+
+
+def test_a_component_whose_rows_were_left_out_is_within_the_bound(rng):
+    observed = lengths(rng, 20_000, [0.985, 0.015], [0.1, 5.0])
+    kept = observed[(observed < 4.5) | (rng.uniform(size=len(observed)) < 0.5)]
+    dropped = 1 - len(kept) / len(observed)
+    # the kept rows alone are those of a smaller norm: a negative control
+    assert largest_norm(kept, survival, 0.015) < 4.9
+    assert 5.0 <= largest_norm(kept, survival, 0.015, dropped=dropped) < 7.0
+    # a component of the size of what was left out may be anywhere
+    assert largest_norm(kept, survival, dropped, dropped=dropped) == np.inf
+    truth = np.dot([0.985, 0.015], mixture_tail(np.array([0.1, 5.0]), 2))
+    alone, all_rows = NormBand.of(kept, survival), NormBand.of(kept, survival, dropped=dropped)
+    bounds = [band.bound_mean(lambda r: mixture_tail(r, 2), 5.0) for band in (alone, all_rows)]
+    assert bounds[0] < truth <= bounds[1] < 2 * truth
+
+
+def test_few_rows_of_a_right_model_have_no_bound(rng):
+    observed = lengths(rng, 200, [0.5, 0.5], [0.5, 1.0])
+    assert largest_norm(observed, survival, 0.01) == np.inf
+    assert largest_norm(observed, survival, 0.5) < 3.0
 
 
 @pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")

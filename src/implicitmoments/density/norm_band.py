@@ -1,11 +1,11 @@
-r"""What rows tell of the norms of the hidden vectors, with a confidence that does not depend on k.
+r"""Bounds of the norms of hidden vectors, from rows, that hold whatever the number of components.
 
-A row of a component whose hidden vector has the norm r shows a number (for a spherical mixture
-:math:`\|x - c\|`, for a regression :math:`|y|`) that is above a with a known probability, which
-increases with r. So the proportion of all rows above a is the mean of that probability over the
-unknown distribution of the norms. A confidence band of these proportions, at all a together,
+The length of a row, for a spherical mixture :math:`\|x - c\|`, is above a threshold with a
+probability that is known by the norm of the hidden vector of its component and increases with it.
+So the proportion of all rows above the threshold is the mean of that probability over the unknown
+distribution of the norms. A confidence band of these proportions, at all thresholds together,
 leaves a convex set of distributions: linear programs over it give bounds that hold with that
-confidence.
+confidence. Rows that were left out may have had any length, which widens the band.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from scipy.special import betaincinv
 
 from implicitmoments.arrays import Floats
 
-# (numbers (J, 1), norms (1, C)) -> the probabilities (J, C) that a row shows more than the number
+# (thresholds (J, 1), norms (1, C)) -> the probabilities (J, C) that a row is longer
 Survival: TypeAlias = Callable[[Floats, Floats], Floats]
 
 RISK = 1e-3  # probability that the band misses the truth somewhere
-THRESHOLDS = 60  # numbers at which the proportions are compared: more widen the band
+THRESHOLDS = 60  # lengths at which the proportions are compared: more widen the band
 CELLS = 160  # of norms: a finer grid changes bounds by less than a tenth
+# Further cells of the same width, beyond the longest row: a component there may have been left
+# out, but for as many rows as are shorter than the longest. With fewer cells this proportion is
+# bounded less closely.
+BEYOND = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +63,8 @@ class ProportionBand:
         """Return the largest mean of values (C,) over distributions on cells within the band.
 
         At a row of a component in a cell the events have probabilities between ``least`` and
-        ``most`` (J, C). Infinite where no distribution is in the band: the rows
-        contradict the model.
+        ``most`` (J, C). Infinite where no distribution is in the band: the rows contradict the
+        model.
         """
         seen, scale = self.low > 0, 1 / self.high[:, None]
         unit = float(np.max(values, initial=0.0)) or 1.0
@@ -91,16 +95,14 @@ class ProportionBand:
 class NormBand:
     """Distributions of norms that the rows do not contradict.
 
-    Norms above the largest number observed are excluded: of a component with m rows one at least
-    shows more than the norm, but for a probability of at most :math:`2^{-m}`.
-
     Attributes
     ----------
     thresholds : array of shape (J,)
+        Lengths up to that of the longest row.
     band : ProportionBand
-        Of the probabilities that a row shows more than each threshold.
+        Of the probabilities that a row is longer than each threshold.
     survival : callable
-        The probability that a row of a component shows more than a threshold, by the norm of its
+        The probability that a row of a component is longer than a threshold, by the norm of its
         vector.
     """
 
@@ -109,27 +111,37 @@ class NormBand:
     survival: Survival
 
     @staticmethod
-    def of(observed: Floats, survival: Survival, counts: Floats | None = None) -> NormBand:
-        """Return the band of numbers (n,) observed at rows, which may have multiplicities."""
+    def of(
+        observed: Floats, survival: Survival, counts: Floats | None = None, dropped: float = 0.0
+    ) -> NormBand:
+        """Return the band of lengths (n,) of rows, which may have multiplicities.
+
+        ``dropped`` is the proportion of all rows that were left out, of any length.
+        """
         counts = np.ones(len(observed)) if counts is None else counts
         top = float(np.max(observed, initial=0.0, where=counts > 0))
         thresholds = np.linspace(0.0, top, THRESHOLDS + 1)[1:]
         order = np.argsort(observed)
         below = np.append(0.0, np.cumsum(counts[order]))
         share = 1 - below[np.searchsorted(observed[order], thresholds, side="right")] / below[-1]
-        # so many rows of equal multiplicity
-        n = float(below[-1] ** 2 / np.sum(counts**2))
-        return NormBand(thresholds, ProportionBand.of(share, n), survival)
+        n = float(below[-1] ** 2 / np.sum(counts**2))  # the effective sample size
+        return NormBand(thresholds, ProportionBand.of(share, n, dropped), survival)
 
     def largest(self, least_weight: float) -> float:
         """Bound the norms of the components that weigh at least ``least_weight``.
 
         All norms above it together weigh less in every distribution within the band. Infinite
-        where there is no distribution in it: the rows contradict the model.
+        where the rows are too few to exclude a component of this weight at any norm, or where a
+        proportion of this size was left out; and where no distribution is in the band: the rows
+        contradict the model.
         """
-        norms, least, most = self._cells(float(self.thresholds[-1]))
-        j = self.band.first_rare(np.arange(float(CELLS)), least, most, least_weight)
-        return float(np.append(norms, np.inf)[j if j < CELLS else -1])
+        top = float(self.thresholds[-1])
+        norms, least, most = self._cells(np.arange(CELLS + BEYOND + 1) * (top / CELLS))
+        # the last cell has no upper end
+        least = np.append(least, self.survival(self.thresholds[:, None], norms[None, -1:]), axis=1)
+        most = np.append(most, np.ones((len(most), 1)), axis=1)
+        j = self.band.first_rare(np.arange(float(len(norms))), least, most, least_weight)
+        return float(np.append(norms, np.inf)[j])
 
     def bound_mean(self, error: Callable[[Floats], Floats], longest: float) -> float:
         """Bound the mean of an error over components, none of a norm above ``longest``.
@@ -139,29 +151,33 @@ class NormBand:
         """
         if not np.isfinite(longest):
             return np.inf
-        norms, least, most = self._cells(longest)
+        norms, least, most = self._cells(np.linspace(0.0, longest, CELLS + 1))
         # any weight that the band allows, times its cap, is above 1
         capped = np.minimum(error(norms[1:]), 2 / np.min(self.band.high))
         return self.band.largest_mean(capped, least, most)
 
-    def _cells(self, longest: float) -> tuple[Floats, Floats, Floats]:
-        """Return ends of cells, and what rows of each show at least and at most.
+    def _cells(self, norms: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return ends of cells, and the least and the largest probabilities in each.
 
-        A cell has the value of its upper end; at its lower end its rows show least, at its upper
-        end most, so that every distribution on the cells obeys both constraints.
+        A cell has the value of its upper end; the probabilities are least at its lower end and
+        largest at its upper end, so that every distribution on the cells obeys both constraints.
         """
-        norms = np.linspace(0.0, longest, CELLS + 1)
         within = self.survival(self.thresholds[:, None], norms[None, :])
         return norms, within[:, :-1], within[:, 1:]
 
 
 def largest_norm(
-    observed: Floats, survival: Survival, least_weight: float, counts: Floats | None = None
+    observed: Floats,
+    survival: Survival,
+    least_weight: float,
+    counts: Floats | None = None,
+    dropped: float = 0.0,
 ) -> float:
     """Bound the largest norm of hidden vectors of weight ``least_weight`` or more, from rows.
 
-    ``observed`` (n,) is a number shown by each row, of multiplicity ``counts``, and ``survival``
-    the probability that it is above a threshold, by the norm of the hidden vector.
+    ``observed`` (n,) is the length of each row, of multiplicity ``counts``, and ``survival`` the
+    probability that it is above a threshold, by the norm of the hidden vector. A proportion
+    ``dropped`` of all rows was left out.
 
     Examples
     --------
@@ -174,4 +190,4 @@ def largest_norm(
     >>> 3.0 < largest_norm(np.abs(x), survival, 0.1) < 3.3
     True
     """
-    return NormBand.of(observed, survival, counts).largest(least_weight)
+    return NormBand.of(observed, survival, counts, dropped).largest(least_weight)
