@@ -1,4 +1,4 @@
-"""Choice of the degree of a Hermite expansion, by a tail bound or by held-out likelihood."""
+"""Truncation errors of one component, and degrees by a bound or by held-out likelihood."""
 
 from __future__ import annotations
 

@@ -108,8 +108,11 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         return Notes()
 
     @abstractmethod
-    def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
-        """Find G and what all degrees share; ``final`` for all rows, not for those of a fold."""
+    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
+        """Find G and what all degrees share; ``final`` for all rows, not for those of a fold.
+
+        ``dropped`` is the proportion of rows left out as outliers, for the bound.
+        """
 
     @abstractmethod
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
@@ -123,10 +126,11 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         near = leave_out_outliers(every, self.n_components, seed=seed, **how)
         rows = near.rows
         least = self._least_rows(rows.n_features)
-        check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
+        given = near.n_rows + near.n_outliers
+        check_enough_rows(given, self.n_components, least)
         # 1. The Gaussian G, and the coordinates that F/G depends on.
-        model = self._learn(rows, seed, final=True)
-        # 2. The degree, by the tail bound or by held-out likelihood.
+        model = self._learn(rows, seed, final=True, dropped=near.n_outliers / given)
+        # 2. The degree.
         degree, compared = self._choose_degree(rows, model, seed)
         # 3. F/G by its Hermite expansion.
         expansion = model.expand(degree)

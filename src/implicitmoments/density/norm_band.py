@@ -136,7 +136,9 @@ class NormBand:
         contradict the model.
         """
         top = float(self.thresholds[-1])
-        norms, least, most = self._cells(np.arange(CELLS + BEYOND + 1) * (top / CELLS))
+        norms, least, most = self._cells(
+            np.linspace(0.0, top * (1 + BEYOND / CELLS), CELLS + BEYOND + 1)
+        )
         # the last cell has no upper end
         least = np.append(least, self.survival(self.thresholds[:, None], norms[None, -1:]), axis=1)
         most = np.append(most, np.ones((len(most), 1)), axis=1)

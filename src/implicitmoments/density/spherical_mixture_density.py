@@ -57,12 +57,13 @@ class Truncation:
     span: SphericalSpan
     k: int
     seed: int
+    dropped: float = 0.0  # proportion of all rows that are not among these
 
     @cached_property
     def band(self) -> NormBand:
         """Distributions of the norms of the means, in units of the noise."""
         norms, counts = evaluate_rows(_lengths, self.span, self.rows, self.seed)
-        return NormBand.of(norms, self._survival, counts)
+        return NormBand.of(norms, self._survival, counts, self.dropped)
 
     def _survival(self, above: Floats, norms: Floats) -> Floats:
         """Return the tails of the noncentral chi distribution."""
@@ -112,8 +113,8 @@ class SphericalMixtureDensity(ExpandedDensity):
         it is the highest. ``"cv"``: the same, by the mean of this distance and of that from rows
         held out in three folds.
     epsilon : float, default 0.05
-        The total variation distance aimed at; clipping may cost 0.02 of it, and a truncation
-        error above half of it is reported.
+        The total variation distance aimed at, of which clipping may cost 0.02. The report says
+        where the truncation error is at most half of it.
     max_degree : int, default 12
         The highest degree for ``"auto"`` and ``"cv"``.
     clip : float or "auto", default "auto"
@@ -155,9 +156,11 @@ class SphericalMixtureDensity(ExpandedDensity):
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`;
         ``largest_norm``, a bound of the norms of all means whose weight is at least 0.02/k, and
         ``truncation_error``, a bound of what orders above the degree cost in total variation,
-        without sampling error. Both hold with probability 0.999. ``normalizer_error``, a standard
-        error; ``distance``, a lower bound of the total variation distance from the rows, up to
-        chance;
+        without sampling error. Both hold with probability 0.999, also if the rows left out as
+        outliers are those of a component. ``largest_norm`` is infinite, and the other 1, where
+        rows are too few, where about 0.02/k of them or more were left out, or where they
+        contradict the model. ``normalizer_error``, a standard error; ``distance``, a lower bound
+        of the total variation distance from the rows, up to chance;
         ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, minus their distances from
         the rows, and ``still_rising``, whether the highest of them was clearly better than the
@@ -222,7 +225,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _least_rows(self, d: int) -> int:  # noqa: ARG002
         return max(2, self.n_components)
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool) -> RatioModel:
+    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
         k, method = self.n_components, self.method if final else "closed_form"
         how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
@@ -234,7 +237,7 @@ class SphericalMixtureDensity(ExpandedDensity):
             reference = WhitenedSpan(span, factor)
         else:
             reference = span = find_span(rows, k, check_variance(self.variance))
-        bound = Truncation(rows, span, k, seed)
+        bound = Truncation(rows, span, k, seed, dropped)
         return RatioModel(reference, bound, cache(partial(expand, rows, span, k, **how)))
 
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
