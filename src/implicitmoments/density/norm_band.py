@@ -149,7 +149,7 @@ class NormBand:
         """Bound the mean of an error over components, none of a norm above ``longest``.
 
         ``error`` maps norms (C,) to errors and increases. Bounds above 1 are only known to be
-        above 1; infinite where no distribution is in the band.
+        above 1; infinite where ``longest`` is, or where no distribution is in the band.
         """
         if not np.isfinite(longest):
             return np.inf
