@@ -173,9 +173,9 @@ SENTENCES: dict[str, str] = {
     "above the degree {degree} matter (bound {bound:.2g}): a distance of {epsilon:g} needs "
     "degree {needed} or more, and a number of rows that grows as (1/epsilon)^O(1/noise²); use "
     "`RegressionMixture`, which fits the lines themselves",
-    "residuals_contradict_lines": "no mixture of lines with noise {noise:.3g} has residuals like "
-    "those of the rows, so there is no bound on the truncation error; check "
-    "`noise` and `fit_intercept`, or use `noise=None`",
+    "residuals_contradict_lines": "no mixture of lines with noise {noise:.3g} and a spread up to "
+    "{longest:.3g} about their mean has residuals like those of the rows, so there is no bound on "
+    "the truncation error; check `noise`, `fit_intercept` and `max_slope`, or use `noise=None`",
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
     "covariance are clearly different; use `whiten=True`",
     # mixture

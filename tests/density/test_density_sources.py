@@ -75,6 +75,8 @@ MODELS = {
     "clusterer, paper": lambda: clusterer(order=2, method="paper", n_draws=5, n_landmarks=30),
     "regression": lambda: regression(degree=4),
     "regression, cv": lambda: regression(max_degree=4),
+    "regression, intercepts, contracted": lambda: regression(degree=4, method="contracted"),
+    "regression, intercepts, paper": lambda: regression(degree=2, method="paper", n_draws=5),
     "regression, contracted": lambda: regression(
         degree=4, method="contracted", fit_intercept=False
     ),

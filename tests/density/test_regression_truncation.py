@@ -169,7 +169,7 @@ def bound_and_error(truth, n, degree, rng):
     scale = math.sqrt(max(squared.max() + noise, 1.0))
     shifted = bool(np.any(shifts))
     lines = LineDistribution.of(residuals, noise, shifted=shifted)
-    bound = LineBound(residuals, lines, noise, noise, longest, steepest, scale, shifted)(degree)
+    bound = LineBound(residuals, lines, noise, (noise,), longest, steepest, scale, shifted)(degree)
     parts = [
         regression_tail(t / scale**2, noise / scale**2, degree, intercept=c / scale)
         for t, c in zip(squared, shifts, strict=True)
@@ -188,6 +188,66 @@ def test_the_bound_is_above_the_mean_error_of_the_lines(intercepts):
         ratios.append(bound / error)
     assert min(ratios) > 1
     assert np.median(ratios) < 3
+
+
+@pytest.mark.parametrize("p", [1, 2, 4])
+def test_probabilities_of_residuals_are_those_of_rows(p):
+    """To within the standard errors of so many rows, with little noise and an intercept."""
+    n, edges = 2_000_000, np.linspace(-3, 3, 13)
+    rng = np.random.default_rng([p, 5])
+    points = rng.normal(size=(n, p))
+    z = 0.3 + points[:, 0] + 0.3 * rng.normal(size=n)
+    residuals = Residuals.of(points, z, np.ones(n))
+    below = residuals.probabilities(edges, np.ones(1), np.array([0.3]), 0.09)[..., 0]
+    expected = np.diff(below, axis=1)
+    errors = np.sqrt(expected / n) + 1 / n
+    assert np.all(np.abs(residuals.shares(edges) - expected) < 5 * errors)
+
+
+@quiet
+def test_the_bound_of_a_right_model_is_finite_and_at_most_1():
+    """Small noise, and many rows: an error of quadrature, or in the noise, would exclude it."""
+    lines = np.array([[2.0, 0, 0], [0, -2, 0], [0, 0, 1]])
+    truth = np.array([0.5, 0.3, 0.2]), lines, np.zeros(3), 0.3
+    X, y = draw(200_000, *truth, np.random.default_rng(0))
+    for noise in (None, 0.3):
+        options = {"fit_intercept": False, "degree": 4, "random_state": 0, "noise": noise}
+        model = RegressionMixtureDensity(3, **options).fit(X, y)
+        assert 0.2 < model.stats_["truncation_error"] <= 1
+        assert "residuals_contradict_lines" not in model.notes_.codes
+    wrong = RegressionMixtureDensity(3, **(options | {"noise": 0.8})).fit(X, y)
+    assert wrong.stats_["truncation_error"] == math.inf
+    assert "residuals_contradict_lines" in wrong.notes_.codes
+
+
+@quiet
+def test_rows_left_out_are_no_contradiction():
+    slopes = np.zeros((2, 3))
+    slopes[1, 0] = 2.0
+    truth = np.array([0.95, 0.05]), slopes, np.zeros(2), 0.5
+    options = {"noise": 0.5, "fit_intercept": False, "whiten": False, "random_state": 0}
+    X, y = draw(50_000, *truth, np.random.default_rng(0))
+    dropping, keeping = (
+        RegressionMixtureDensity(2, degree=4, drop_outliers=drop, **options).fit(X, y)
+        for drop in (True, False)
+    )
+    assert dropping.stats_["outliers"] > 100
+    assert "residuals_contradict_lines" not in dropping.notes_.codes
+    assert dropping.stats_["truncation_error"] == pytest.approx(
+        keeping.stats_["truncation_error"], rel=0.3
+    )
+
+
+@quiet
+def test_without_a_bound_auto_takes_the_lowest_degree(unequal):
+    """Lines as steep as these diverge in this scale: each further order adds to the error."""
+    X, y, fresh, exact = unequal
+    options = {"fit_intercept": False, "whiten": False, "random_state": 0, "label_scale": 1.0}
+    model = RegressionMixtureDensity(2, degree="auto", **options).fit(X, y)
+    assert model.stats_["truncation_error"] == math.inf
+    assert model.degree_ == 2
+    higher = RegressionMixtureDensity(2, degree=8, **options).fit(X, y)
+    assert total_variation(model, fresh, exact) < 0.5 * total_variation(higher, fresh, exact)
 
 
 @pytest.mark.parametrize("shifted", [False, True])

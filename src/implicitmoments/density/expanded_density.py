@@ -164,7 +164,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             return int(self.degree), NOT_COMPARED
         enough = least_degree(model.bound, self.epsilon, self.max_degree)
         if self.degree == "auto" or self.n_components == 1:
-            return enough, NOT_COMPARED
+            # without a bound higher orders may diverge
+            bounded = math.isfinite(model.bound(enough))
+            return enough if bounded else 2, NOT_COMPARED
         degrees = list(range(2, min(enough + 2, self.max_degree) + 1, 2))
         fewest = self._least_rows(rows.n_features) + 1
         fit = partial(self._fit_fold, seed)

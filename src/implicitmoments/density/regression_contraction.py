@@ -207,7 +207,7 @@ class LabelHermiteProblem(RegressionMixtureProblem):
 
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
         """Return the weight of each row at an order."""
-        value = hermite_values(block["y"], order + self.r)[order + self.r]
+        value = hermite_values(block["y"], order + self.r)[order + self.r, :]
         return value * (math.factorial(self.r) / math.factorial(order + self.r))
 
 

@@ -188,13 +188,16 @@ def _sum_second_moment(block: Block) -> Sums:
     return {"moment": xp.astype(moment, xp.float64), "trace": xp.sum(weight, dtype=xp.float64)}
 
 
-def measure_residuals(frame: RegressionFrame, rows: Rows, seed: int) -> Residuals:
+def measure_residuals(
+    frame: RegressionFrame, rows: Rows, seed: int, dropped: float = 0.0
+) -> Residuals:
     """Return residuals and the points at which they are, of all rows or of a random sample."""
     found = []
     for block in frame.rows(rows.sample(RATED, seed)).blocks(frame.p):
         parts = frame.on_span(block["x"]), block["y"], weights_of(block)
         found.append([np.asarray(to_numpy(part), dtype=np.float64) for part in parts])
-    return Residuals.of(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    points, z, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Residuals.of(points, z, counts, dropped)
 
 
 def find_bound(
@@ -205,25 +208,26 @@ def find_bound(
     *,
     known: bool,
     shifted: bool,
-    differ: bool,
     max_slope: float | None,
+    dropped: float,
     **choice: Any,
 ) -> tuple[LineBound | OneLine, float]:
     """Choose the scale of the labels; return it with the bound, and the variance of the noise.
 
     The unit of the frame is the spread of residuals. ``noise`` is ``known``, or the variance that
-    slopes do not explain, of which noise is a part if intercepts ``differ``. ``choice`` are
-    options of :func:`choose_scale`.
+    slopes do not explain, of which noise is a part if lines are ``shifted``: have different
+    intercepts. A proportion ``dropped`` of all rows was left out. ``choice`` are options of
+    :func:`choose_scale`.
     """
     if len(frame.basis) == 0:
         return OneLine(), noise
-    residuals = measure_residuals(frame, rows, seed)
+    residuals = measure_residuals(frame, rows, seed, dropped)
     most = min(max(noise, LEAST_NOISE), 1.0)
-    if differ and not known:
+    if shifted and not known:
         lines, noise = LineDistribution.with_largest_noise(residuals, most)
         most = noise
     else:
-        lines = LineDistribution.of(residuals, most, shifted=shifted and known)
+        lines = LineDistribution.of(residuals, most, shifted=shifted)
     if max_slope is not None:  # of slopes about the least-squares line, in units of the frame
         max_slope = (max_slope + float(np.linalg.norm(frame.slope))) / frame.scale
     error = 0.0 if known else residuals.trace_error(rows.n_features)

@@ -95,9 +95,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
         The total degree of the polynomial in (x, y). ``"auto"``: what the bound on the truncation
-        error requires for ``epsilon``. ``"cv"``: the even degree with the highest held-out
-        likelihood in three folds, among those up to two above that, and higher ones while it
-        increases by more than its standard error.
+        error requires for ``epsilon``, or 2 where there is no bound. ``"cv"``: the even degree
+        with the highest held-out likelihood in three folds, among those up to two above that,
+        and higher ones while it increases by more than its standard error.
     epsilon : float, default 0.05
         The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.
     max_degree : int, default 12
@@ -148,7 +148,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         the degree would make up, and ``degree_for_epsilon``, the degree that it requires, or None
         above 200. The bound holds with probability 0.999 if no line is longer than
         ``longest_line``, the root of :math:`\|\beta\|^2 + c^2` about the least-squares line; it is
-        infinite where the expansion of such a line diverges. ``weight_beyond`` is the weight of
+        infinite where the expansion of such a line diverges, and where no such lines with this
+        noise have residuals like those of the rows. ``weight_beyond`` is the weight of
         longer lines that the rows do not exclude, ``truncation_estimate`` the mean error of lines
         as estimated; ``intercepts_differ``; ``normalizer_error``, a standard error; ``distance``,
         a lower bound of the total variation distance from the rows, up to chance;
@@ -234,7 +235,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:  # noqa: ARG002
+    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
         k = self.n_components
         centred = not (self.whiten or self.fit_intercept)
@@ -242,13 +243,21 @@ class RegressionMixtureDensity(ExpandedDensity):
         spread = frame.scale
         differ = self.fit_intercept and k > 1 and intercepts_differ(frame.rows(rows), 1.0)
         # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of 1
-        noise = max(1.0 - float(np.sum(spectrum)), 0.0)
+        noise, known = max(1.0 - float(np.sum(spectrum)), 0.0), self.noise is not None
         if self.noise is not None:
             noise = (self.noise / spread) ** 2
-        given = None if isinstance(self.label_scale, str) else float(self.label_scale)
-        how: dict[str, Any] = {"known": self.noise is not None, "shifted": self.fit_intercept}
-        how |= {"light": self.epsilon / 2, "max_slope": self.max_slope, "scale": given}
-        bound, noise = find_bound(frame, rows, noise, seed, differ=differ, **how)
+        bound, noise = find_bound(
+            frame,
+            rows,
+            noise,
+            seed,
+            known=known,
+            shifted=self.fit_intercept if known else differ,
+            max_slope=self.max_slope,
+            light=self.epsilon / 2,
+            scale=None if isinstance(self.label_scale, str) else float(self.label_scale),
+            dropped=dropped,
+        )
         share = min(noise, 1.0)
         frame = replace(frame, scale=bound.scale * spread)
         expansion = partial(self._expand, frame.rows(rows), frame, share / bound.scale**2, seed)
@@ -307,17 +316,22 @@ class RegressionMixtureDensity(ExpandedDensity):
         stats["truncation_error"] = bound(self.degree_)
         stats["truncation_estimate"] = bound.estimate(self.degree_)
         stats["degree_for_epsilon"] = [*degrees, None][small]
-        return self._findings_of_fit()
+        return self._findings_of_fit(contradicted=bound.contradicted)
 
-    def _findings_of_fit(self) -> Notes:
+    def _findings_of_fit(self, *, contradicted: bool) -> Notes:
         """Return notes on possible errors of the density."""
         stats, n = self.stats_, self.stats_["rows_counted"]
         share, noise = stats["noise_share"], self.noise or 0.0
-        contradicted = math.isinf(stats["weight_beyond"])
         values = {
-            **{name: stats[name] for name in ("distance", "negative_rows", "degree")},
-            **{"share": min(share, 1.0), "n": round(n), "epsilon": self.epsilon},
-            **{"noise": self.noise_, "spread": noise / math.sqrt(share or 1.0)},
+            "distance": stats["distance"],
+            "negative_rows": stats["negative_rows"],
+            "degree": stats["degree"],
+            "share": min(share, 1.0),
+            "n": round(n),
+            "epsilon": self.epsilon,
+            "noise": self.noise_,
+            "spread": noise / math.sqrt(share or 1.0),
+            "longest": stats["longest_line"],
             "coefficients": stats["n_coefficients"] or 0,
             "bound": stats["truncation_error"],
             "needed": stats["degree_for_epsilon"] or MOST_ORDERS,

@@ -30,7 +30,7 @@ from implicitmoments.density.norm_band import ProportionBand
 # error of this estimate. With half of the variance between B and divergence, s need not be exact.
 MARGIN = 0.125
 LIGHT = 0.025  # weight of lines that may be steeper than those whose expansion converges best
-SURE = 3.0  # standard errors by which an estimated noise is reduced for the bound
+SURE = 3.0  # standard errors within which the bound considers an estimated noise
 LEAST_NOISE = 1e-4  # part of the variance of residuals, below which the noise counts as this
 THRESHOLDS, RADII, ANGLES = 15, 40, 6  # of residuals in each ring, and cells of lines
 OUTSIDE = 20  # cells of longer lines
@@ -128,6 +128,7 @@ class OneLine:
     longest: float = 0.0
     scale: float = 1.0
     weight_beyond: float = 0.0
+    contradicted: bool = False
 
     def __call__(self, degree: int) -> float:  # noqa: ARG002
         """Return 0 for every degree."""
@@ -144,31 +145,45 @@ class LineBound:
     inequality). A confidence band of the distribution of residuals leaves a convex set of
     distributions of slopes and intercepts; the bound is the largest mean over those with
     :math:`\|\beta\|^2 + c^2 \le L^2`, a linear program. So it holds with the probability of the
-    band, 0.999, if no line is longer than L. Lengths are in units of the spread of residuals.
+    band, 0.999, if no line is longer than L and the noise is one of those considered. Lengths are
+    in units of the spread of residuals.
     """
 
     residuals: Residuals
     lines: LineDistribution  # as estimated
-    likely_noise: float  # variance, as estimated or given
-    noise: float  # the same, or less: rows would contradict more noise than theirs
+    noise: float  # variance, as estimated or given
+    noises: tuple[float, ...]  # it, and the ends of its interval of confidence
     longest: float  # L
     steepest: float  # the largest norm of a slope
     scale: float  # that of G
     shifted: bool  # whether lines may have different intercepts
 
     def __call__(self, degree: int) -> float:
-        """Return the bound at a degree; infinite where the expansion of some line diverges."""
+        """Return the bound at a degree, at most 1 where it is finite.
+
+        Infinite where the expansion of some line diverges, and where no mixture of lines up to
+        the longest is in the band.
+        """
         slope, intercept = self._lines(self._radii)
-        line = (slope / self.scale) ** 2, self.noise / self.scale**2, intercept / self.scale
-        if np.any(np.isinf(total_norm(*line))):
+        squared, shift = (slope / self.scale) ** 2, intercept / self.scale
+        unit = self.scale**2
+        if np.any(np.isinf(total_norm(squared, self.noise / unit, shift))):
             return math.inf
-        errors = line_errors(*line, degree)
-        return self._band.largest_mean(np.max(_corners(errors), axis=0), *self._shown)
+        errors = np.stack([line_errors(squared, v / unit, shift, degree) for v in self.noises])
+        values = np.max(_corners(errors), axis=(0, 1))
+        found = self._band.largest_mean(values, *self._shown)
+        return min(found, 1.0) if math.isfinite(found) else math.inf
+
+    @cached_property
+    def contradicted(self) -> bool:
+        """Whether no mixture of lines up to the longest has residuals like those of the rows."""
+        least, most = self._shown
+        return math.isinf(self._band.largest_mean(np.zeros(least.shape[1]), least, most))
 
     def estimate(self, degree: int) -> float:
         """Return the mean error of the lines as estimated."""
         slope, intercept = self.lines.slopes / self.scale, self.lines.intercepts / self.scale
-        errors = line_errors(slope**2, self.likely_noise / self.scale**2, intercept, degree)
+        errors = line_errors(slope**2, self.noise / self.scale**2, intercept, degree)
         return float(self.lines.weights @ errors)
 
     @property
@@ -199,7 +214,7 @@ class LineBound:
         """Of absolute residuals above thresholds, by ring."""
         shares = self.residuals.shares(self._edges, absolute=True)
         above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]
-        return ProportionBand.of(above.ravel(), self.residuals.n)
+        return ProportionBand.of(above.ravel(), self.residuals.n, self.residuals.dropped)
 
     @cached_property
     def _shown(self) -> tuple[Floats, Floats]:
@@ -210,12 +225,13 @@ class LineBound:
         slope, intercept = self._lines(radii)
         limits = np.append(self._edges[:-1], -self._edges[:-1])
         lines = slope.ravel(), intercept.ravel()
-        below = self.residuals.probabilities(limits, *lines, self.noise)
-        under, over = np.split(below, 2, axis=1)
-        ring = np.diff(RINGS)[:, None, None]
-        above = (ring - under + over).reshape(-1, *slope.shape)
-        corners = _corners(above)
-        return np.min(corners, axis=0), np.max(corners, axis=0)
+        ring, found = np.diff(RINGS)[:, None, None], []
+        for noise in self.noises:
+            below = self.residuals.probabilities(limits, *lines, noise)
+            under, over = np.split(below, 2, axis=1)
+            found.append((ring - under + over).reshape(-1, *slope.shape))
+        corners = _corners(np.stack(found))
+        return np.min(corners, axis=(0, 1)), np.max(corners, axis=(0, 1))
 
 
 def _corners(values: Floats) -> Floats:
@@ -248,11 +264,16 @@ def choose_scale(
     )
     steepest = steepest if max_slope is None else max_slope
     shifted = bool(np.any(lines.intercepts))
+    # noise is a part of the variance of the residuals, which is 1
+    ends = (
+        max(noise - SURE * noise_error, LEAST_NOISE),
+        max(min(noise + SURE * noise_error, 1.0), noise),
+    )
     return LineBound(
         residuals,
         lines,
         noise,
-        max(noise - SURE * noise_error, LEAST_NOISE),
+        tuple({noise: None, **dict.fromkeys(ends)}),
         longest=max(longest, steepest) if shifted else steepest,
         steepest=steepest,
         # B² + σ² makes all |γ| as small as possible; less than 1 makes higher orders noisier
