@@ -46,7 +46,7 @@ BAD_FITS = {
         "too_few_rows",
         {"k": 3000, "n": 2000},
     ),
-    "more clusters than features": (["clusters", ROWS, "-k", "5"], "variance_not_estimable", {}),
+    "more components than features": (["density", ROWS, "-k", "5"], "variance_not_estimable", {}),
     "no number": (["density", ROWS], "number_required", {"kind": "density"}),
     "a number that is none": (["clusters", ROWS, "-k", "many"], "value_of_another_type", {}),
     "an option of another model": (

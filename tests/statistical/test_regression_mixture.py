@@ -14,7 +14,7 @@ def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
     k, d, random_good = 8, 10, 0
     for seed in range(5):
         X, y, truth = make_regression_mixture(
-            20_000, k, d, noise=0.3, weights=np.geomspace(5, 1, k), random_state=seed
+            20_000, k, d, noise=0.3, weights=np.geomspace(20, 1, k), random_state=seed
         )
         standard, rows = standardise(Rows.of(X, y=y), intercept=True)
 

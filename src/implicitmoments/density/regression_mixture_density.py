@@ -82,8 +82,8 @@ class RegressionMixtureDensity(ExpandedDensity):
         The standard deviation of :math:`\nu`; estimated from the moments by default. It determines
         how many orders matter, and enters the expansion of ``"contracted"`` and ``"paper"``.
     fit_intercept : bool, default True
-        Whether components have their own intercepts. If not, all lines meet at the mean of x, and
-        odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
+        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
+        and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
     whiten : bool, default True
         Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
     max_slope : float, optional
@@ -94,7 +94,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         that of the steepest line, or 1 if this is more. In this unit the expansion of a line
         converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`.
     degree : int, "cv" or "auto", default "cv"
-        The total degree of the polynomial in (x, y). ``"auto"``: what the bound on the truncation
+        Of the polynomial. Its total degree in (x, y). ``"auto"``: what the bound on the truncation
         error requires for ``epsilon``, or 2 where there is no bound. ``"cv"``: the even degree
         with the highest held-out likelihood in three folds, among those up to two above that,
         and higher ones while it increases by more than its standard error.
@@ -109,10 +109,11 @@ class RegressionMixtureDensity(ExpandedDensity):
         The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
         polynomial is negative.
     method : {"closed_form", "contracted", "paper"}, default "closed_form"
-        ``"closed_form"`` averages the coefficients of F/G over the rows, on subspaces that they
-        share. ``"contracted"`` estimates moments of the regressors to order ``degree`` by the
-        closed form, and contracts them by the sum of the proof; ``"paper"`` by algorithm
-        Implicit-Moment-Estimation. With intercepts both estimate coefficients order by order.
+        How moments are estimated. ``"closed_form"`` averages the coefficients of F/G over the
+        rows, on subspaces that they share. ``"contracted"`` estimates moments of the regressors
+        to order ``degree`` by the closed form, and contracts them by the sum of the proof;
+        ``"paper"`` by algorithm Implicit-Moment-Estimation. With intercepts both estimate
+        coefficients order by order.
     n_draws : int, default 100
         Auxiliary draws of ``method="paper"`` per evaluation.
     max_proposals : int, default 20_000_000
@@ -123,7 +124,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
-        Rows processed at a time; chosen by the memory they take by default.
+        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
@@ -136,7 +137,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         Of the polynomial.
     clip_ : float
     normalizer_ : float
-        Integral of the clipped ratio times G.
+        The integral of the clipped ratio times G.
     acceptance_rate_ : float
         The probability that a proposal of ``sample`` is accepted, ``normalizer_ / clip_``.
     hypothesis_ : RegressionDensity

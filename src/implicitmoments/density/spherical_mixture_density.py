@@ -103,9 +103,9 @@ class SphericalMixtureDensity(ExpandedDensity):
     n_components : int, default 2
         The number k of components. A bound on it is enough.
     variance : float or array of shape (n_features, n_features), optional
-        The common variance :math:`\sigma^2`, or the covariance :math:`\Sigma` of all components,
-        where it is known; by default the mean of the smallest eigenvalues of the covariance of
-        the rows, which requires ``n_components <= n_features``.
+        The common variance :math:`\sigma^2`, where it is known; a matrix is the covariance
+        :math:`\Sigma` of all components. By default the mean of the smallest eigenvalues of the
+        covariance of the rows, which requires ``n_components <= n_features``.
     degree : int, "cv" or "auto", default "cv"
         Of the polynomial. ``"auto"``: the even degree, by the closed form, whose density is
         nearest to the rows: densities are compared on the sets where one of them exceeds another
