@@ -86,10 +86,11 @@ Fit: TypeAlias = Callable[[Floats, Floats], Callable[[Floats], Floats]]
 
 def ours(setting: Setting, refine: bool) -> Iterator[Fit]:
     """Yield the regressor of this library."""
+    options: dict[str, Any] = setting.options
 
     def fit(X: Floats, y: Floats) -> Callable[[Floats], Floats]:
         model = ActivationSumRegressor(
-            setting.activation, setting.k, refine=refine, random_state=0, **setting.options
+            setting.activation, setting.k, refine=refine, random_state=0, **options
         )
         return model.fit(X, y).predict
 

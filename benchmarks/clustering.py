@@ -201,7 +201,7 @@ def distance_table(n_seeds: int, first: int = 0) -> None:
     print(f"d = 10, N = 20,000, {n_seeds} seeds from {first}")
     print("| means | k | all found | adjusted Rand index, least | tests | seconds |")
     print("|---" * 6 + "|")
-    for name in far_mixtures(0):
+    for name, example in far_mixtures(0).items():
         found, indices, tests, taken = 0, [], [], []
         for seed in range(first, first + n_seeds):
             means = far_mixtures(seed)[name]
@@ -218,7 +218,7 @@ def distance_table(n_seeds: int, first: int = 0) -> None:
             indices.append(adjusted_rand_score(labels, model.labels_))
             tests.append(model.stats_.get("n_tests", 1))
         print(
-            f"| {name} | {len(means)} | {found} of {n_seeds} | {min(indices):.4f} "
+            f"| {name} | {len(example)} | {found} of {n_seeds} | {min(indices):.4f} "
             f"| {np.median(tests):.0f} | {np.median(taken):.1f} |",
             flush=True,
         )
@@ -231,7 +231,7 @@ def rare_table(n_seeds: int) -> None:
     print("|---" * 5 + "|")
     for weight in (0.02, 0.01, 0.005, 0.003):
         shares = [(1 - weight) / 5] * 5 + [weight]
-        found, taken = [0, 0], []
+        found, taken, landmarks = [0, 0], [], 0
         for seed in range(n_seeds):
             X, truth = make_spherical_mixture(
                 20_000, 6, D, radius=8.0, separation=8.0, weights=shares, random_state=seed
@@ -245,11 +245,12 @@ def rare_table(n_seeds: int) -> None:
                     ).fit(X)
                 if given:
                     taken.append(perf_counter() - clock)
+                landmarks = model.stats_["n_landmarks"]
                 apart = np.linalg.norm(model.means_ - truth.vectors[5], axis=1)
                 found[given] += bool(np.min(apart) < 0.8)
         print(
             f"| {weight} | {found[0]} of {n_seeds} | {found[1]} of {n_seeds} "
-            f"| {model.stats_['n_landmarks']:,} | {np.median(taken):.1f} |",
+            f"| {landmarks:,} | {np.median(taken):.1f} |",
             flush=True,
         )
 

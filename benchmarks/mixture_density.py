@@ -22,7 +22,7 @@ from scipy import stats
 
 from implicitmoments import AssumptionWarning, SphericalMixtureDensity
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.density import Truncation
+from implicitmoments.density.spherical_mixture_density import Truncation
 from implicitmoments.mixture import find_span
 from implicitmoments.rows import Rows
 from spherical_peers import Floats, Spherical, peers, versions

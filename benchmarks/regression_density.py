@@ -88,7 +88,7 @@ class Regressions:
         z = frame.standard(X, y)[1]
         slopes = (self.vectors - frame.slope) / frame.scale
         intercepts = (self.intercepts - frame.intercept + 0 * self.weights) / frame.scale
-        of_label, found = hermite_values(z, degree), np.zeros(len(z))
+        of_label, found = hermite_values(z, degree), np.zeros(len(X))
         for weight, slope, shift in zip(self.weights, slopes, intercepts, strict=True):
             norm = float(np.linalg.norm(slope))
             excess = norm**2 + (self.noise / frame.scale) ** 2 - 1
@@ -358,8 +358,11 @@ def bound_table(n_seeds: int, n: int) -> None:
                     warnings.simplefilter("ignore", AssumptionWarning)
                     model = RegressionMixtureDensity(
                         len(truth.weights),
-                        **{"degree": degree, "noise": truth.noise, "random_state": 0},
-                        **{"fit_intercept": intercepts, "whiten": False},
+                        degree=degree,
+                        noise=truth.noise,
+                        fit_intercept=intercepts,
+                        whiten=False,
+                        random_state=0,
                     ).fit(X, y)
                 seconds = perf_counter() - clock
                 bound, exact = model.stats_["truncation_error"], truth.log_density(*fresh)
@@ -412,8 +415,12 @@ def unequal_table(n_seeds: int, n: int) -> None:
                         warnings.simplefilter("ignore", AssumptionWarning)
                         model = RegressionMixtureDensity(
                             len(truth.weights),
-                            **{"degree": degree, "fit_intercept": own, "max_degree": 16},
-                            **{"whiten": False, "noise": truth.noise, "random_state": 0},
+                            degree=degree,
+                            max_degree=16,
+                            noise=truth.noise,
+                            fit_intercept=own,
+                            whiten=False,
+                            random_state=0,
                         ).fit(X, y)
                     bound = model.stats_["truncation_error"]
                     tv = distance(model.score_samples(*fresh), truth.log_density(*fresh))[0]

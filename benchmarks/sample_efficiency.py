@@ -24,8 +24,7 @@ import numpy as np
 from implicitmoments import datasets
 from implicitmoments.circuits import hermite, vector
 from implicitmoments.datasets import Truth
-from implicitmoments.moments import HermiteProblem, implicit_moments
-from implicitmoments.moments.implicit import top_subspace
+from implicitmoments.moments import HermiteProblem, implicit_moments, top_subspace
 from implicitmoments.moments.problem import CircuitMeans
 from implicitmoments.problems import (
     ActivationSumProblem,

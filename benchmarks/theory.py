@@ -107,7 +107,8 @@ def theorem_table() -> None:
             bound = guarantee(epsilon=epsilon, **options)
             reached = error_bound(guarantee, MEASURED_ROWS, **options)
             print(
-                f"| {name} | {epsilon} | {2 * bound.order} | 10^{bound.log10_second_moment:.0f} "
+                f"| {name} | {epsilon} | {2 * (bound.order or 0)} "
+                f"| 10^{bound.log10_second_moment:.0f} "
                 f"| 10^{bound.log10_rows:.0f} | 10^{bound.log10_operations:.0f} "
                 f"| {reached:.2g} |",
                 flush=True,
