@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from implicitmoments.saving.declarations import ModelFileError, declaration_of, invalid
 from implicitmoments.saving.values import Json
 
-SCHEMA = 5  # raised by 1 when the format changes, with an entry in MIGRATIONS
+SCHEMA = 6  # raised by 1 when the format changes, with an entry in MIGRATIONS
 
 Document: TypeAlias = dict[str, Json]
 Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]
@@ -211,10 +211,7 @@ TO_5: dict[str, Renames] = {
 
 
 def _from_4(document: Document) -> Document:
-    """Give parameters and fields that were added since their defaults."""
-    declaration = declaration_of(document["estimator"])
-    if declaration is None:  # an error later
-        return document
+    """Give folds and decoded vectors the fields that they did not have."""
     document = _rename(document, TO_5)
     for held in document["objects"]:
         fields = held["fields"]
@@ -222,6 +219,17 @@ def _from_4(document: Document) -> Document:
             fields["n_rows"] = float(document["statistics"]["map"].get("rows_used", 0))
         elif held["class"] == "Decoded":  # not in units of the noise, which was not measured
             fields["impurities"] = fields["ratios"]
+    fitted = document["fitted"]
+    if "network_" in fitted:  # networks had no biases
+        fitted = {"biases_": None, "bias_errors_": None} | fitted
+    return {**document, "fitted": fitted}
+
+
+def _from_5(document: Document) -> Document:
+    """Give parameters and fields that were added since their defaults."""
+    declaration = declaration_of(document["estimator"])
+    if declaration is None:  # an error later
+        return document
     objects = [
         {**held, "fields": _defaults(declaration.codecs[held["class"]].build) | held["fields"]}
         if held["class"] in declaration.codecs
@@ -229,10 +237,7 @@ def _from_4(document: Document) -> Document:
         for held in document["objects"]
     ]
     parameters = _defaults(declaration.estimator) | document["parameters"]
-    fitted = document["fitted"]
-    if "network_" in fitted:  # networks had no biases
-        fitted = {"biases_": None, "bias_errors_": None} | fitted
-    return {**document, "objects": objects, "parameters": parameters, "fitted": fitted}
+    return {**document, "objects": objects, "parameters": parameters}
 
 
 def _defaults(build: Callable[..., Any]) -> dict[str, Json]:
@@ -249,4 +254,5 @@ MIGRATIONS: dict[int, Callable[[Document], Document]] = {
     2: _from_2,
     3: _from_3,
     4: _from_4,
+    5: _from_5,
 }

@@ -1,0 +1,1 @@
+"""Data on which fits went wrong without a word; one module for each kind."""

@@ -1,0 +1,37 @@
+"""How often a fit is wrong, and how often it says so, on data that are not in other benchmarks.
+
+Run: OMP_NUM_THREADS=1 python benchmarks/silent.py KIND [--seeds 10] [--first 0] [--jobs 1]
+
+Each kind of data is a module of benchmarks/silence, which describes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable
+
+import numpy as np
+import sklearn
+from silence.rates import Run
+
+KINDS: dict[str, Callable[[Run], None]] = {}
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="data sets that are fitted at a time")
+    given = parser.parse_args()
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, ", end="")
+    print(f"scikit-learn {sklearn.__version__}; {given.seeds} seeds from {given.first}\n")
+    KINDS[given.kind](Run(range(given.first, given.first + given.seeds), given.jobs))
+
+
+if __name__ == "__main__":
+    main()
