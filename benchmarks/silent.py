@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 import sklearn
+
 from silence.rates import Run
 
 KINDS: dict[str, Callable[[Run], None]] = {}
