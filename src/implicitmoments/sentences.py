@@ -7,8 +7,10 @@ SENTENCES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
-    "or remove them",
+    "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
+    "far from all others; check or remove them",
+    "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
+    "from all others by the rule of the fit; score_samples has the log density of every row",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     # regression

@@ -26,7 +26,7 @@ from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
     check_method,
@@ -123,8 +123,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         notes = self._look_at_rows(every)
         # Outliers would dominate high-order moments.
         how: dict[str, Any] = {"labelled": self.labelled, "drop": self.drop_outliers}
+        how["least_share"] = SMALLEST_COMPONENT
         near = leave_out_outliers(every, self.n_components, seed=seed, **how)
-        rows = near.rows
+        rows, self._near = near.rows, near.rule
         least = self._least_rows(rows.n_features)
         given = near.n_rows + near.n_outliers
         check_enough_rows(given, self.n_components, least)

@@ -25,7 +25,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.outliers import leave_out_outliers, standardise_rows
+from implicitmoments.rows.outliers import Outliers, leave_out_outliers, standardise_rows
 from implicitmoments.rows.view import LARGEST_SINGLE
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
 from implicitmoments.validation import (
@@ -147,13 +147,13 @@ class MixtureEstimator(MixtureSummary):
         self._stream, self._held, self._view = None, columns, view
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(self._k()):
-            kept = view.hold(self._without_outliers(rows)[0])
+            kept = view.hold(self._without_outliers(rows).rows)
             self._stream = begin_stream(view, kept, view.inside(self._mixture()))
             self._held = None
 
     def _refine(self, view: View, rows: Rows) -> None:
         """Run EM on held rows of which a part was fitted before."""
-        kept, n_out = self._without_outliers(rows)
+        kept, n_out, self._near = self._without_outliers(rows)
         start = view.inside(self._mixture())
         found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
         self._store(view.fitted(found), view.family.kind, rows)
@@ -166,7 +166,7 @@ class MixtureEstimator(MixtureSummary):
     def _continue(self, rows: Rows, before: Stream, seed: int) -> None:
         """Update a stream; where its mixture was compared with others, check it again."""
         view, rng = before.view, np.random.default_rng((seed, before.n_seen))
-        rows, n_out = self._without_outliers(rows)
+        rows, n_out, _ = self._without_outliers(rows)
         options = replace(self._options(rows), k=before.mixture.k)
         search = search_again(view, options, rng)
         self._stream = stream = continue_stream(before, view.rows(rows), search, rng)
@@ -186,7 +186,7 @@ class MixtureEstimator(MixtureSummary):
     def _fit_rows(self, rows: Rows, seed: int) -> View:
         """Leave out outliers, fit, measure the fit, and store it."""
         rng = np.random.default_rng(seed)
-        rows, n_out = self._without_outliers(rows)
+        rows, n_out, self._near = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
         found = fit_by_scale(rows, self._options(rows), rng)
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
@@ -248,20 +248,19 @@ class MixtureEstimator(MixtureSummary):
         """Return what the user chose, for rows without outliers."""
         raise NotImplementedError
 
-    def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
-        """Leave out outliers, if asked for; return how many.
+    def _without_outliers(self, rows: Rows) -> Outliers:
+        """Leave out outliers, if asked for.
 
         Rows that lie too far out for single precision are read in double precision, and so are
         those of which products of columns are needed, which lose half of the digits.
         """
-        most = self.max_components if self.n_components == "auto" else int(self.n_components)
+        k = 1 if self.n_components == "auto" else int(self.n_components)
         spherical = self.covariance_type in ("spherical", "tied_spherical")
-        rows, n_out = leave_out_outliers(
-            standardise_rows(rows), most, drop=self.drop_outliers, by_column=not spherical
-        )
-        check_squares("X", rows.census.squares or 0.0)
-        long = (rows.census.longest or 0.0) > LARGEST_SINGLE**2
-        return replace(rows.as_given(), wide=long or not spherical), n_out
+        found = leave_out_outliers(standardise_rows(rows), k, drop=self.drop_outliers)
+        check_squares("X", found.rows.census.squares or 0.0)
+        long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
+        rows = replace(found.rows.as_given(), wide=long or not spherical)
+        return found._replace(rows=rows)
 
     def _check_enough(self, n: int) -> None:
         """Raise where there are fewer rows than components, or only one."""

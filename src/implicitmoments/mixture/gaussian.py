@@ -26,6 +26,7 @@ from implicitmoments.mixture.summary import numbered_rows
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 STARTS = ("auto", "moments", "merge", "k-means++")
@@ -125,7 +126,7 @@ class GaussianMixture(MixtureEstimator):
     n_iter_ : int
         Iterations over all rows.
     lower_bound_ : float
-        Mean log-likelihood per row.
+        Mean log-likelihood per row, without outliers.
     lower_bounds_ : list of float
         The same after each step of EM.
     notes_ : Notes
@@ -194,6 +195,7 @@ class GaussianMixture(MixtureEstimator):
         "covariance_type_": str,
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
+        "_near": NotRequired[Near | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",  # moments are at most a start

@@ -20,6 +20,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import (
     check_even_order,
     check_option,
@@ -85,7 +86,7 @@ class SphericalMixture(MixtureEstimator):
     n_iter_ : int
         Iterations over all rows.
     lower_bound_ : float
-        Mean log-likelihood per row.
+        Mean log-likelihood per row, without outliers.
     decoded_components_ : Components or None
         The components decoded from the moments, in standardised coordinates, with ``notes`` on
         what the moments leave open; see
@@ -150,6 +151,7 @@ class SphericalMixture(MixtureEstimator):
         "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
+        "_near": NotRequired[Near | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were read; filled: those "

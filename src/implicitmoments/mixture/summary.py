@@ -187,7 +187,8 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         """Return the integrated completed likelihood criterion; lower is better.
 
         The Bayesian information criterion of the most probable assignment of the rows: it also
-        charges for components that overlap, so it counts clusters rather than components.
+        charges for components that overlap, so it counts clusters rather than components. Of the
+        rows without outliers, as :meth:`bic`.
 
         Parameters
         ----------
@@ -199,7 +200,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         """
         check_is_fitted(self)
         doubt = self._function(_log_largest_share).total(self, X, None)
-        return self.bic(X, y) - 2 * float(doubt["total"])
+        return self.bic(X, y) - 2 * doubt.total
 
     def _prediction(self) -> RowFunction:
         return self._function(_likeliest)
