@@ -15,8 +15,11 @@ import numpy as np
 import sklearn
 
 from silence.rates import Run
+from silence.wild_rows import wild_rows
 
-KINDS: dict[str, Callable[[Run], None]] = {}
+KINDS: dict[str, Callable[[Run], None]] = {
+    "outliers": wild_rows,
+}
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
 from implicitmoments.rows.dask_columns import dask_module
 from implicitmoments.rows.fold import take_rows
 from implicitmoments.rows.inputs import check_n_features, open_rows
-from implicitmoments.rows.outliers import Near, few_enough
+from implicitmoments.rows.mapped_rows import Rule
+from implicitmoments.rows.outliers import few_enough
 from implicitmoments.search import bic
 
 
@@ -79,7 +80,7 @@ class RowFunction:
     def _apply(self, block: Block) -> Array:
         return self.function(*(block[name] for name in ("x", "y")[: 1 + self.labelled]))
 
-    def _sum(self, rule: Near | None, block: Block) -> Sums:
+    def _sum(self, rule: Rule | None, block: Block) -> Sums:
         found, counts = self._apply(block), weights_of(block)
         xp, kept = namespace_of(found), None if rule is None else rule(block)
         sums: Sums = {"n": int(found.shape[0]), "out": 0, "far total": 0.0, "far weight": 0.0}

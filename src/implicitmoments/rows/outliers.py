@@ -24,7 +24,7 @@ from implicitmoments.rows.fold import (
     take_rows,
     weights_of,
 )
-from implicitmoments.rows.mapped_rows import Census
+from implicitmoments.rows.mapped_rows import Census, Rule
 from implicitmoments.rows.view import Rows
 
 # The limit is measured in spreads of the distances beyond their median, in units of those of a
@@ -177,8 +177,7 @@ def leave_out_outliers(
     """
     rule = None
     if drop:
-        probe = rows.as_given().sample(PROBED, seed)
-        rule = _estimate(probe, rows.n, k, labelled=labelled, least_share=least_share)
+        rule = near_rule(rows, k, labelled=labelled, least_share=least_share, seed=seed)
     what = "outliers" if drop else "counting rows"
     view = rows.transformed(lift_points).without_source
     found = rows.as_given().fold(_Count(view, rule), width=4, what=what)
@@ -201,14 +200,15 @@ def count_extreme_rows(rows: Rows, k: int, seed: int = 0) -> int:
     indicators and amounts that are 0 in most rows look far as well. So only rows beyond a
     multiple of the limit are counted, which would dominate least squares and high moments.
     """
-    rule = _estimate(rows.as_given().sample(PROBED, seed), rows.n, k, labelled=True)
+    rule = near_rule(rows, k, labelled=True, seed=seed)
     rule = replace(rule, limit=EXTREME * rule.limit)
-    found = rows.as_given().fold(partial(_count_far, rule), width=4, what="outliers")
+    found = rows.as_given().fold(partial(count_far, rule), width=4, what="outliers")
     n_far = int(found.get("out", 0))
     return n_far if few_enough(n_far, rows.n) else 0
 
 
-def _count_far(rule: Near, block: Block) -> Sums:
+def count_far(rule: Rule, block: Block) -> Sums:
+    """Count the rows of a block that a rule leaves out, as ``out``."""
     kept = rule(block)
     return {"out": 0 if kept is None else int(namespace_of(kept).count_nonzero(~kept))}
 
@@ -255,8 +255,16 @@ class _Count:
         return sums
 
 
-def _estimate(probe: Rows, n: int, k: int, *, labelled: bool, least_share: float = 0.0) -> Near:
-    """Estimate centre, limit and far groups from some of the rows."""
+def probe_rows(rows: Rows, seed: int = 0) -> Rows:
+    """Return rows as they were given, of which limits are estimated."""
+    return rows.as_given().sample(PROBED, seed)
+
+
+def near_rule(
+    rows: Rows, k: int = 1, *, labelled: bool, least_share: float = 0.0, seed: int = 0
+) -> Near:
+    """Estimate centre, limit and far groups; see :func:`leave_out_outliers`."""
+    probe, n = probe_rows(rows, seed), rows.n
     block = probe.block
     table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
     weights = probe.counts
@@ -351,7 +359,7 @@ def _component_gain(z: Floats, weights: Floats, share: float, decades: float) ->
     """
     d, m = z.shape[1], float(weights.sum())
     apart = z - weights @ z / m
-    squares = max(float(weights @ np.sum(apart**2, axis=1)), np.finfo(float).tiny)
+    squares = max(float(weights @ np.sum(apart**2, axis=1)), float(np.finfo(float).tiny))
     variance = squares / ((m - 1) * d)
     sphere = math.log(2) + 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d)
     heights = d * np.log(np.linalg.norm(z, axis=1)) + sphere + math.log(decades)
