@@ -166,6 +166,6 @@ def test_a_background_of_far_rows_is_no_component(rng):
     X[:100] = rng.uniform(-400, 400, (100, 2))
     n_far = np.count_nonzero(np.linalg.norm(X[:100], axis=1) > 100)
     assert leave_out_outliers(Rows.of(X), 5).n_outliers >= n_far
-    X[100:112] = [1_000.0, 0.0] + rng.standard_normal((12, 2))
+    X[100:112] = np.array([1_000.0, 0.0]) + rng.standard_normal((12, 2))
     rule = leave_out_outliers(Rows.of(X), 5).rule
     assert rule({"x": X})[100:112].all()

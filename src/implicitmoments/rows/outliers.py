@@ -364,7 +364,7 @@ def _component_gain(z: Floats, weights: Floats, share: float, decades: float) ->
     sphere = math.log(2) + 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d)
     heights = d * np.log(np.linalg.norm(z, axis=1)) + sphere + math.log(decades)
     inside = -0.5 * d * (math.log(2 * math.pi * variance) + 1)
-    return float(m * math.log(share)) + (m - 1) * (inside + float(weights @ heights) / m)
+    return float(m * math.log(share) + (m - 1) * (inside + weights @ heights / m))
 
 
 def _link(z: Floats) -> float:
