@@ -20,6 +20,9 @@ NOTES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     # regression
+    "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
+    "linear functions of one another, so their coefficients are not determined, and those of "
+    "least norm are taken; leave some of them out",
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
     "test rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis "

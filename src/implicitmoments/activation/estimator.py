@@ -312,7 +312,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
-        whitening, notes = Whitening.of(rows, reduce=True), Notes()
+        whitening = Whitening.of(rows, reduce=True)
+        notes = Notes(whitening.column_notes(getattr(self, "feature_names_in_", None)))
         standard = looks_standard(whitening, rows.total)
         names = getattr(self, "feature_names_in_", None)
         deviations = find_deviations(rows, whitening, names)

@@ -225,7 +225,7 @@ def data_notes(
     names: Sequence[str] | None,
 ) -> list[Note]:
     """Return notes about rows that differ from what the fit assumes."""
-    notes: list[Note] = []
+    notes = standard.whitening.column_notes(names)
     if standard.constant:
         notes.append(Note("constant_labels"))
     if k != 1:  # one line is least squares, which assumes nothing of x
