@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
 
 from implicitmoments.arrays import LARGEST as LARGEST_NUMBER
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
@@ -90,7 +91,7 @@ class Near:
     center: Floats
     scale: Floats  # (d + 1,)
     limit: float  # distance from the centre beyond which a row is far
-    company: Floats  # (m, d), far rows, scaled, of groups that are large enough to be a component
+    company: Floats  # (m, d), far rows, scaled, that are kept, and rows within reach of the limit
     reach: float  # A far row nearer than that to one of them belongs to its group
     labelled: bool = False  # whether the label is a column of the row
 
@@ -119,12 +120,17 @@ class Near:
 
 
 def _near_any(x: Array, others: Array, reach: float) -> Array:
-    """Say which rows x (n, d) are nearer than ``reach`` to one of the others (m, d)."""
+    """Say which rows x (n, d) are nearer than ``reach`` to one of the others (m, d).
+
+    Rows that are longer than those by more are not: their distances would have no digits.
+    """
     size = DEFAULT_BUDGET.rows_per_block(int(others.shape[0]), x)
     xp, found = namespace_of(x), []
+    longest = xp.sqrt(xp.max(xp.sum(others * others, axis=1))) + reach
     for rows in blocks(range(int(x.shape[0])), size):
-        apart = squared_distances(x[rows.start : rows.stop, :], others)
-        found.append(xp.min(apart, axis=1) < reach**2)
+        part = x[rows.start : rows.stop, :]
+        apart = xp.min(squared_distances(part, others), axis=1)
+        found.append((apart < reach**2) & (xp.sum(part * part, axis=1) <= longest**2))
     return xp.concat(found)
 
 
@@ -150,7 +156,8 @@ def leave_out_outliers(
 
     The limit is estimated from all rows, or from a random sample of 100,000, with every column in
     units of its outer deciles. Far rows are linked if they are as near to one another
-    as two rows of a component can be. A group is kept, and with it every row that is linked to
+    as two rows of a component can be. A row that is linked to one within the limit is a part of a
+    tail and is kept. A group is kept, and with it every row that is linked to
     it, if BIC prefers it as a component to a background of far rows, or if it has a fiftieth of
     the rows. All rows are kept where more than a fifth of them would be left out. So the rows
     that are left out depend on the rows alone: fits with any number and shape of components have
@@ -283,13 +290,12 @@ def near_rule(
     near = Near(center, scale, math.inf, np.zeros((0, len(center))), 0.0, labelled)
     fewest = least_share * float(weights.sum()) / k
     limit = far_limit(radius, n, QUARTILE)
-    grouped = _in_groups(z, radius, limit, weights, fewest)
+    grouped, _ = _in_groups(z, radius, limit, weights, fewest)
     limit = max(limit, far_limit(radius[~grouped], n))
-    grouped = _in_groups(z, radius, limit, weights, fewest)
+    grouped, company = _in_groups(z, radius, limit, weights, fewest)
     n_out = int(np.count_nonzero((radius > limit) & ~grouped))
     if not few_enough(n_out, len(z)) or len(z) - n_out < k:
         return near
-    company = z[grouped]
     some = draw_numbers(len(company), COMPANY_NUMBERS // len(center), 0)
     link = _link(company) if len(company) else 0.0
     return replace(near, limit=limit, company=company[some], reach=link)
@@ -311,25 +317,29 @@ def column_units(moved: Floats) -> Floats:
 
 def _in_groups(
     z: Floats, radius: Floats, limit: float, weights: Floats, fewest: float
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Say which scaled rows are far, and in a group that is a component.
+) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Floats]:
+    """Say which scaled rows are far, and linked to rows that are not, or in a component.
 
-    ``fewest`` is the least number of its rows, besides the rule of :func:`_component_gain`.
+    ``fewest`` is the least number of rows of a component, besides the rule of
+    :func:`_component_gain`. Also returned are rows to one of which all others of a group, or at
+    the limit, are near.
     """
     grouped = np.zeros(len(z), dtype=bool)
     (far,) = np.nonzero((radius > limit) & np.isfinite(radius))
     if len(far) == 0:
-        return grouped
+        return grouped, z[far]
     step = math.ceil(len(far) / MOST_LINKED)
     chosen = far[draw_numbers(len(far), len(far) // step, 0)]
-    some = z[chosen]
-    reach = _link(some)
-    linked = to_numpy(squared_distances(some, some)) < reach**2
-    n_groups, groups = connected_components(linked, directed=False)
+    reach = LINK * math.sqrt(2 * z.shape[1])
+    (edge,) = np.nonzero((radius <= limit) & (radius > limit - reach))
+    edge = edge[draw_numbers(len(edge), MOST_LINKED, 0)]
+    # by differences: products would lose the digits of rows that are very far
+    n_groups, groups = connected_components(cdist(z[chosen], z[chosen]) < reach, directed=False)
     total, all_far = float(weights.sum()), float(weights[far].sum())
     decades = max(1.0, math.log(float(radius[far].max()) / limit))
     kept = np.zeros(n_groups, dtype=bool)
-    for g in range(n_groups):
+    kept[groups[np.any(cdist(z[chosen], z[edge]) < reach, axis=1)]] = True
+    for g in np.flatnonzero(~kept):
         own = chosen[groups == g]
         m = float(weights[own].sum()) * step
         if m >= max(STRUCTURE * total, FEWEST, fewest):
@@ -338,10 +348,10 @@ def _in_groups(
             gain = _component_gain(z[own], weights[own] * step, m / all_far, decades)
             kept[g] = gain > 0.5 * (z.shape[1] + 2) * math.log(total)
     grouped[chosen] = kept[groups]
-    company = z[grouped]
+    company = np.vstack([z[grouped], z[edge]])
     if step > 1 and len(company):  # far rows that were not compared belong to the nearest group
-        grouped[far] = to_numpy(_near_any(z[far], company, reach))
-    return grouped
+        grouped[far] = to_numpy(_near_any(z[far], company, _link(company)))
+    return grouped, company
 
 
 def _component_gain(z: Floats, weights: Floats, share: float, decades: float) -> float:
