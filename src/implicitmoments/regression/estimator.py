@@ -36,7 +36,7 @@ from implicitmoments.regression.lines import (
     responsibilities,
     standardise,
 )
-from implicitmoments.regression.standard_errors import covariances
+from implicitmoments.regression.standard_errors import line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.rows.outliers import count_extreme_rows
@@ -172,7 +172,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        errors = standard.errors(covariances(rows, fitted.lines, model))
+        errors = standard.errors(line_errors(rows, fitted.lines, model).coef)
         self._store(fitted, standard, errors, given.first["x"])
         self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
         notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
