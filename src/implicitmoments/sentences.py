@@ -11,6 +11,12 @@ SENTENCES: dict[str, str] = {
     "or remove them",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "errors_of_too_many_parameters": "no standard errors: the information has {n:,} parameters, "
+    "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
+    "parameters",
+    "standard_errors_unknown": "no standard errors: the observed information of "
+    "{n:count parameter} is not positive definite, as where components coincide, a variance is "
+    "at its floor or rows are few; use fewer components or more rows",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "

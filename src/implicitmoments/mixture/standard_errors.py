@@ -55,9 +55,9 @@ class ScoredGaussians:
     r"""Gaussians with their scores, as :class:`implicitmoments.search.ScoredComponents`.
 
     With :math:`C = L L^T` and :math:`u = L^{-1}(x - \mu)`, the parameters of a component are h and
-    P of the density :math:`\exp(-u^T P u / 2 + h \cdot u - A)`, about h = 0 and P = I: its score is
-    :math:`(u, -u_a u_b)`, with :math:`(1 - u_a^2)/2` for the diagonal of P, and its information is
-    diagonal and the same for all rows.
+    P of the density :math:`\exp(-u^T P u / 2 + h \cdot u - A)`, about h = 0 and P = I: its score
+    is :math:`(u, -u_a u_b)`, with :math:`(1 - u_a^2)/2` for the diagonal of P, and its
+    information is diagonal and the same for all rows.
     """
 
     mixture: Gaussians

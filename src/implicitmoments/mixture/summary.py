@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -104,7 +104,9 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         "samples": "sample",
     }
     vectors = "means_"
-    points = ("means_",)
+    points = ("means_", "mean_errors_")
+    weight_errors_: Any = None  # in files of before
+    mean_errors_: Any = None
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
@@ -305,6 +307,13 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
         return []
     ratio = weakest / floor if floor > 0 else math.inf
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
+
+
+def error_table(columns: Sequence[str], *errors: Any) -> list[Table]:
+    """Return a table of standard errors; none where they were not asked for."""
+    if any(part is None for part in errors):
+        return []
+    return [Table("Standard errors", columns, numbered_rows(*errors))]
 
 
 def numbered_rows(*parts: Any) -> list[list[Any]]:

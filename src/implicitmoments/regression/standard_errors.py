@@ -50,7 +50,7 @@ class ScoredLines:
     @property
     def n_own(self) -> int:
         """Coefficients, and a noise that is not shared."""
-        return self.lines.coef.shape[1] - self.model.first + (not self.model.shared)
+        return int(self.lines.coef.shape[1]) - self.model.first + (not self.model.shared)
 
     @property
     def n_common(self) -> int:
@@ -83,7 +83,7 @@ class ScoredLines:
 
 
 def line_errors(
-    rows: Rows, lines: Lines, model: Model, *, robust: bool = False, n: int | None = None
+    rows: Rows, scored: ScoredLines, *, robust: bool = False, n: int | None = None
 ) -> LineErrors:
     """Return the standard errors of lines, in standard coordinates.
 
@@ -96,10 +96,10 @@ def line_errors(
     n : int, optional
         Rows on which the information is measured, or more where it is indefinite there.
     """
+    lines, model = scored.lines, scored.model
     (k, q), first = lines.coef.shape, model.first
     coef = np.zeros((k, q, q))
     coef[:, first:, first:] = np.nan
-    scored = ScoredLines(lines, model)
     covariance = parameter_covariance(rows, scored, robust=robust, n=n)
     if covariance is None:
         return LineErrors(np.full(k, np.nan), coef, np.full(k, np.nan))

@@ -22,6 +22,7 @@ from implicitmoments.search.information import (
     measure_information,
     parameter_covariance,
     row_weights,
+    unknown_errors,
     weight_errors,
 )
 from implicitmoments.search.moves import (
@@ -74,5 +75,6 @@ __all__ = [
     "run_em",
     "search_moves",
     "split_gain",
+    "unknown_errors",
     "weight_errors",
 ]

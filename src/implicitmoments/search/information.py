@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, cross_sums, move_like, namespace_of, to_numpy
+from implicitmoments.notes import Note
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search.em import Places
 
@@ -270,6 +271,16 @@ def _measure_outer(rows: Rows, components: ScoredComponents, inverse: Floats) ->
     outer = _Outer(components, covariances, weights)
     sums = rows.fold(outer, width=_width(layout), what="standard errors")
     return np.asarray(sums["outer"])
+
+
+def unknown_errors(components: ScoredComponents, errors: Floats) -> list[Note]:
+    """Return a note where errors are NaN."""
+    m = Layout.of(components).size
+    if np.all(np.isfinite(errors)):
+        return []
+    if m > MOST_PARAMETERS:
+        return [Note("errors_of_too_many_parameters", {"n": m, "most": MOST_PARAMETERS})]
+    return [Note("standard_errors_unknown", {"n": m})]
 
 
 def weight_errors(covariance: Floats, weights: Floats) -> Floats:

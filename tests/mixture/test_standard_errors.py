@@ -1,0 +1,77 @@
+"""Standard errors of mixtures: closed forms of one Gaussian, shapes, units and notes."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+import implicitmoments as im
+from implicitmoments.mixture import CovarianceType, Gaussians, ScoredGaussians, standard_errors
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
+from implicitmoments.rows import Rows
+from implicitmoments.testing import refuses
+
+X, _ = make_blobs(400, 3, centers=[[0, 0, 0], [4, 1, 0]], random_state=0)
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_one_gaussian_has_the_errors_of_textbooks(robust, rng):
+    n, d = 4_000, 3
+    A = rng.normal(size=(d, d))
+    rows = rng.normal(size=(n, d)) @ A
+    C = np.cov(rows.T, bias=True)
+    one = Gaussians(np.ones(1), rows.mean(axis=0)[None], C[None])
+    scored = ScoredGaussians(one, CovarianceType("full"))
+    found = standard_errors(Rows.of(rows), scored, robust=robust)
+    factor = 1 if robust else n / (n - d - d * (d + 1) // 2)
+    close = {"rtol": 0.03 if robust else 1e-9}
+    means = np.sqrt(factor * np.diag(C) / n)
+    wishart = np.sqrt(factor * (C**2 + np.outer(np.diag(C), np.diag(C))) / n)
+    np.testing.assert_allclose(found.means[0], means, **close)
+    np.testing.assert_allclose(found.covariances[0], wishart, atol=0.03 * wishart.max(), **close)
+    assert found.weights.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", COVARIANCE_TYPES)
+def test_errors_have_the_shapes_and_units_of_the_parameters(name):
+    scale = np.array([1.0, 1.0, 1.0] if "spherical" in name else [1.0, 1e3, 1e-3])
+    how = {"covariance_type": name, "errors": "robust", "random_state": 0}
+    one = im.GaussianMixture(2, **how).fit(X)
+    other = im.GaussianMixture(2, **how).fit(X * scale + 1e5 * scale)
+    assert one.weight_errors_.shape == (2,)
+    assert np.shape(one.covariance_errors_) == np.shape(one.covariances_)
+    np.testing.assert_allclose(other.mean_errors_, one.mean_errors_ * scale, rtol=1e-3)
+    factors = np.outer(scale, scale) if name in ("full", "tied") else scale**2
+    factors = 1.0 if "spherical" in name else factors
+    expected = one.covariance_errors_ * factors
+    np.testing.assert_allclose(other.covariance_errors_, expected, rtol=1e-3)
+
+
+def test_a_known_variance_has_no_error_and_batches_have_those_of_all_rows():
+    known = im.SphericalMixture(2, variance=1.0, errors="observed", random_state=0).fit(X)
+    assert known.variance_errors_ == 0.0
+    assert np.all((known.mean_errors_ > 0.05) & (known.mean_errors_ < 0.1))
+    whole = im.SphericalMixture(2, errors="observed", random_state=0)
+    errors = whole.fit(X).mean_errors_
+    batches = im.SphericalMixture(2, errors="observed", random_state=0)
+    batches.partial_fit(X[::2]).partial_fit(X[1::2])
+    np.testing.assert_allclose(batches.mean_errors_, errors, rtol=1e-3)
+    assert isinstance(whole.variance_errors_, float)
+
+
+def test_errors_come_on_request_and_tables_show_them():
+    plain = im.GaussianMixture(2, random_state=0).fit(X)
+    assert plain.mean_errors_ is plain.weight_errors_ is plain.covariance_errors_ is None
+    tables = {table.name for table in plain._parameter_tables()}
+    asked = im.GaussianMixture(2, errors="observed", random_state=0).fit(X)
+    assert {table.name for table in asked._parameter_tables()} - tables == {"Standard errors"}
+    with refuses("unknown_option", name="errors", value="sandwich"):
+        im.GaussianMixture(2, errors="sandwich").fit(X)
+
+
+def test_a_note_says_why_there_are_none():
+    rows = np.random.default_rng(0).normal(size=(400, 120))
+    wide = im.GaussianMixture(1, errors="observed", random_state=0).fit(rows)
+    assert wide.notes_.codes[-1] == "errors_of_too_many_parameters"
+    assert np.isnan(wide.mean_errors_).all()
+    few = im.GaussianMixture(2, errors="observed", random_state=0).fit(X[:10])
+    assert few.notes_.codes[-1] == "standard_errors_unknown"
