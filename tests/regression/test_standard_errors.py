@@ -54,5 +54,5 @@ def test_errors_are_none_if_not_asked_for_and_noted_if_unknown(rng):
     assert [table.name for table in model._parameter_tables()] == ["Lines"]
     X = rng.normal(size=(8, 5))
     few = RegressionMixture(1, random_state=0).fit(X[:4], rng.normal(size=4))
-    assert "standard_errors_unknown" in few.notes_.codes
+    assert "errors_unknown" in few.notes_.codes
     assert np.isnan(few.coef_errors_).all()

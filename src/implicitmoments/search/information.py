@@ -279,8 +279,8 @@ def unknown_errors(components: ScoredComponents, errors: Floats) -> list[Note]:
     if np.all(np.isfinite(errors)):
         return []
     if m > MOST_PARAMETERS:
-        return [Note("errors_of_too_many_parameters", {"n": m, "most": MOST_PARAMETERS})]
-    return [Note("standard_errors_unknown", {"n": m})]
+        return [Note("errors_too_large", {"n": m, "most": MOST_PARAMETERS})]
+    return [Note("errors_unknown", {"n": m})]
 
 
 def weight_errors(covariance: Floats, weights: Floats) -> Floats:
