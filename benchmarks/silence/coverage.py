@@ -128,7 +128,7 @@ class Components:
     def limit(self) -> None:
         """Return nothing: true parameters are the limit."""
 
-    def ratios(self, errors: str, limit: None, seed: int) -> list[np.ndarray[Any, Any]]:
+    def ratios(self, errors: str, limit: Any, seed: int) -> list[np.ndarray[Any, Any]]:
         """Return errors of weights, means and covariances over their standard errors."""
         del limit
         weights, means, covariances = self.truth(seed)
@@ -173,18 +173,19 @@ def _covered(ratios: Sequence[np.ndarray[Any, Any]], half: float = NORMAL) -> st
 
 def _table(run: Run, laws: Sequence[Lines | Components], heads: Sequence[str]) -> None:
     rows: list[list[object]] = []
-    pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
+    pooled: dict[str, list[list[np.ndarray[Any, Any]]]] = {}
     for law in laws:
         limit = law.limit()
         for errors in ("observed", "robust"):
             found = run.map(partial(law.ratios, errors, limit), run.seeds)
             parts = [[each[j] for each in found] for j in range(len(heads))]
-            whole = [np.concatenate([np.ravel(part) for part in each]) for each in found]
-            pooled.setdefault(errors, []).extend(whole)
-            rows.append([law.name, law.n, errors, *map(_covered, parts), _covered(whole, HALF)])
-    for errors, whole in pooled.items():
-        rows.append(["all", "", errors, _covered(whole), *[""] * len(heads)])
-    print_table(["law", "rows", "errors", *heads, "half the length"], rows)
+            pooled.setdefault(errors, []).extend(found)
+            rows.append([law.name, law.n, errors, *map(_covered, parts)])
+    for errors, found in pooled.items():
+        parts = [[each[j] for each in found] for j in range(len(heads))]
+        rows.append(["all", "", errors, *map(_covered, parts)])
+        rows.append(["all", "", f"half of {errors}", *(_covered(part, HALF) for part in parts)])
+    print_table(["law", "rows", "errors", *heads], rows)
 
 
 def coverage(run: Run) -> None:

@@ -50,6 +50,22 @@ def test_errors_have_the_shapes_and_units_of_the_parameters(name):
     np.testing.assert_allclose(other.covariance_errors_, expected, rtol=1e-3)
 
 
+def test_errors_are_the_spread_of_estimates_over_repeated_samples():
+    """Errors over standard errors have variance 1; errors half as large would not pass."""
+    z, how = [], {"covariance_type": "diag", "errors": "robust", "means_init": CENTERS[:, :2]}
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        labels = np.repeat([0, 1], [200, 100])
+        rows = CENTERS[labels, :2] + rng.normal(size=(300, 2)) * [[1.5, 0.7]]
+        model = im.GaussianMixture(2, **how).fit(rows)
+        z += list(np.ravel((model.means_ - CENTERS[:, :2]) / model.mean_errors_))
+        z += list(np.ravel((model.covariances_ - [2.25, 0.49]) / model.covariance_errors_))
+        z.append((model.weights_[0] - 2 / 3) / model.weight_errors_[0])
+    square = np.mean(np.square(z))
+    assert 0.75 < square < 1.3
+    assert not 0.75 < 4 * square < 1.3
+
+
 def test_a_known_variance_has_no_error_and_batches_have_those_of_all_rows():
     known = im.SphericalMixture(2, variance=1.0, errors="observed", random_state=0).fit(X)
     assert known.variance_errors_ == 0.0
