@@ -231,7 +231,8 @@ class MixtureEstimator(MixtureSummary):
 
     def _store_errors(self, rows: Rows, view: View) -> None:
         """Store standard errors, if asked for; note where there are none."""
-        self.weight_errors_ = self.mean_errors_ = None
+        self.weight_errors_: Any = None
+        self.mean_errors_: Any = None
         for code in UNKNOWN_ERRORS:
             self.notes_ = self.notes_.without(code)
         if self.errors is None:

@@ -183,8 +183,6 @@ class GaussianMixture(MixtureEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
-    covariance_errors_ = None  # of files of before
-
     kind = "gaussian-mixture"
     results: ClassVar[tuple[str, ...]] = (
         "n_components_",
@@ -257,7 +255,7 @@ class GaussianMixture(MixtureEstimator):
         self.covariances_: Any = self._shaped(whole)
 
     def _store_covariance_errors(self, whole: Floats | None) -> None:
-        self.covariance_errors_ = None if whole is None else self._shaped(whole)
+        self.covariance_errors_: Any = None if whole is None else self._shaped(whole)
 
     def _n_parameters(self) -> int:
         return self._type.n_parameters(*self.means_.shape)
@@ -272,7 +270,7 @@ class GaussianMixture(MixtureEstimator):
         deviations = numbered_rows(np.sqrt(self._mixture().variances))
         return [
             Table("Components", columns, numbered_rows(self.weights_, self.means_)),
-            *error_table(columns, self.weight_errors_, self.mean_errors_),
+            *error_table(self, columns, "weight_errors_", "mean_errors_"),
             Table("Standard deviations", [self.component, *names], deviations),
         ]
 

@@ -140,8 +140,6 @@ class SphericalMixture(MixtureEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
-    variance_errors_ = None  # of files of before
-
     kind = "mixture"
     results: ClassVar[tuple[str, ...]] = (
         "n_components_",
@@ -182,7 +180,7 @@ class SphericalMixture(MixtureEstimator):
         self.variance_: Any = self._shaped(whole, kind)
 
     def _store_covariance_errors(self, whole: Floats | None) -> None:
-        self.variance_errors_ = None if whole is None else self._shaped(whole, self._type)
+        self.variance_errors_: Any = None if whole is None else self._shaped(whole, self._type)
 
     def _shaped(self, whole: Floats, kind: CovarianceType) -> Any:
         return float(whole[0, 0]) if kind.tied else move_like(whole[:, 0], self.means_)
@@ -215,11 +213,10 @@ class SphericalMixture(MixtureEstimator):
     def _parameter_tables(self) -> list[Table]:
         columns = [self.component, "weight", "variance", *column_names(self)]
         parts = (self.weights_, self._covariances()[:, 0], self.means_)
-        errors, k = self.variance_errors_, self._k()
-        of_variances = None if errors is None else np.broadcast_to(as_floats(errors), k)
+        errors = ("weight_errors_", "variance_errors_", "mean_errors_")
         return [
             Table("Components", columns, numbered_rows(*parts)),
-            *error_table(columns, self.weight_errors_, of_variances, self.mean_errors_),
+            *error_table(self, columns, *errors),
         ]
 
     def _check_parameters(self) -> None:

@@ -105,8 +105,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
     }
     vectors = "means_"
     points = ("means_", "mean_errors_")
-    weight_errors_: Any = None  # in files of before
-    mean_errors_: Any = None
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
@@ -309,11 +307,13 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
 
 
-def error_table(columns: Sequence[str], *errors: Any) -> list[Table]:
+def error_table(model: Any, columns: Sequence[str], *names: str) -> list[Table]:
     """Return a table of standard errors; none where they were not asked for."""
+    errors = [getattr(model, name, None) for name in names]  # files of before have none
     if any(part is None for part in errors):
         return []
-    return [Table("Standard errors", columns, numbered_rows(*errors))]
+    parts = (np.broadcast_to(as_floats(e), model._k()) if np.ndim(e) == 0 else e for e in errors)
+    return [Table("Standard errors", columns, numbered_rows(*parts))]
 
 
 def numbered_rows(*parts: Any) -> list[list[Any]]:

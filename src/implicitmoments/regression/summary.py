@@ -76,8 +76,8 @@ class RegressionMixtureSummary(FittedEstimator):
     noise_: Any
     coef_errors_: Any
     intercept_errors_: Any
-    weight_errors_: Any = None  # in files of before
-    noise_errors_: Any = None
+    weight_errors_: Any
+    noise_errors_: Any
     _standard: Standard
 
     def _title(self) -> str:
@@ -89,8 +89,8 @@ class RegressionMixtureSummary(FittedEstimator):
         parts = (self.weights_, self.noise_, self.intercept_, self.coef_)
         columns = ["line", "weight", "noise", "intercept", *names]
         table = Table("Lines", columns, numbered_rows(*parts))
-        errors = (self.weight_errors_, self.noise_errors_)
-        return [table, *error_table(columns, *errors, self.intercept_errors_, self.coef_errors_)]
+        errors = ("weight_errors_", "noise_errors_", "intercept_errors_", "coef_errors_")
+        return [table, *error_table(self, columns, *errors)]
 
     def _evidence(self) -> list[Fact]:
         stats, k, facts = self.stats_, self._k(), []
