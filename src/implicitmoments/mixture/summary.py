@@ -309,7 +309,7 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
 
 def error_table(model: Any, columns: Sequence[str], *names: str) -> list[Table]:
     """Return a table of standard errors; none where they were not asked for."""
-    errors = [getattr(model, name, None) for name in names]  # files of before have none
+    errors: list[Any] = [getattr(model, name, None) for name in names]  # files of before
     if any(part is None for part in errors):
         return []
     parts = (np.broadcast_to(as_floats(e), model._k()) if np.ndim(e) == 0 else e for e in errors)
