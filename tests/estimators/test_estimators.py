@@ -16,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarni
 ESTIMATORS = [
     im.ActivationSumRegressor(random_state=0),
     im.RegressionMixture(random_state=0),
-    im.RegressionMixtureDensity(random_state=0),
-    im.SphericalMixtureDensity(max_degree=4),
+    im.RegressionMixtureDensity(degree=2, random_state=0),
+    im.SphericalMixtureDensity(degree=2),
     im.SphericalMixtureClusterer(3, variance=0.05),
     im.SphericalMixture(random_state=0),
     im.GaussianMixture(2, random_state=0),
@@ -71,7 +71,9 @@ VARIANTS = [
     im.SphericalMixture(3, covariance_type="spherical", random_state=0),
     im.SphericalMixture("auto", max_components=5, random_state=0),
     im.SphericalMixtureDensity(n_components=1),
+    im.SphericalMixtureDensity(max_degree=4),
     im.RegressionMixtureDensity(n_components=1),
+    im.RegressionMixtureDensity(max_degree=4),
 ]
 COMPUTATIONS = [  # the checks of what is computed
     "check_dict_unchanged",
