@@ -14,10 +14,12 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.coverage import coverage
 from silence.rates import Run
 from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
+    "coverage": coverage,
     "outliers": wild_rows,
 }
 
