@@ -158,6 +158,8 @@ NOTES: dict[str, str] = {
     "`lower_bound_` for a few values of `random_state`",
     "columns_constant": "columns without variation: {columns}; they say nothing about the "
     "components; leave them out",
+    "columns_left_out": "columns without variation were left out of the fit: {columns}; the "
+    "variance and all densities are those of the other columns",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
     "singular but for `reg_covar`; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
@@ -334,6 +336,7 @@ FIT: frozenset[str] = frozenset(
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
+        "columns_left_out",
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large"),

@@ -271,6 +271,7 @@ def test_collinear_and_constant_columns(rng):
         RegressionMixture(2, fit_intercept=False).fit(np.zeros((50, 2)), y[:50])
 
 
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")  # inputs_dependent
 def test_fewer_rows_than_coefficients_are_refused(rng):
     X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
     RegressionMixture(1, random_state=0).fit(X, y)

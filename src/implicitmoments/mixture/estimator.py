@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicitmoments.arrays import Array, check_squares, move_like, namespace_of
-from implicitmoments.estimator import column_names
+from implicitmoments.arrays import Array, Floats, check_squares, move_like, namespace_of
+from implicitmoments.estimator import as_floats, column_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.fit import GaussianFit, one_less, search_again
@@ -22,7 +22,7 @@ from implicitmoments.mixture.incremental import (
 from implicitmoments.mixture.standard_errors import ScoredGaussians, standard_errors
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
-from implicitmoments.mixture.view import View
+from implicitmoments.mixture.view import View, constant_columns
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
@@ -38,6 +38,7 @@ from implicitmoments.validation import (
 )
 
 UNKNOWN_ERRORS = ("errors_too_large", "errors_unknown")
+SPHERICAL = ("spherical", "tied_spherical")
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
@@ -117,7 +118,7 @@ class MixtureEstimator(MixtureSummary):
         self._check_enough(rows.n)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
             rows = rows.merged()
-        self._fit_rows(rows, seed)
+        self._fit_rows(rows, seed, reduce=True)
 
     def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
         """Keep the first rows and fit them; begin a stream when there are enough."""
@@ -179,18 +180,47 @@ class MixtureEstimator(MixtureSummary):
             self._check(within, fewer, None, sample)
         self._store_errors(sample, view)
 
-    def _fit_rows(self, rows: Rows, seed: int) -> View:
-        """Leave out outliers, fit, measure the fit, and store it."""
+    def _fit_rows(self, rows: Rows, seed: int, *, reduce: bool = False) -> View:
+        """Leave out outliers, fit, measure the fit, and store it.
+
+        Columns without variation are left out where all columns have one variance: ``reduce``.
+        """
         rng = np.random.default_rng(seed)
         rows, n_out, self._near = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
+        self._constants: Floats | None = None
+        if reduce and self._reducible():
+            self._constants = constant_columns(rows)
+        if self._constants is not None:
+            selection = np.eye(rows.n_features)[:, np.isnan(self._constants)]
+            rows = rows.mapped(np.zeros(rows.n_features), selection)
         found = fit_by_scale(rows, self._options(rows), rng)
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
         self._store_fit(found, rows)
         within = look_within(found.view, rows, self._mixture(), rng)
         self._check(within, found.fewer, found.n_moves, rows)
         self._store_errors(rows, found.view)
+        if self._constants is not None:
+            self._restore_columns(self._constants)
         return found.view
+
+    def _reducible(self) -> bool:
+        """Say whether columns without variation may be left out."""
+        return self.covariance_type in SPHERICAL
+
+    def _restore_columns(self, constants: Floats) -> None:
+        """Put columns that were left out into the attributes that have one entry per column."""
+        own, like = np.isnan(constants), self.means_
+        for name, fill in (("means_", constants), ("mean_errors_", np.zeros(len(own)))):
+            if getattr(self, name) is not None:
+                whole = np.repeat(fill[None], self._k(), axis=0)
+                whole[:, own] = as_floats(getattr(self, name))
+                setattr(self, name, move_like(whole, like))
+        spreads = np.zeros(len(own))
+        spreads[own] = self.stats_["spread_by_column"]
+        self.stats_["spread_by_column"] = spreads.tolist()
+        columns = [column_names(self)[j] for j in np.flatnonzero(~own)]
+        self.notes_.append(Note("columns_left_out", {"columns": columns}))
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         """Store a fit of all rows."""
@@ -204,6 +234,8 @@ class MixtureEstimator(MixtureSummary):
             self.stats_["width_by_component"] = within.widths.tolist()
         most = self.max_components if self.n_components == "auto" else None
         names = column_names(self)
+        if self._constants is not None:
+            names = [names[j] for j in np.flatnonzero(np.isnan(self._constants))]
         self.notes_ = notes_on(
             Evidence(
                 rows, self._mixture(), self._type, names, self.stats_, within, most, fewer, n_moves
@@ -273,7 +305,7 @@ class MixtureEstimator(MixtureSummary):
         those of which products of columns are needed, which lose half of the digits.
         """
         k = 1 if self.n_components == "auto" else int(self.n_components)
-        spherical = self.covariance_type in ("spherical", "tied_spherical")
+        spherical = self.covariance_type in SPHERICAL
         found = leave_out_outliers(standardise_rows(rows), k, drop=self.drop_outliers)
         check_squares("X", found.rows.census.squares or 0.0)
         long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2

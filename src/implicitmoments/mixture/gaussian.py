@@ -206,6 +206,7 @@ class GaussianMixture(MixtureEstimator):
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
         "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",  # moments are at most a start
@@ -260,7 +261,7 @@ class GaussianMixture(MixtureEstimator):
         self.covariance_errors_: Any = None if whole is None else self._shaped(whole)
 
     def _n_parameters(self) -> int:
-        return self._type.n_parameters(*self.means_.shape)
+        return self._type.n_parameters(*self._dimensions)
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
@@ -322,6 +323,10 @@ class GaussianMixture(MixtureEstimator):
             return None
         last = self._mixture()
         return Given(last.weights, last.means, last.covariances)
+
+    def _reducible(self) -> bool:
+        free = not self.warm_start and all(getattr(self, name) is None for name in GIVEN)
+        return free and super()._reducible()
 
     def _given(self, k: int | None, d: int) -> Given | None:
         """Return the start that the user asks for, if any."""

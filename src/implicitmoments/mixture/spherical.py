@@ -162,6 +162,7 @@ class SphericalMixture(MixtureEstimator):
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
         "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
@@ -206,7 +207,7 @@ class SphericalMixture(MixtureEstimator):
 
     def _n_parameters(self) -> int:
         known = self.variance is not None
-        return self._type.n_parameters(*self.means_.shape) - known
+        return self._type.n_parameters(*self._dimensions) - known
 
     def _title(self) -> str:
         k = self._k()
