@@ -15,11 +15,13 @@ import numpy as np
 import sklearn
 
 from silence.coverage import coverage
+from silence.degenerate import degenerate
 from silence.rates import Run
 from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
     "coverage": coverage,
+    "degenerate": degenerate,
     "outliers": wild_rows,
 }
 

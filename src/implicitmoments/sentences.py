@@ -158,6 +158,9 @@ NOTES: dict[str, str] = {
     "`lower_bound_` for a few values of `random_state`",
     "columns_constant": "columns without variation: {columns}; they say nothing about the "
     "components; leave them out",
+    "variance_at_floor": "components {which} have the least variance that the fit allows along "
+    "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
+    "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
     "columns_left_out": "columns without variation were left out of the fit: {columns}; the "
     "variance and all densities are those of the other columns",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "

@@ -57,14 +57,14 @@ def test_lines_and_activations_do_not_depend_on_the_units_of_columns(rng, units)
 
 def test_dependent_columns_of_a_regression_are_named(rng):
     X, y = lines(rng)
-    wide = np.column_stack([X, X[:, 1], np.full(len(X), 5.0)])
+    wide = np.column_stack([X, X[:, 1], np.full(len(X), 5.0)])[:, [0, 1, 4, 2, 3]]
     model = im.RegressionMixture(2, random_state=0).fit(wide, y)
     values = {note.code: note.values for note in model.notes_}
-    assert values["columns_constant"] == {"columns": [4]}
-    assert values["inputs_dependent"]["columns"] == [1, 3]
+    assert values["columns_constant"] == {"columns": [2]}
+    assert values["inputs_dependent"]["columns"] == [1, 4]
     plain = im.RegressionMixture(2, random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.coef_[:, [0, 2]], plain.coef_[:, [0, 2]], atol=1e-6)
-    np.testing.assert_allclose(model.coef_[:, 1] + model.coef_[:, 3], plain.coef_[:, 1], atol=1e-6)
+    np.testing.assert_allclose(model.coef_[:, [0, 3]], plain.coef_[:, [0, 2]], atol=1e-6)
+    np.testing.assert_allclose(model.coef_[:, 1] + model.coef_[:, 4], plain.coef_[:, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -83,3 +83,17 @@ def test_rounded_rows_buy_no_components(rng, name, step):
     X = np.round(groups(rng, 600) / step) * step
     model = FITS[name]("auto").fit(X)
     assert (model.n_components_, model.stats_["outliers"]) == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["SphericalMixture", "spherical", "GaussianMixture"])
+def test_a_variance_at_its_floor_is_noted(rng, name):
+    X = np.concatenate([rng.normal(0, 1, (200, 1)), rng.normal(1e4, 1e3, (200, 1))])
+    model = FITS[name](2)
+    if name == "SphericalMixture":
+        model.set_params(covariance_type="spherical")
+    (note,) = (note for note in model.fit(X).notes_ if note.code == "variance_at_floor")
+    assert note.values["which"] == [int(np.argmin(np.abs(model.means_[:, 0])))]
+    if name != "SphericalMixture":
+        model.set_params(reg_covar=1e-9).fit(X)
+        assert model.covariances_.min() == pytest.approx(1.0, rel=0.3)
+        assert "variance_at_floor" not in model.notes_.codes

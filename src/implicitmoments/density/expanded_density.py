@@ -22,6 +22,7 @@ from implicitmoments.density.degree import (
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator, Table, as_floats
 from implicitmoments.evaluation import DensityScores
+from implicitmoments.mixture.diagnostics import ROWS_PER_COMPONENT
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
@@ -156,6 +157,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             **measured,
             **model.stats,
         }
+        if near.n_rows < ROWS_PER_COMPONENT * self.n_components:
+            values = {"n": near.n_rows, "k": self.n_components}
+            notes.append(Note("few_rows_per_component", values))
         if near.n_outliers:
             notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
         self.notes_ = Notes([*notes, *self._store(model, density, rows.like)])

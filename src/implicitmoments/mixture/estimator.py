@@ -38,6 +38,11 @@ from implicitmoments.validation import (
 )
 
 UNKNOWN_ERRORS = ("errors_too_large", "errors_unknown")
+# notes that say why a component has no variance
+FLOOR_EXPLAINED = {
+    *("columns_constant", "columns_dependent", "columns_repeated", "components_borrow"),
+    *("few_rows_per_component", "covariance_undetermined"),
+}
 SPHERICAL = ("spherical", "tied_spherical")
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
@@ -199,6 +204,9 @@ class MixtureEstimator(MixtureSummary):
         self._store_fit(found, rows)
         within = look_within(found.view, rows, self._mixture(), rng)
         self._check(within, found.fewer, found.n_moves, rows)
+        which = found.view.at_floor(self._mixture(), self._options(rows).ridge).tolist()
+        if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
+            self.notes_.append(Note("variance_at_floor", {"which": which}))
         self._store_errors(rows, found.view)
         if self._constants is not None:
             self._restore_columns(self._constants)

@@ -12,7 +12,7 @@ from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, Sums
-from implicitmoments.rows.draws import draw_numbers
+from implicitmoments.rows.draws import Integers, draw_numbers
 from implicitmoments.search import Fitted
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
@@ -22,6 +22,7 @@ FLAT = 1e-13  # of the values of a column: deviations that are rounding
 FEW = 100  # rows in which constant columns are looked for before all rows are
 PROBED = 20_000  # rows of which medians are taken
 ROUNDINGS = 8  # epsilons of a value: smaller differences are rounding
+BINDING = 1.01  # times the least variance: so near, it is that
 LEAST = 1e-20  # variance, relative to that of a column: with less, squares lose all their digits
 
 
@@ -70,6 +71,21 @@ class View:
         history = tuple(float(level) - self.log_unit for level in found.history)
         level = found.level - self.log_unit
         return replace(found, state=self.outside(found.state), level=level, history=history)
+
+    def at_floor(self, state: Gaussians, ridge: float) -> Integers:
+        """Return which components, in the user's units, have the least variance allowed.
+
+        Where the floor is ``ridge``, not where it is that of rounded columns.
+        """
+        inside, least = self.inside(state), self.family.least
+        if self.family.known is not None or np.any(least > BINDING * ridge):
+            return np.zeros(0, dtype=np.int64)
+        if inside.diagonal:
+            ratios = (inside.covariances / least).min(axis=1)
+        else:
+            roots = np.sqrt(least)
+            ratios = np.linalg.eigvalsh(inside.covariances / roots / roots[:, None])[:, 0]
+        return np.flatnonzero(ratios <= BINDING)
 
     def with_known(self, covariance: Floats) -> View:
         """Return the view of components with a known covariance, in the user's units."""

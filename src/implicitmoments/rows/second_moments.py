@@ -213,6 +213,7 @@ class Whitening:
         values, vectors = np.linalg.eigh(correlations)
         varying = values > SMALLEST_VARIANCE * max(values[-1], 1.0)
         V, spread = vectors[:, varying], np.sqrt(values[varying])
+        V[flat] = 0.0  # but for rounding
         if varying.all():
             return cls(
                 moments.mean, (V * spread) @ V.T * units, (V / spread) @ V.T / units[:, None]
