@@ -23,6 +23,9 @@ RATED = 2**18
 ROUGHLY_RATED = 2**14  # for densities that are only compared with others
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
 PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate; powers of 2, for Sobol sequences
+# Ratios below this count as this when densities are compared, so that one row at which a
+# polynomial is negative does not decide.
+LEAST_RATIO = 0.01
 COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 
 
@@ -148,6 +151,11 @@ def choose_clip(ratios: Floats, counts: Floats, loss: float) -> float:
     return max(1.0, float((mass[j - 1] - loss) / inverse[j - 1]))
 
 
+def clip_loss(ratios: Floats, counts: Floats, clip: float) -> float:
+    """Return what a clip costs in total variation, as in :func:`choose_clip`."""
+    return float(np.average(1 - clip / np.maximum(ratios, clip), weights=counts))
+
+
 @dataclass(frozen=True, eq=False)
 class Probe:
     """Quasi-random points of the span, with the expansion at them."""
@@ -217,8 +225,9 @@ def clip_expansion(
 
     Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given; ``rough``
     clips and normalises at fewer points. Of what is measured ``normalizer_error`` is a standard
-    error, ``negative_rows`` the proportion at which the expansion is negative, and ``evenness``
-    the effective number of rows of equal weight over the number of rows.
+    error, ``clip_error`` a bound of what clipping costs in total variation, ``negative_rows`` the
+    proportion at which the expansion is negative, and ``evenness`` the effective number of rows
+    of equal weight over the number of rows.
     """
     ratios, counts = evaluate_rows(
         expansion, reference, rows, seed, ROUGHLY_RATED if rough else RATED
@@ -229,6 +238,7 @@ def clip_expansion(
     mass, error = probe.mass(floor, clip)
     measured = {
         "normalizer_error": error,
+        "clip_error": floor + clip_loss(ratios, counts, clip),
         "negative_rows": float(np.average(ratios < 0, weights=counts)),
         "distance": probe.distance(ratios, counts, floor, clip),
         "evenness": float(np.sum(counts) ** 2 / np.sum(counts**2)) / len(counts),

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, move_like
+from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
 from implicitmoments.density.expanded_density import (
     ASSUMED_NOISE,
@@ -236,17 +236,11 @@ class RegressionMixtureDensity(ExpandedDensity):
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
+    def _learn(self, rows: Rows, seed: int, dropped: float) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
-        k = self.n_components
-        centred = not (self.whiten or self.fit_intercept)
-        frame, spectrum = find_frame(rows, k, whiten=self.whiten, centred=centred)
-        spread = frame.scale
+        frame, spectrum, noise = self._find_frame(rows)
+        k, spread, known = self.n_components, frame.scale, self.noise is not None
         differ = self.fit_intercept and k > 1 and intercepts_differ(frame.rows(rows), 1.0)
-        # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of 1
-        noise, known = max(1.0 - float(np.sum(spectrum)), 0.0), self.noise is not None
-        if self.noise is not None:
-            noise = (self.noise / spread) ** 2
         bound, noise = find_bound(
             frame,
             rows,
@@ -259,23 +253,40 @@ class RegressionMixtureDensity(ExpandedDensity):
             scale=None if isinstance(self.label_scale, str) else float(self.label_scale),
             dropped=dropped,
         )
-        share = min(noise, 1.0)
-        frame = replace(frame, scale=bound.scale * spread)
-        expansion = partial(self._expand, frame.rows(rows), frame, share / bound.scale**2, seed)
-        model = RatioModel(frame, bound, expansion)
-        if final:
-            model.stats.update(
-                noise=spread * math.sqrt(share),
-                noise_share=noise,
-                label_scale=bound.scale,
-                intercepts_differ=differ,
-                longest_line=bound.longest * spread,
-                weight_beyond=bound.weight_beyond,
-            )
-            if k > 1:
-                floor = noise_floor(spectrum, rows.total)
-                model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
-        return model
+        stats = {
+            "noise": spread * math.sqrt(min(noise, 1.0)),
+            "noise_share": noise,
+            "label_scale": bound.scale,
+            "intercepts_differ": differ,
+            "longest_line": bound.longest * spread,
+            "weight_beyond": bound.weight_beyond,
+        }
+        if k > 1:
+            floor = noise_floor(spectrum, rows.total)
+            stats |= spectrum_stats((spectrum, floor, len(frame.basis), 2))
+        return replace(self._at_scale(bound, rows, frame, noise, seed), stats=stats)
+
+    def _learn_part(self, model: RatioModel, seed: int, rows: Rows) -> RatioModel:
+        frame, _, noise = self._find_frame(rows)
+        return self._at_scale(model.bound, rows, frame, noise, seed)
+
+    def _find_frame(self, rows: Rows) -> tuple[RegressionFrame, Floats, float]:
+        """Return the frame, the variances of the slopes, and that of the noise in its unit."""
+        centred = not (self.whiten or self.fit_intercept)
+        frame, spectrum = find_frame(rows, self.n_components, whiten=self.whiten, centred=centred)
+        if self.noise is not None:
+            return frame, spectrum, (self.noise / frame.scale) ** 2
+        # what the mean of |β'|², a trace, leaves of 1
+        return frame, spectrum, max(1.0 - float(np.sum(spectrum)), 0.0)
+
+    def _at_scale(
+        self, bound: Any, rows: Rows, frame: RegressionFrame, noise: float, seed: int
+    ) -> RatioModel:
+        """Return the model with labels at the scale of a bound."""
+        frame = replace(frame, scale=bound.scale * frame.scale)
+        share = min(noise, 1.0) / bound.scale**2
+        expansion = partial(self._expand, frame.rows(rows), frame, share, seed)
+        return RatioModel(frame, bound, expansion)
 
     def _expand(
         self, rows: Rows, frame: RegressionFrame, share: float, seed: int, degree: int
@@ -314,7 +325,6 @@ class RegressionMixtureDensity(ExpandedDensity):
         bound: Any = model.bound
         degrees = range(2, MOST_ORDERS + 1, 2)
         small = bisect_left(degrees, True, key=lambda n: bound(n) <= self.epsilon / 2)
-        stats["truncation_error"] = bound(self.degree_)
         stats["truncation_estimate"] = bound.estimate(self.degree_)
         stats["degree_for_epsilon"] = [*degrees, None][small]
         return self._findings_of_fit(contradicted=bound.contradicted)

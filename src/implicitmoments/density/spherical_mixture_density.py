@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import chndtr
+from sklearn.base import clone
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.density.clipped_density import ClippedDensity, Reference, evaluate_rows
@@ -225,10 +226,10 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _least_rows(self, d: int) -> int:  # noqa: ARG002
         return max(2, self.n_components)
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
+    def _learn(self, rows: Rows, seed: int, dropped: float = 0.0) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
-        k, method = self.n_components, self.method if final else "closed_form"
-        how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
+        k = self.n_components
+        how: dict[str, Any] = {"method": self.method, "n_draws": self.n_draws, "seed": seed}
         reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
             factor = factor_covariance(self.variance, rows.n_features)
@@ -240,19 +241,23 @@ class SphericalMixtureDensity(ExpandedDensity):
         bound = Truncation(rows, span, k, seed, dropped)
         return RatioModel(reference, bound, cache(partial(expand, rows, span, k, **how)))
 
+    def _learn_part(self, model: RatioModel, seed: int, rows: Rows) -> RatioModel:  # noqa: ARG002
+        return self._learn(rows, seed)
+
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
         if not isinstance(self.degree, str):
             return int(self.degree), NOT_COMPARED
         if self.n_components == 1:
             return 2, NOT_COMPARED
         if self.method != "closed_form":
-            model = self._learn(rows, seed, final=False)
+            closed: SphericalMixtureDensity = clone(self).set_params(method="closed_form")
+            return closed._choose_degree(rows, closed._learn(rows, seed), seed)
         trial = partial(self._trial, rows, model, seed)
         found = candidate_densities(trial, self.max_degree, n_rows=rows.total, seed=seed)
         held_out = None
         if self.degree == "cv":
             fewest = self._least_rows(rows.n_features) + 1
-            fit = partial(self._fit_fold, seed)
+            fit = partial(self._fit_fold, model, seed)
             held_out = held_out_excess(fit, rows, list(found), fewest=fewest, seed=seed)
         compared = compare_distances(found, rows, seed, held_out)
         return compared.best, compared
@@ -263,7 +268,6 @@ class SphericalMixtureDensity(ExpandedDensity):
         self.center_ = move_like(model.reference.center, like)
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["largest_norm"] = model.bound.largest_norm
-        stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
         stats |= spectrum_stats((span.spectrum - 1, floor, span.p, 2))
         notes = Notes()
