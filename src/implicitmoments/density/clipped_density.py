@@ -88,18 +88,13 @@ class ClippedDensity:
         proposals up to the last accepted one. ``batch`` is the fewest and the most proposals made
         at a time.
         """
+        if n_samples > max_proposals * self.mass / self.clip:  # as many are expected
+            raise self._refusal(n_samples, max_proposals)
         kept: list[Floats] = []
         accepted, made = 0, 0
         while accepted < n_samples:
             if made >= max_proposals:
-                raise InputError(
-                    "too_few_accepted",
-                    "{accepted} of {n} draws were accepted among `max_proposals={max_proposals}` "
-                    "(a rate of {rate:.2g}); ask for fewer draws, increase `max_proposals`, or "
-                    "set a smaller `clip` at the cost of a larger error",
-                    **{"accepted": accepted, "n": n_samples, "rate": accepted / made},
-                    max_proposals=max_proposals,
-                )
+                raise self._refusal(n_samples, max_proposals)
             rate = (accepted + 1) / (made + 1) if made else 1.0
             wanted = int(1.1 * (n_samples - accepted) / rate)
             size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
@@ -112,6 +107,20 @@ class ClippedDensity:
             made += size if accepted < n_samples else int(chosen[-1]) + 1
         rng = RowDraws(seed, range(n_samples), COMPLEMENT)
         return self.span.complete(np.concatenate(kept), rng), made
+
+    def _refusal(self, n: int, max_proposals: int) -> InputError:
+        """Return the error of a sampler that accepts too few proposals."""
+        rate = self.mass / self.clip
+        return InputError(
+            "too_few_accepted",
+            "{n:count row} cannot be drawn: the sampler accepts {rate:.2g} of its proposals, "
+            "about {expected:.2g} of {max_proposals:,}; draw fewer rows, fit again with "
+            "`clip={clip:.0f}` at the cost of a larger error, or fit `SphericalMixture` or "
+            "`RegressionMixture`, which are sampled without proposals",
+            **{"n": n, "rate": rate, "expected": rate * max_proposals},
+            # whose rate is about its inverse, or more
+            **{"max_proposals": max_proposals, "clip": max(1.0, max_proposals / (2 * n))},
+        )
 
 
 def evaluate_rows(

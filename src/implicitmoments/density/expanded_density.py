@@ -37,7 +37,7 @@ from implicitmoments.validation import (
     check_enough_rows,
     check_method,
     check_number,
-    check_option,
+    check_number_or,
     check_whole,
     check_whole_or,
 )
@@ -96,7 +96,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     clip: float | str
     floor: float
     method: str
-    n_draws: int
+    n_draws: int | None
     max_proposals: int
     drop_outliers: bool
     random_state: RandomState
@@ -167,7 +167,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
         if not isinstance(self.degree, str):
             return int(self.degree), NOT_COMPARED
-        enough = least_degree(model.bound, self.epsilon, self.max_degree)
+        enough = least_degree(model.bound, self.epsilon, self.max_degree) or self.max_degree
         if self.degree == "auto" or self.n_components == 1:
             # without a bound higher orders may diverge
             bounded = math.isfinite(model.bound(enough))
@@ -214,13 +214,11 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         check_whole_or("degree", self.degree, ("auto", "cv"), 1, highest_degree)
         check_number("epsilon", self.epsilon, 1e-6, 1.0)
         check_whole("max_degree", self.max_degree, 2, highest_degree)
-        if isinstance(self.clip, str):
-            check_option("clip", self.clip, ("auto",), besides="a number or ")
-        else:
-            check_number("clip", self.clip, 1.0)
+        check_number_or("clip", self.clip, ("auto",), 1.0)
         check_number("floor", self.floor, 0.0, 0.5)
         check_method(self.method, methods)
-        check_whole("n_draws", self.n_draws, 1)
+        if self.n_draws is not None:
+            check_whole("n_draws", self.n_draws, 1)
 
     def _differs(self) -> bool:
         """Return whether the density clearly differs from the rows."""

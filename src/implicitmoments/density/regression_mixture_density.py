@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -13,6 +12,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
+from implicitmoments.density.degree import least_degree
 from implicitmoments.density.expanded_density import (
     ASSUMED_NOISE,
     FAR,
@@ -24,9 +24,7 @@ from implicitmoments.density.regression_contraction import (
     ContractedExpansion,
     PaperExpansion,
     ShiftedExpansion,
-    expand_contracted,
-    expand_paper,
-    expand_shifted,
+    expand_lines,
 )
 from implicitmoments.density.regression_density import (
     RegressionDensity,
@@ -40,7 +38,6 @@ from implicitmoments.density.regression_expansion import (
     GradedExpansion,
     LabelConstant,
     LabelExpansion,
-    expand_labels,
 )
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
@@ -51,8 +48,7 @@ from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_flag,
-    check_number,
-    check_option,
+    check_number_or,
     check_positive_number,
     check_whole,
 )
@@ -114,8 +110,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         to order ``degree`` by the closed form, and contracts them by the sum of the proof;
         ``"paper"`` by algorithm Implicit-Moment-Estimation. With intercepts both estimate
         coefficients order by order.
-    n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` per evaluation.
+    n_draws : int, optional
+        Auxiliary draws of ``method="paper"`` per evaluation. By default the mean over them is
+        exact where it is affordable, and otherwise over as many as the box takes.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -214,7 +211,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     clip: float | str = "auto"
     floor: float = 1e-6
     method: str = "closed_form"
-    n_draws: int = 100
+    n_draws: int | None = None
     max_proposals: int = 20_000_000
     drop_outliers: bool = True
     random_state: RandomState = None
@@ -228,10 +225,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         check_flag("whiten", self.whiten)
         if self.max_slope is not None:
             check_positive_number("max_slope", self.max_slope)
-        if isinstance(self.label_scale, str):
-            check_option("label_scale", self.label_scale, ("auto",), besides="a number or ")
-        else:
-            check_number("label_scale", self.label_scale, 0.75, 10.0)
+        check_number_or("label_scale", self.label_scale, ("auto",), 0.75, 10.0)
 
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
@@ -284,34 +278,19 @@ class RegressionMixtureDensity(ExpandedDensity):
     ) -> RatioModel:
         """Return the model with labels at the scale of a bound."""
         frame = replace(frame, scale=bound.scale * frame.scale)
-        share = min(noise, 1.0) / bound.scale**2
-        expansion = partial(self._expand, frame.rows(rows), frame, share, seed)
-        return RatioModel(frame, bound, expansion)
-
-    def _expand(
-        self, rows: Rows, frame: RegressionFrame, share: float, seed: int, degree: int
-    ) -> LabelExpansion:
-        k, basis = self.n_components, frame.basis
-        if self.method == "closed_form":
-            return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
-        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
-        if self.fit_intercept:
-            return expand_shifted(rows, basis, k, degree, method=self.method, **how)
-        if self.method == "contracted":
-            return expand_contracted(rows, basis, k, degree, excess=share - 1)
-        return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
+        how: dict[str, Any] = {"method": self.method, "intercepts": self.fit_intercept}
+        how |= {"excess": min(noise, 1.0) / bound.scale**2 - 1, "n_draws": self.n_draws}
+        given = frame.rows(rows), frame.basis, self.n_components
+        return RatioModel(frame, bound, partial(expand_lines, *given, seed=seed, **how))
 
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
         whitening = Whitening.of(rows, reduce=True)
-        names = getattr(self, "feature_names_in_", None)
-        deviations = find_deviations(rows, whitening, names)
-        notes = Notes()
-        if deviations is not None:
-            notes.append(Note("moments_of_inputs_not_gaussian", deviations))
+        deviations = find_deviations(rows, whitening, getattr(self, "feature_names_in_", None))
+        notes = [Note("moments_of_inputs_not_gaussian", deviations)] if deviations else []
         if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
-        return notes
+        return Notes(notes)
 
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
         frame, stats = model.reference, self.stats_
@@ -322,12 +301,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
         stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
-        bound: Any = model.bound
-        degrees = range(2, MOST_ORDERS + 1, 2)
-        small = bisect_left(degrees, True, key=lambda n: bound(n) <= self.epsilon / 2)
-        stats["truncation_estimate"] = bound.estimate(self.degree_)
-        stats["degree_for_epsilon"] = [*degrees, None][small]
-        return self._findings_of_fit(contradicted=bound.contradicted)
+        stats["truncation_estimate"] = model.bound.estimate(self.degree_)
+        stats["degree_for_epsilon"] = least_degree(model.bound, self.epsilon, MOST_ORDERS)
+        return self._findings_of_fit(contradicted=model.bound.contradicted)
 
     def _findings_of_fit(self, *, contradicted: bool) -> Notes:
         """Return notes on possible errors of the density."""
@@ -417,9 +393,3 @@ class RegressionMixtureDensity(ExpandedDensity):
         center = rows.x.mean(axis=0)
         what = "log density of x and {target}"
         return Densities(directions[:1], center, logs, what, residuals=residuals)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return tags with the requirement of labels."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

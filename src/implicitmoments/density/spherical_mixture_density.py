@@ -127,8 +127,9 @@ class SphericalMixtureDensity(ExpandedDensity):
     method : {"closed_form", "paper"}, default "closed_form"
         How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
         evaluated with auxiliary draws; for comparison, it needs far more rows.
-    n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` per evaluation.
+    n_draws : int, optional
+        Auxiliary draws of ``method="paper"`` per evaluation. By default the mean over them is
+        exact where it is affordable, and otherwise over as many as the box takes.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -212,7 +213,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     clip: float | str = "auto"
     floor: float = 1e-6
     method: str = "closed_form"
-    n_draws: int = 100
+    n_draws: int | None = None
     max_proposals: int = 20_000_000
     drop_outliers: bool = True
     random_state: RandomState = None
