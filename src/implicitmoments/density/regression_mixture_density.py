@@ -149,8 +149,10 @@ class RegressionMixtureDensity(ExpandedDensity):
         infinite where the expansion of such a line diverges, and where no such lines with this
         noise have residuals like those of the rows. ``weight_beyond`` is the weight of
         longer lines that the rows do not exclude, ``truncation_estimate`` the mean error of lines
-        as estimated; ``intercepts_differ``; ``normalizer_error``, a standard error; ``distance``,
-        a lower bound of the total variation distance from the rows, up to chance;
+        as estimated; ``sampling_error``, a bound of what estimated coefficients cost,
+        ``clip_error``, what clipping costs, and ``distance_bound``, the sum of these two and of
+        the bound above, at most 1; ``intercepts_differ``; ``normalizer_error``, a standard error;
+        ``distance``, a lower bound of the total variation distance from the rows, up to chance;
         ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
         the highest was clearly better than the one before, by ``last_rise``; ``n_coefficients``;

@@ -157,12 +157,15 @@ class SphericalMixtureDensity(ExpandedDensity):
     stats_ : dict
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`;
         ``largest_norm``, a bound of the norms of all means whose weight is at least 0.02/k, and
-        ``truncation_error``, a bound of what orders above the degree cost in total variation,
-        without sampling error. Both hold with probability 0.999, also if the rows left out as
+        ``truncation_error``, a bound of what orders above the degree cost in total variation.
+        Both hold with probability 0.999, also if the rows left out as
         outliers are those of a component. ``largest_norm`` is infinite, and the other 1, where
         rows are too few, where about 0.02/k of them or more were left out, or where they
-        contradict the model. ``normalizer_error``, a standard error; ``distance``, a lower bound
-        of the total variation distance from the rows, up to chance;
+        contradict the model. ``sampling_error``, a bound of what the coefficients cost that are
+        estimated from finitely many rows, ``clip_error``, what clipping costs, and
+        ``distance_bound``, the sum of the three errors, at most 1. ``normalizer_error``, a
+        standard error; ``distance``, a lower bound of the total variation distance from the rows,
+        up to chance;
         ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, minus their distances from
         the rows, and ``still_rising``, whether the highest of them was clearly better than the
