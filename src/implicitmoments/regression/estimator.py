@@ -117,7 +117,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
         noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
         rows if a line is split, and ``split_penalty``, the rise above which BIC prefers the
-        split; ``bic_by_n_components`` of ``"auto"``, on the rows searched;
+        split; ``bic_by_n_components`` of ``"auto"``;
         ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -308,8 +308,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         for name, value in zip(names, values, strict=True):
             setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
         # y was divided by its scale, so its density was multiplied by it
-        self.lower_bound_ = fitted.em.level - float(np.log(standard.scale))
-        self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
+        self.lower_bound_ = fitted.fit.em.level - float(np.log(standard.scale))
+        self.n_iter_, self.converged_ = fitted.fit.em.n_iter, fitted.fit.em.converged
 
 
 def _columns(x: Array, y: Array) -> Array:
