@@ -1,7 +1,7 @@
 """Mixtures of linear regressions: global starts, moves and EM."""
 
 from implicitmoments.regression.estimator import RegressionMixture
-from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.family import LineFamily, least_ratio
 from implicitmoments.regression.fit import fit_lines
 from implicitmoments.regression.initialisation import search_span, unalias
 from implicitmoments.regression.lines import (
@@ -25,6 +25,7 @@ __all__ = [
     "design_rows",
     "fit_lines",
     "information",
+    "least_ratio",
     "responsibilities",
     "standardise",
 ]

@@ -22,6 +22,7 @@ from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.fit import (
     FittedLines,
+    bound_notes,
     data_notes,
     fit_lines,
     fit_notes,
@@ -171,6 +172,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         self._store(fitted, standard, errors, given.first["x"])
         self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
         notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        notes += bound_notes(fitted, most, self.max_components)
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)

@@ -82,6 +82,7 @@ class FittedLines:
     lines: Lines  # the heaviest first
     fit: KLines
     left: Unexplained
+    at_floor: list[int]  # lines whose noise is as small as it may be
     # where the number of lines was chosen
     bic_by_k: dict[int, float] = field(default_factory=dict)
 
@@ -119,7 +120,8 @@ def fit_lines(
     best = fits[min(scores, key=scores.__getitem__)]
     lines = best.em.state.keep(np.argsort(-best.em.state.weights, kind="stable"))
     left = _unexplained(family, many, best.waves, lines, np.random.default_rng(seed))
-    return FittedLines(lines, best, left, scores if k is None else {})
+    at_floor = family.at_floor(lines).tolist()
+    return FittedLines(lines, best, left, at_floor, scores if k is None else {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,6 +308,26 @@ def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
     if left > HIGH * usual:
         return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
     return []
+
+
+def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
+    """Return notes where the noise or the number of lines is at its bound.
+
+    Parameters
+    ----------
+    most : int
+        The largest number of lines that was tried.
+    asked : int
+        The largest that the user allowed; rows may be too few for it.
+    """
+    notes, lines = list[Note](), fitted.lines
+    if 1 < lines.k == most and fitted.bic_by_k:
+        limited = "stopped_at_max_components" if most == asked else "rows_limit_lines"
+        notes.append(Note(limited, {"most": most}))
+    if fitted.at_floor and np.sqrt(lines.variances.max()) >= EXACT:
+        ratio = math.sqrt(lines.variances.min() / (lines.weights @ lines.variances))
+        notes.append(Note("noise_at_floor", {"lines": fitted.at_floor, "ratio": ratio}))
+    return notes
 
 
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -93,8 +94,8 @@ def choose_k(  # noqa: PLR0913 (each documented)
         )
         known = found.ranking
         score = bic(found.log_likelihood, family.n_parameters(found.state), total)
-        if score < scores.get(found.state.k, math.inf):
-            scores[found.state.k], states[found.state.k] = score, found.state
+        before = (scores.get(k, math.inf), states.get(k, found.state))
+        scores[k], states[k] = min(before, (score, found.state), key=itemgetter(0))
         return score, found
 
     def hopeless(found: Searched[S]) -> bool:
