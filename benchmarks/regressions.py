@@ -47,6 +47,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Data = tuple[Floats, Floats, Truth]
 WITHIN = 1.2
 ENOUGH = 2.0  # nats below EM from the truth
+DEFAULT = Model()
 SCRIPT = Path(__file__).with_name("regressions.R")
 
 
@@ -146,10 +147,10 @@ def largest_error(coef: Floats, truth: Truth) -> float:
 class Plain:
     """Plain EM with the inner loops of the library, in the same coordinates."""
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: Data, model: Model = DEFAULT) -> None:
         X, y, self.truth = data
-        self.standard, self.rows = standardise(Rows.of(X, y=y), intercept=True)
-        self.family = LineFamily(Model())
+        self.standard, self.rows = standardise(Rows.of(X, y=y), intercept=model.intercept)
+        self.family = LineFamily(model)
 
     def error(self, lines: Lines) -> float:
         """Return the largest error of the lines."""

@@ -14,9 +14,14 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.discrete import discrete
 from silence.rates import Run
+from silence.small import small
 
-KINDS: dict[str, Callable[[Run], None]] = {}
+KINDS: dict[str, Callable[[Run], None]] = {
+    "discrete": discrete,
+    "small": small,
+}
 
 
 def main() -> None:
