@@ -115,6 +115,7 @@ PUSH: dict[str, Callable[[int], Data]] = {
     "six-light": lambda s: light(12, 20, 100_000, s, 12.0),
     "10:1-20k": lambda s: unit(8, 20, 20_000, s, weights=np.geomspace(10, 1, 8)),
     "10:1-8k": lambda s: unit(8, 20, 8_000, s, weights=np.geomspace(10, 1, 8)),
+    "k12-10:1": lambda s: unit(12, 10, 20_000, s, weights=np.geomspace(10, 1, 12)),
     "pairs-30k": lambda s: pairs(12, 20, 30_000, s),
     "k24": lambda s: unit(24, 20, 200_000, s),
     "k32": lambda s: unit(32, 20, 300_000, s),

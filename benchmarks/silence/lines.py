@@ -59,10 +59,8 @@ class PlainEM:
         )[:, :, 0]
         both = np.column_stack([-coef, np.ones(len(coef))])
         squares = np.maximum(np.einsum("ka,kab,kb->k", both, S, both), 0.0)
-        if self.data.shared:
-            variances = np.full(len(n), squares.sum() / n.sum())
-        else:
-            variances = squares / n
+        pooled = np.full(len(n), squares.sum() / n.sum())
+        variances = pooled if self.data.shared else squares / n
         least = max(float(variances.max()) / LARGEST_RATIO, 1e-12 * float(self.data.y.var()))
         return n / n.sum(), coef, np.maximum(variances, least)
 
@@ -111,7 +109,7 @@ class PlainEM:
                 shares = np.zeros((n, k))
                 for i in range(k):
                     shares[rng.choice(n, self.side, replace=False), i] = 1.0
-            w, coef, v = self.m_step(shares)
+            _, coef, v = self.m_step(shares)
             state = np.full(k, 1 / k), coef, np.full(k, max(float(v.max()), self.data.y.var() / 4))
             found.append(self.run(state, 500, 0.1))
         found.sort(key=lambda each: -each[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are roundi
 LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
 RIDGE = 1e-9  # per row: a line with fewer rows than coefficients still has a solution
 SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
+ROUGH_VARIANCE = 0.25  # of random lines, of the variance of y: theirs, from so few rows, is none
 DIRECTIONS = 2  # of splits, beside the intercept: the widest one, and a random one
 # Two parts of a line, in standard deviations of its residuals, and their weights. Unequal parts
 # find a light line in the tails of a heavy one; the heavy part moves against the light one.
@@ -182,6 +183,16 @@ class LineFamily:
     ) -> Lines:
         """Return no lines: splits find the missing ones."""
         return state.take(np.zeros(0, dtype=int))
+
+    def random_lines(self, rows: Rows, k: int, rng: np.random.Generator) -> Lines:
+        """Return k lines, each through one random row more than it has coefficients."""
+        q, u = rows.n_features - 1, columns_of(rows.block)
+        chosen = np.zeros((rows.n, k))
+        for i in range(k):
+            chosen[rng.choice(rows.n, min(q - self.model.first + 1, rows.n), replace=False), i] = 1
+        start = Lines(np.full(k, 1 / k), np.zeros((k, q)), np.full(k, ROUGH_VARIANCE))
+        products = self.expect(rows, move_like(chosen, u)).products
+        return replace(start, coef=self._solve(products, start.coef))
 
     def _solve(self, products: Floats, before: Floats) -> Floats:
         """Return weighted least squares of each line; one without rows stays where it is."""

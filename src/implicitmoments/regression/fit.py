@@ -26,6 +26,7 @@ from implicitmoments.regression.lines import Lines, Model, Standard
 from implicitmoments.rows import Rows, Whitening
 from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.search import (
+    ENOUGH,
     LOCAL,
     SEARCH,
     WHOLE,
@@ -33,6 +34,7 @@ from implicitmoments.search import (
     Fitted,
     Searched,
     choose_k,
+    cross_populations,
     grow,
     rank_moves,
     run_em,
@@ -45,9 +47,9 @@ SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coe
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
 N_MOVES = 8  # tried on a sample; the first is usually the right one
-# Growing costs little on so many numbers, so that several compete: with discrete inputs lines
-# may exchange labels between the values of a column, which no split of one line repairs.
-SMALL, N_GROWTHS = 2**17, 6
+# Failures in a row before crossings end: no more than so many products of features, rows x lines
+# x coefficients², so that crossings take a few seconds at most; they are left out below the least.
+PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS = 12, 4, 2**26
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
@@ -72,6 +74,7 @@ class FittedLines:
     n_decoded: int  # vectors decoded from the moments, to start from
     decoded: Components | None  # what was decoded from the moments
     left: Unexplained
+    apart: float  # nats by which two independent searches differed
     # of ``n_scored`` rows, where the number of lines was chosen
     bic_by_k: dict[int, float] = field(default_factory=dict)
     n_scored: float = 0.0
@@ -110,8 +113,10 @@ def fit_lines(
     # Starts compete: peaks and decoded moments, and lines grown from one by splits.
     vectors, decoded = decode_moments(many, k, seed)
     start = first_lines(waves, k, model, rng, vectors)
-    if not starts and not (gaussian and start.n_peaks == k):
-        starts = _grow(family, many, k, rng)
+    apart = 0.0
+    if not starts and k > 1:
+        clear = gaussian and start.n_peaks == k
+        starts, apart = _compete(family, many, start.lines, rng, clear=clear)
     # Moves on a sample, which the likelihood judges.
     searched = _search(family, rows, [start.lines, *starts], rng)
     # EM on all rows.
@@ -119,7 +124,7 @@ def fit_lines(
     lines = em.state.keep(np.argsort(-em.state.weights, kind="stable"))
     left = _unexplained(family, many, waves, lines, rng)
     return FittedLines(
-        lines, em, searched.accepted, start, len(vectors), decoded, left, scores, many.total
+        lines, em, searched.accepted, start, len(vectors), decoded, left, apart, scores, many.total
     )
 
 
@@ -140,14 +145,32 @@ def _choose(
     return chosen.searched.state, chosen.scores
 
 
-def _grow(family: LineFamily, rows: Rows, k: int, rng: np.random.Generator) -> list[Lines]:
-    """Return k lines grown from one; several times where that costs little."""
-    q = rows.n_features - 1
+def _compete(
+    family: LineFamily, rows: Rows, start: Lines, rng: np.random.Generator, *, clear: bool
+) -> tuple[list[Lines], float]:
+    """Return lines that compete with a start, and the nats by which two searches differed.
+
+    Lines are grown from one by splits, and crossed with lines through few rows each. With discrete
+    inputs lines may exchange labels between the values of a column, and with few rows they may
+    hold rows of many others: no split of one line repairs that.
+
+    Parameters
+    ----------
+    clear : bool
+        The start is known to be good: only where rows are few do others compete with it.
+    """
+    k, q = start.coef.shape
     some = _some(rows, _rows_for(k, q))
-    times = N_GROWTHS if some.n * k * q <= SMALL else 1
-    return [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
-    ]
+    if clear and some.n < rows.kept:
+        return [], 0.0
+    grown = grow(family, some, _one_line(some), k, rng, local=_local(some)).state
+    patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
+    if patience < LEAST_PATIENCE:
+        return [grown], 0.0
+    crossed = cross_populations(
+        family, some, [grown, start], lambda: family.random_lines(some, k, rng), patience, rng
+    )
+    return [crossed.state], crossed.apart if some.n == rows.kept else 0.0
 
 
 def _search(
@@ -238,9 +261,21 @@ def data_notes(
 
 
 def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
-    """Return a note where the residuals show another line; ``noise`` is relative to sd(y)."""
+    """Return notes where the residuals show another line, or two searches ended at other lines.
+
+    Parameters
+    ----------
+    noise : float
+        Relative to sd(y).
+    """
+    apart = stats["searches_apart"]
     if noise < EXACT:
         return []
+    notes = _residual_notes(stats)
+    return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
+
+
+def _residual_notes(stats: dict[str, Any]) -> list[Note]:
     gains = stats["split_gain_by_line"]
     widest = max(range(len(gains)), key=gains.__getitem__)
     if gains[widest] > stats["split_penalty"]:
@@ -265,6 +300,7 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
+        "searches_apart": fitted.apart,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fitted.em.history,
         **component_stats(fitted.decoded),

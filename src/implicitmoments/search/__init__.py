@@ -4,6 +4,7 @@ Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and 
 """
 
 from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
+from implicitmoments.search.crossings import Crossed, cross, cross_populations
 from implicitmoments.search.em import (
     LOCAL,
     SEARCH,
@@ -18,6 +19,7 @@ from implicitmoments.search.em import (
     run_em,
 )
 from implicitmoments.search.moves import (
+    ENOUGH,
     GROW,
     Ranking,
     Searched,
@@ -36,12 +38,14 @@ from implicitmoments.search.trials import (
 )
 
 __all__ = [
+    "ENOUGH",
     "GROW",
     "LOCAL",
     "SEARCH",
     "WHOLE",
     "Budget",
     "Chosen",
+    "Crossed",
     "EMFamily",
     "Expectations",
     "Family",
@@ -53,6 +57,8 @@ __all__ = [
     "State",
     "bic",
     "choose_k",
+    "cross",
+    "cross_populations",
     "grow",
     "grow_and_prune",
     "insertion_gains",
