@@ -14,11 +14,13 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.coverage import coverage
 from silence.discrete import discrete
 from silence.rates import Run
 from silence.small import small
 
 KINDS: dict[str, Callable[[Run], None]] = {
+    "coverage": coverage,
     "discrete": discrete,
     "small": small,
 }

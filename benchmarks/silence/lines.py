@@ -12,12 +12,13 @@ import numpy as np
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import Truth
 from implicitmoments.regression import Model
+from implicitmoments.regression.family import least_ratio
 from regressions import Plain
 from silence.rates import print_table
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 ENOUGH = 2.0  # nats: a difference of likelihoods, not of the last digits of EM
-LARGEST_RATIO = 1e3  # of two variances, as in the library
+TINY = 1e-300
 HARMLESS = {"inputs_not_gaussian"}  # notes that do not cast doubt on the lines
 
 
@@ -47,22 +48,25 @@ class PlainEM:
         self.z = np.column_stack([np.ones(len(data.y)), data.X])
         u = np.column_stack([self.z, data.y])
         self.side = u.shape[1]
+        self.least = least_ratio(*self.z.shape)
         self.pairs = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
 
     def m_step(self, shares: Floats) -> tuple[Floats, Floats, Floats]:
         """Return weights, coefficients and variances for responsibilities (n, k)."""
         S = (shares.T @ self.pairs).reshape(-1, self.side, self.side)
-        n = np.maximum(S[:, 0, 0], 1e-300)
+        n = np.maximum(S[:, 0, 0], TINY)
         ridge = 1e-9 * np.trace(S[:, :-1, :-1], axis1=1, axis2=2)[:, None, None]
         coef = np.linalg.solve(
-            S[:, :-1, :-1] + np.maximum(ridge, 1e-300) * np.eye(self.side - 1), S[:, :-1, -1:]
+            S[:, :-1, :-1] + np.maximum(ridge, TINY) * np.eye(self.side - 1), S[:, :-1, -1:]
         )[:, :, 0]
         both = np.column_stack([-coef, np.ones(len(coef))])
         squares = np.maximum(np.einsum("ka,kab,kb->k", both, S, both), 0.0)
-        pooled = np.full(len(n), squares.sum() / n.sum())
-        variances = pooled if self.data.shared else squares / n
-        least = max(float(variances.max()) / LARGEST_RATIO, 1e-12 * float(self.data.y.var()))
-        return n / n.sum(), coef, np.maximum(variances, least)
+        w, pooled = n / n.sum(), squares.sum() / n.sum()
+        if self.data.shared:
+            return w, coef, np.full(len(n), max(pooled, TINY))
+        # the floor of the library: without one the likelihood has no maximum
+        floor = pooled * self.least ** (2 * np.maximum(w / self.least, 1.0))
+        return w, coef, np.maximum(squares / n, np.maximum(floor, TINY))
 
     def e_step(self, state: tuple[Floats, Floats, Floats]) -> tuple[float, Floats]:
         """Return the log-likelihood, and responsibilities."""

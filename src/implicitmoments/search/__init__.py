@@ -18,6 +18,14 @@ from implicitmoments.search.em import (
     bic,
     run_em,
 )
+from implicitmoments.search.information import (
+    ComponentScores,
+    measure_information,
+    parameter_covariance,
+    row_weights,
+    unknown_errors,
+    weight_errors,
+)
 from implicitmoments.search.moves import (
     ENOUGH,
     GROW,
@@ -46,6 +54,7 @@ __all__ = [
     "Budget",
     "Chosen",
     "Crossed",
+    "ComponentScores",
     "EMFamily",
     "Expectations",
     "Family",
@@ -62,11 +71,16 @@ __all__ = [
     "grow",
     "grow_and_prune",
     "insertion_gains",
+    "measure_information",
     "merge_cheapest",
     "merge_losses",
+    "parameter_covariance",
     "rank_moves",
     "responsibilities",
+    "row_weights",
     "run_em",
     "search_moves",
     "split_gain",
+    "unknown_errors",
+    "weight_errors",
 ]
