@@ -11,8 +11,7 @@ import numpy as np
 
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import Truth
-from implicitmoments.regression import Model
-from implicitmoments.regression.family import least_ratio
+from implicitmoments.regression import Model, least_ratio
 from regressions import Plain
 from silence.rates import print_table
 

@@ -24,12 +24,8 @@ __all__ = [
     "Standard",
     "design_rows",
     "fit_lines",
-<<<<<<< HEAD
-    "line_errors",
-=======
-    "information",
     "least_ratio",
->>>>>>> c492267
+    "line_errors",
     "responsibilities",
     "standardise",
 ]
