@@ -81,14 +81,14 @@ class PlainEM:
         self, state: tuple[Floats, Floats, Floats], steps: int, least: float
     ) -> tuple[float, tuple[Floats, Floats, Floats]]:
         """Run EM until ten steps gain less than ``least`` nats."""
-        reached, shares = self.e_step(state)
+        before, (reached, shares) = -np.inf, self.e_step(state)
         for step in range(steps):
             if step % 10 == 0:
+                if reached - before < least:
+                    break
                 before = reached
             state = self.m_step(shares)
             reached, shares = self.e_step(state)
-            if step % 10 == 9 and reached - before < least:
-                break
         return reached, state
 
     def from_truth(self) -> float:
@@ -156,8 +156,8 @@ def compare(data: Data, reference: float, seed: int) -> Outcome:
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     """Print one row per kind of data, and one for all."""
-    heads = ("data", "fits", "lost", "silent", "noted and right", "above", "worst", "best")
-    heads += ("moments only lost", "moves only lost", "seconds (largest)")
+    heads = ["data", "fits", "lost", "silent", "noted and right", "above", "worst", "best"]
+    heads += ["moments only lost", "moves only lost", "seconds (largest)"]
     names = list(dict.fromkeys(each.name for each in outcomes))
     groups = [(name, [each for each in outcomes if each.name == name]) for name in names]
     print_table(heads, [_row(name, group) for name, group in [*groups, ("all", outcomes)]])

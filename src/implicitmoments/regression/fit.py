@@ -52,6 +52,7 @@ N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Failures in a row before crossings end: no more than so many products of features, rows x lines
 # x coefficients², so that crossings take a few seconds at most; they are left out below the least.
 PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS = 12, 4, 2**26
+N_GROWTHS = 2  # one in each of the two populations
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
@@ -217,12 +218,16 @@ def _compete(
     some = _some(rows, _rows_for(k, q))
     if k == 1 or (clear and some.n < rows.kept):
         return [], 0.0
-    grown = grow(family, some, _one_line(some), k, rng, local=_local(some)).state
     patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
-    if patience < LEAST_PATIENCE:
-        return [grown], 0.0
+    few = patience >= LEAST_PATIENCE
+    grown = [
+        grow(family, some, _one_line(some), k, rng, local=_local(some)).state
+        for _ in range(N_GROWTHS if few else 1)
+    ]
+    if not few:
+        return grown, 0.0
     crossed = cross_populations(
-        family, some, [grown, start], lambda: family.random_lines(some, start, rng), patience, rng
+        family, some, [*grown, start], lambda: family.random_lines(some, start, rng), patience, rng
     )
     return [crossed.state], crossed.apart if some.n == rows.kept else 0.0
 

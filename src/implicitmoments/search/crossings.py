@@ -13,7 +13,7 @@ from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, run_em
 from implicitmoments.search.moves import ENOUGH
 from implicitmoments.search.trials import total_rows
 
-MEMBERS = 6  # of a population: fewer are soon alike, and more take longer to improve
+MEMBERS = 8  # of a population: fewer are soon alike, and more take longer to improve
 # EM steps: of a random start, of two fits together, after each round of merges, and of a child.
 ROUGH, TOGETHER, BETWEEN, LAST = 20, 10, 4, 60
 TOL = 1e-5  # of these EM runs: they are compared, and the best goes on
