@@ -38,6 +38,9 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
+    "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
+    "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
+    "values of `random_state`, and use more rows or fewer lines",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
     "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
@@ -336,6 +339,7 @@ SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
+        "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
         "rows_limit_lines",
         *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),

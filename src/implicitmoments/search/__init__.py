@@ -4,6 +4,7 @@ Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and 
 """
 
 from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
+from implicitmoments.search.crossings import Crossed, cross, cross_populations
 from implicitmoments.search.em import (
     LOCAL,
     SEARCH,
@@ -26,6 +27,7 @@ from implicitmoments.search.information import (
     weight_errors,
 )
 from implicitmoments.search.moves import (
+    ENOUGH,
     GROW,
     Ranking,
     Searched,
@@ -44,6 +46,7 @@ from implicitmoments.search.trials import (
 )
 
 __all__ = [
+    "ENOUGH",
     "GROW",
     "LOCAL",
     "SEARCH",
@@ -51,6 +54,7 @@ __all__ = [
     "Budget",
     "Chosen",
     "ComponentScores",
+    "Crossed",
     "EMFamily",
     "Expectations",
     "Family",
@@ -62,6 +66,8 @@ __all__ = [
     "State",
     "bic",
     "choose_k",
+    "cross",
+    "cross_populations",
     "grow",
     "grow_and_prune",
     "insertion_gains",
