@@ -126,8 +126,14 @@ NOTES: dict[str, str] = {
     "variance and weights; use more rows or fewer components",
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
     "({least}) to {most_spread:.3g} ({most}), but the model has one variance for all columns: "
-    "groups may be split or merged; divide each column by its spread before the fit, or use "
-    "`GaussianMixture` with `covariance_type='diag'`",
+    "groups may be split or merged; use `GaussianMixture` with `covariance_type='diag'`",
+    "components_differ_in_variance": "the standard deviation of components goes from "
+    "{least_spread:.3g} (component {least}) to {most_spread:.3g} (component {most}), but the "
+    "model has one variance for all: groups may be split or merged; use "
+    "`covariance_type='spherical'`",
+    "components_not_round": "components are not spherical: component {component} is {ratio:.1f} "
+    "times as wide along {direction} as across, and covariances of that shape lower BIC by "
+    "{gain:,.0f}; use `GaussianMixture` with `covariance_type={kind!r}`",
     "component_not_spherical": "component {component} is not spherical (variance ratio "
     "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
     "increase `n_components`, or use `GaussianMixture` with `covariance_type='full'`",
@@ -138,6 +144,12 @@ NOTES: dict[str, str] = {
     "`covariance_type`, choose the number with the least `icl()`, or set `n_components`",
     "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
     "be fewer; use `n_components={fewer}` or `n_components='auto'`",
+    "components_are_one": "components {which} are likely to be one: merging them lowers the "
+    "log-likelihood by {loss:.1f}, less than the {penalty:.1f} that BIC charges for a component; "
+    "use `n_components={fewer}` or `n_components='auto'`",
+    "component_missing": "components are likely to be missing: component {which} looks like two, "
+    "and BIC is lower by {gain:,.0f} with {more:count component}; use `n_components={more}` or "
+    "`n_components='auto'`",
     "local_optimum": "components overlap or have few rows, and no moments confirm them: the fit "
     "may be one of several local optima; compare `lower_bound_` for a few values of "
     "`random_state`",

@@ -170,7 +170,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         errors = standard.errors(covariances(rows, fitted.lines, model))
         self._store(fitted, standard, errors, given.first["x"])
         self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
-        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        notes += fit_notes(fitted, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)

@@ -29,11 +29,14 @@ from implicitmoments.search import (
     LOCAL,
     SEARCH,
     WHOLE,
+    Alternative,
     Budget,
     Fitted,
     Searched,
     choose_k,
     grow,
+    merge_note,
+    one_less,
     rank_moves,
     run_em,
     search_moves,
@@ -59,6 +62,7 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
+    less: Alternative[Lines] | None  # one line less, if BIC of those rows is lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +185,9 @@ def _unexplained(
     peaks = peaks_left(waves, lines, family.model, rng)
     some = _some(rows, lines.k * _local(rows).rows)
     ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
-    gains = np.zeros(lines.k)
-    gains[ranking.origins] = ranking.gains
+    gains, splits = np.zeros(lines.k), ranking.origins >= 0
+    gains[ranking.origins[splits]] = ranking.gains[splits]
+    level = ranking.shares.log_likelihood / some.total
     larger = lines.split(0, lines.take(np.array([0, 0])))
     extra = family.n_parameters(larger) - family.n_parameters(lines)
     return Unexplained(
@@ -190,6 +195,7 @@ def _unexplained(
         noise_maximum(waves.n_searched),
         gains,
         0.5 * extra * math.log(some.total),
+        one_less(family, lines, ranking.merges, [(some, level)]),
     )
 
 
@@ -237,25 +243,32 @@ def data_notes(
     return notes
 
 
-def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
-    """Return a note where the residuals show another line; ``noise`` is relative to sd(y)."""
+def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
+    """Return a note on two lines that are one, or on a line that the residuals show.
+
+    Of the former and a line that looks double, that of lower BIC; ``noise`` is relative to sd(y).
+    """
     if noise < EXACT:
         return []
-    gains = stats["split_gain_by_line"]
-    widest = max(range(len(gains)), key=gains.__getitem__)
-    if gains[widest] > stats["split_penalty"]:
-        penalty = stats["split_penalty"]
-        values = {"line": widest, "gain": gains[widest], "penalty": penalty}
-        return [Note("line_looks_double", values)]
-    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
-    if left > HIGH * usual:
-        return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
+    left, found = fitted.left, list[tuple[float, Note]]()
+    widest, penalty = int(left.split_gains.argmax()), left.split_penalty
+    gain = float(left.split_gains[widest])
+    if gain > penalty:
+        values = {"line": widest, "gain": gain, "penalty": penalty}
+        found.append((gain - penalty, Note("line_looks_double", values)))
+    if left.less is not None:
+        found.append((left.less.gain / 2, merge_note(left.less)))
+    if found:
+        return [max(found, key=lambda each: each[0])[1]]
+    if left.highest_peak > HIGH * left.noise_maximum:
+        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
+        return [Note("line_missing", values)]
     return []
 
 
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     """Return the numbers of a fit, in the units of the user."""
-    units = 2 * fitted.n_scored * float(np.log(standard.scale))
+    units, less = 2 * fitted.n_scored * float(np.log(standard.scale)), fitted.left.less
     return {
         "n_varying": standard.n_features,
         "n_peaks": fitted.start.n_peaks,
@@ -265,6 +278,7 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
+        **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fitted.em.history,
         **component_stats(fitted.decoded),

@@ -3,6 +3,14 @@
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """
 
+from implicitmoments.search.alternatives import (
+    Alternative,
+    merge_note,
+    one_less,
+    one_more,
+    prefer,
+    worth_of_component,
+)
 from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
 from implicitmoments.search.em import (
     LOCAL,
@@ -40,6 +48,7 @@ __all__ = [
     "LOCAL",
     "SEARCH",
     "WHOLE",
+    "Alternative",
     "Budget",
     "Chosen",
     "EMFamily",
@@ -58,9 +67,14 @@ __all__ = [
     "insertion_gains",
     "merge_cheapest",
     "merge_losses",
+    "merge_note",
+    "one_less",
+    "one_more",
+    "prefer",
     "rank_moves",
     "responsibilities",
     "run_em",
     "search_moves",
     "split_gain",
+    "worth_of_component",
 ]
