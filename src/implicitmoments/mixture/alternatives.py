@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import softmax_rows
+from implicitmoments.arrays import softmax_rows, to_numpy
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
+from implicitmoments.mixture.initialisation import merged_state, sum_groups
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note
 from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers
-from implicitmoments.search import Ranking, bic, choose_k, merge_note, one_less, one_more
+from implicitmoments.search import Ranking, add_components, bic, merge_note, one_less, run_em
+from implicitmoments.search.alternatives import QUICK
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 LOADED = 0.5  # of the largest entry of a direction: columns with less are not named
@@ -27,6 +30,8 @@ def other_number(
     state: Gaussians,
     ranking: Ranking[Gaussians],
     parts: Sequence[tuple[Rows, float]],
+    rng: np.random.Generator,
+    rival: float = 0.0,
 ) -> Iterator[Better]:
     """Yield notes on two components that are one, and on those that are missing.
 
@@ -37,24 +42,23 @@ def other_number(
     parts : sequence of (Rows, float)
         A sample, and all rows, and the mean log-likelihood of the fit. One component less has to
         be better on all of them; one more on the sample, and then it is on all rows.
+    rival : float
+        By how much BIC is lower in another way: where several components are missing, more are
+        added until it is surpassed.
     """
     less = one_less(family, state, ranking.merges, parts)
     if less is not None:
         yield less.gain, merge_note(less)
-    more = one_more(family, state, ranking, *parts[0])
+    more = add_components(family, state, ranking, *parts[0], rng, rival)
     if more is not None:
         values = {"which": list(more.components), "more": more.state.k, "gain": more.gain}
         yield more.gain, Note("component_missing", values)
 
 
 def other_shape(
-    view: View,
-    sample: Rows,
-    state: Gaussians,
-    *,
-    fewer: bool = False,
+    view: View, sample: Rows, state: Gaussians, *, fewer: bool = False
 ) -> Iterator[Better]:
-    """Yield a note where BIC of another type of covariance is lower, for spherical components.
+    """Yield a note where BIC of a type of covariance with more parameters is lower.
 
     Parameters
     ----------
@@ -63,51 +67,89 @@ def other_shape(
     fewer : bool
         Whether the other type may have fewer components, as where their number was chosen.
     """
-    family, found = view.family, dict[str, tuple[float, Gaussians]]()
+    family, found, k, d = view.family, dict[str, tuple[float, Gaussians]](), state.k, state.d
     shares = softmax_rows(family.log_joint(sample, state))[0]
-    level = family.e_step(sample, state).level
-    own = bic(level * sample.total, family.n_parameters(state), sample.total)
+    own = _score(family, sample, state)
+    # of those that are the same, as in one column, the first
+    kinds = {family.kind.n_parameters(k, d): family.kind}
     for name in COVARIANCE_TYPES[COVARIANCE_TYPES.index(family.kind.name) + 1 :]:
-        kind = CovarianceType(name)
-        if sample.n * state.k * kind.n_numbers(state.d) > MOST_PRODUCTS:
+        kinds.setdefault(CovarianceType(name).n_parameters(k, d), CovarianceType(name))
+    for kind in list(kinds.values())[1:]:
+        products = sample.n * k * kind.n_numbers(d)
+        if products > MOST_PRODUCTS:
             continue
-        # an M-step alone: EM would only raise the likelihood
         other = GaussianFamily(kind, family.least)
-        start = other.from_shares(sample, shares)
-        level = other.e_step(sample, start).level
-        score = bic(level * sample.total, other.n_parameters(start), sample.total)
-        if fewer and state.k > 1:
-            rng = np.random.default_rng(0)
-            chosen = choose_k(other, sample, start, state.k, 0, rng)
-            if (least := min(chosen.scores.values())) < score:
-                score, start = least, chosen.searched.state
+        starts = [other.from_shares(sample, shares)]
+        if fewer and k > 1:
+            labels = to_numpy(shares).argmax(axis=1)
+            merged = merged_state(other, sum_groups(sample, kind, labels), None, k)
+            starts.append(merged)
+        # The M-step alone says whether BIC is lower, since EM only raises the likelihood.
+        score, best = min(((_score(other, sample, start), start) for start in starts), key=_first)
         if score < own:
-            found[name] = own - score, start
+            budget = replace(QUICK, steps=min(QUICK.steps, int(MOST_PRODUCTS / products)))
+            best = run_em(other, sample, best, budget).state
+            found[kind.name] = own - _score(other, sample, best), best
     if found:
-        best = max(found, key=lambda name: found[name][0])
-        if CovarianceType(best).shape == "full" and "full" in found:
-            best = "full"  # which contains the tied ones
-        gain, start = found[best]
-        yield gain, _shape_note(best, gain, view.outside(start))
+        name = max(found, key=lambda name: found[name][0])
+        if CovarianceType(name).shape == "full" and "full" in found:
+            name = "full"  # which contains the tied ones
+        gain, better = found[name]
+        values = {"gain": gain, "kind": name, "k": better.k, "own": family.kind.name}
+        above = better.variances.min(axis=0) > family.least
+        varying = np.flatnonzero(above if above.any() else ~above)
+        yield gain, _shape_note(view, better, varying, values)
 
 
-def _shape_note(kind: str, gain: float, mixture: Gaussians) -> Note:
-    """Return the note on a better type of covariance; columns by their numbers."""
-    shape, values = CovarianceType(kind).shape, {"gain": gain, "kind": kind}
-    if shape == "full":
-        return Note("components_not_round", values | _longest_direction(mixture))
-    of_columns = shape == "diag"
-    means = mixture.weights @ mixture.variances if of_columns else mixture.variances.mean(axis=1)
-    deviations = np.sqrt(means)
-    least, most = int(deviations.argmin()), int(deviations.argmax())
-    values |= {"least": least, "least_spread": float(deviations[least])}
-    values |= {"most": most, "most_spread": float(deviations[most])}
-    code = "columns_differ_in_spread" if of_columns else "components_differ_in_variance"
-    return Note(code, values)
+def _score(family: GaussianFamily, sample: Rows, state: Gaussians) -> float:
+    level = family.e_step(sample, state).level
+    return bic(level * sample.total, family.n_parameters(state), sample.total)
+
+
+def _first(scored: tuple[float, Gaussians]) -> float:
+    return scored[0]
+
+
+def _shape_note(view: View, better: Gaussians, varying: Integers, values: dict[str, Any]) -> Note:
+    """Return the note on a better type of covariance; columns by their numbers.
+
+    Parameters
+    ----------
+    varying : array of int
+        Columns whose variance is not at its floor.
+    """
+    own, shape = view.family.kind.shape, CovarianceType(values["kind"]).shape
+    mixture = view.outside(better)
+    if shape == own:
+        deviations = np.exp(0.5 * np.log(mixture.variances[:, varying]).mean(axis=1))
+        values |= {"least_spread": float(deviations.min()), "most_spread": float(deviations.max())}
+        return Note("components_differ_in_covariance", values)
+    if shape == "diag":
+        deviations = np.sqrt(mixture.weights @ mixture.variances)
+        ends = varying[np.argsort(deviations[varying])[[0, -1]]]
+        values |= dict(zip(("least", "most"), ends.tolist(), strict=True))
+        spreads = deviations[ends].tolist()
+        values |= dict(zip(("least_spread", "most_spread"), spreads, strict=True))
+        return Note("columns_differ_in_spread", values)
+    if own == "diag":
+        return Note("columns_correlated", values | _most_correlated(better, varying))
+    return Note("components_not_round", values | _longest_direction(mixture))
+
+
+def _most_correlated(mixture: Gaussians, varying: Integers) -> dict[str, Any]:
+    """Return the two columns with the largest correlation within components, on average."""
+    roots = np.sqrt(mixture.variances)
+    pairs = mixture.covariances / (roots[:, :, None] * roots[:, None, :])
+    size = np.triu(
+        np.tensordot(mixture.weights, np.abs(pairs), axes=1)[np.ix_(varying, varying)], 1
+    )
+    i, j = np.unravel_index(size.argmax(), size.shape)
+    columns = [int(varying[i]), int(varying[j])]
+    return {"columns": columns, "correlation": float(size[i, j])}
 
 
 def _longest_direction(mixture: Gaussians) -> dict[str, Any]:
-    """Return the component that is most elongated, its ratio, and the direction by column."""
+    """Return the ratio of the most elongated component, and its direction by column."""
     spectra, vectors = np.linalg.eigh(mixture.covariances)
     across = np.maximum(spectra[:, :-1].mean(axis=1), np.finfo(float).tiny)
     ratios = np.sqrt(spectra[:, -1] / across)
@@ -117,24 +159,16 @@ def _longest_direction(mixture: Gaussians) -> dict[str, Any]:
     order = np.argsort(-np.abs(direction), kind="stable")
     named = order[np.abs(direction[order]) >= LOADED * np.abs(direction).max()]
     sign = math.copysign(1.0, direction[named[0]])
-    return {
-        "component": longest,
-        "ratio": float(ratios[longest]),
-        "columns": named.tolist(),
-        "loadings": (sign * direction[named]).tolist(),
-    }
+    values = {"ratio": float(ratios[longest]), "columns": named.tolist()}
+    return values | {"loadings": (sign * direction[named]).tolist()}
 
 
 def renumbered(note: Note, places: Integers) -> Note:
     """Return a note on components with other numbers."""
-    values = dict(note.values)
-    if "which" in values:
-        values["which"] = sorted(int(places[c]) for c in values["which"])
-    if note.code == "components_differ_in_variance":
-        values |= {name: int(places[values[name]]) for name in ("least", "most")}
-    if note.code == "components_not_round":
-        values["component"] = int(places[values["component"]])
-    return Note(note.code, values)
+    if "which" not in note.values:
+        return note
+    which = sorted({int(places[c]) for c in note.values["which"]})
+    return Note(note.code, {**note.values, "which": which})
 
 
 def with_names(note: Note, names: Sequence[str]) -> Note:
@@ -142,6 +176,8 @@ def with_names(note: Note, names: Sequence[str]) -> Note:
     values = dict(note.values)
     if note.code == "columns_differ_in_spread":
         values |= {name: names[values[name]] for name in ("least", "most")}
+    if note.code == "columns_correlated":
+        values["columns"] = [names[j] for j in values["columns"]]
     if note.code == "components_not_round":
         columns = [names[j] for j in values["columns"]]
         terms = (

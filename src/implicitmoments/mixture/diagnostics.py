@@ -23,7 +23,7 @@ IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
 # The same among the rows of one component: equal ones two deviations apart have 0.16, and parts
 # of one group with heavy tails or without a peak 0.4 and more.
 SHARED = 0.3
-ROWS_PER_FEATURE = 10  # of a component: fewer do not show that it is spherical
+FEW_ROWS = 20  # of a component: so few may be in the tail of another by chance
 ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 CONSTANT = 1e-12  # of the largest deviation of a column: a column with less is constant
@@ -141,27 +141,40 @@ def notes_on(fit: Evidence) -> Notes:
         notes.append(Note("outliers_dropped", {"n": fit.stats["outliers"]}))
     notes += _notes_on_columns(fit)
     notes += _notes_on_rows(fit)
-    k = fit.mixture.k
-    if fit.most is not None and k >= fit.most:
-        notes.append(Note("stopped_at_max_components", {"most": fit.most}))
-    elif fit.most is not None and fit.within.overlapping:
-        rate = fit.within.misclassification_rate
-        notes.append(Note("components_overlap", {"rate": rate}))
-    smallest = fit.rows.total * float(fit.mixture.weights.min())
-    unproved = fit.within.overlapping or smallest < ROWS_PER_FEATURE * fit.mixture.d
-    fewest = 2 * fit.kind.fewest_rows(fit.mixture.d)
-    in_doubt = fit.within.overlapping or smallest < max(2 * ROWS_PER_FEATURE, fewest)
-    # one component needs no search, and groups that were fitted apart have no common one
-    resolved = k if k == 1 or "groups" in fit.stats else fit.stats.get("resolved", 0)
+    return Notes([*notes, *_notes_on_number(fit), *_notes_on_start(fit)])
+
+
+def _notes_on_number(fit: Evidence) -> Notes:
+    """Return the note on a better number or shape, or on where the search for a number ended.
+
+    At most one, so that no advice contradicts another.
+    """
     if fit.better is not None:
-        notes.append(fit.better)
-    elif fit.n_moves is not None:
-        notes.append(Note("search_exhausted", {"n_moves": fit.n_moves}))
-    elif resolved < k and fit.stats["start"] == "moments" and unproved:
-        notes.append(Note("components_unresolved", {"resolved": resolved, "k": k}))
-    elif resolved < k and fit.stats["start"] != "moments" and in_doubt:
-        notes.append(Note("local_optimum"))
-    return notes
+        return Notes([fit.better])
+    if fit.most is not None and fit.mixture.k >= fit.most:
+        return Notes([Note("stopped_at_max_components", {"most": fit.most})])
+    if fit.most is not None and fit.within.overlapping:
+        return Notes([Note("components_overlap", {"rate": fit.within.misclassification_rate})])
+    return Notes()
+
+
+def _notes_on_start(fit: Evidence) -> Notes:
+    """Return notes on a search that may have ended too early, and on what the moments resolve."""
+    # one component needs no search, and groups that were fitted apart have no common one
+    k, stats = fit.mixture.k, fit.stats
+    resolved = k if k == 1 or "groups" in stats else stats.get("resolved", 0)
+    smallest = fit.rows.total * float(fit.mixture.weights.min())
+    fewest = max(FEW_ROWS, 2 * fit.kind.fewest_rows(fit.mixture.d))
+    if fit.better is None and fit.n_moves is not None:
+        return Notes([Note("search_exhausted", {"n_moves": fit.n_moves})])
+    if resolved >= k or fit.better is not None:
+        return Notes()
+    if stats["start"] != "moments" and (fit.within.overlapping or smallest < fewest):
+        return Notes([Note("local_optimum")])
+    if "resolved" in stats:
+        values = {"resolved": resolved, "k": k, "start": stats["start"]}
+        return Notes([Note("moments_unresolved", values)])
+    return Notes()
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:

@@ -163,14 +163,17 @@ def find_better(
         A sample in the user's units.
     """
     found = list[Better]()
-    if options.k is not None:
+    if len(options.types) == 1:
+        found += other_shape(view, view.rows(given).hold(), state, fewer=options.k is None)
+    if options.k is not None or state.k >= options.most:
         if ranking is None:
             ranking = rank_moves(view.family, parts[0][0], state, rng)
-        found += other_number(view.family, state, ranking, parts)
-    if view.family.kind.shape == "spherical" and len(options.types) == 1:
-        fewer = options.k is None and ranking is not None and ranking.overlap
-        found += other_shape(view, view.rows(given).hold(), state, fewer=fewer)
-    return max(found, key=lambda each: each[0])[1] if found else None
+        rival = max((gain for gain, _ in found), default=0.0)
+        found += other_number(view.family, state, ranking, parts, rng, rival)
+    best = max(found, key=lambda each: each[0])[1] if found else None
+    if options.k is None and best is not None and best.code == "component_missing":
+        return Note("stopped_at_max_components", {"most": options.most})
+    return best
 
 
 def search_types(

@@ -5,9 +5,9 @@ Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and 
 
 from implicitmoments.search.alternatives import (
     Alternative,
+    add_components,
     merge_note,
     one_less,
-    one_more,
     prefer,
     worth_of_component,
 )
@@ -60,6 +60,7 @@ __all__ = [
     "Searched",
     "Shares",
     "State",
+    "add_components",
     "bic",
     "choose_k",
     "grow",
@@ -69,7 +70,6 @@ __all__ = [
     "merge_losses",
     "merge_note",
     "one_less",
-    "one_more",
     "prefer",
     "rank_moves",
     "responsibilities",

@@ -12,11 +12,13 @@ import numpy as np
 from implicitmoments.arrays import to_numpy
 from implicitmoments.notes import Note
 from implicitmoments.search.em import SEARCH, E, Family, R, S, run_em
-from implicitmoments.search.moves import OPTIMISM, OVERLAP, Ranking
+from implicitmoments.search.moves import OPTIMISM, OVERLAP, Ranking, rank_moves
 from implicitmoments.search.trials import Merges, total_rows
 
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before fits are compared: it need not converge
 AFTERWARDS = replace(QUICK, steps=5)  # EM on all rows of a state that has settled on a sample
+
+ROUNDS = 3  # of splits: each may double the number of components
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +103,7 @@ def one_less(
 
 
 def one_more(
-    family: Family[R, S, E],
-    fit: S,
-    ranking: Ranking[S],
-    rows: R,
-    level: float,
-    most: int = 2**31,
+    family: Family[R, S, E], fit: S, ranking: Ranking[S], rows: R, level: float
 ) -> Alternative[S] | None:
     """Return the state after the splits and insertions that pay, and EM, if its BIC is lower.
 
@@ -116,24 +113,44 @@ def one_more(
         Of the fit.
     level : float
         Mean log-likelihood of the fit.
-    most : int
-        The largest number of components.
     """
     least = worth_of_component(family, rows, fit)
-    if fit.k >= most or ranking.gains[0] <= least:
+    if ranking.gains[0] <= least:
         return None
-    worth = np.flatnonzero(ranking.gains > OPTIMISM * least)[: most - fit.k]
+    # insertions are candidates for one place: the best of them
+    inserted = np.flatnonzero(ranking.origins < 0)[1:]
+    worth = np.setdiff1d(np.flatnonzero(ranking.gains > OPTIMISM * least), inserted)
     for which in (worth, np.array([0])):
-        # insertions are candidates for one place: the best of them
-        first = np.flatnonzero(ranking.origins[which] < 0)[1:]
-        which = np.delete(which, first)  # noqa: PLW2901
-        if len(which) == 0:
-            continue
         found = prefer(family, fit, ranking.apply(fit, which), [(rows, level)])
-        if found is not None:
-            split = (_split_component(ranking, int(at), family, rows) for at in which)
-            return replace(found, components=tuple(split))
+        if len(which) and found is not None:
+            split = {_split_component(ranking, int(at), family, rows) for at in which}
+            return replace(found, components=tuple(sorted(split)))
     return None
+
+
+def add_components(
+    family: Family[R, S, E],
+    fit: S,
+    ranking: Ranking[S],
+    rows: R,
+    level: float,
+    rng: np.random.Generator,
+    rival: float = 0.0,
+) -> Alternative[S] | None:
+    """Return :func:`one_more`, repeated while BIC falls and has not fallen by ``rival``."""
+    total = total_rows(family, rows)
+    best = further = one_more(family, fit, ranking, rows, level)
+    for _ in range(ROUNDS):
+        if best is None or further is None or best.gain > rival:
+            break
+        larger, reached = best.state, level + best.change / total
+        worth = worth_of_component(family, rows, larger)
+        again = rank_moves(family, rows, larger, rng, worth=worth)
+        further = one_more(family, larger, again, rows, reached)
+        if further is not None:
+            change, penalty = best.change + further.change, best.penalty + further.penalty
+            best = Alternative(further.state, best.components, change, penalty)
+    return best
 
 
 def _split_component(ranking: Ranking[S], at: int, family: Family[R, S, E], rows: R) -> int:
