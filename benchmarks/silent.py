@@ -14,9 +14,16 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.advice import advice
+from silence.extra import extra
 from silence.rates import Run
+from silence.shape import shape
 
-KINDS: dict[str, Callable[[Run], None]] = {}
+KINDS: dict[str, Callable[[Run], None]] = {
+    "advice": advice,
+    "extra": extra,
+    "shape": shape,
+}
 
 
 def main() -> None:
