@@ -20,8 +20,10 @@ from silence.rates import Run, print_table
 from silence.shape import draw_groups
 
 LOADED = {"iris": 3, "wine": 3, "breast_cancer": 2, "digits": 10, "diabetes": 3}
-SHAPES = ("components_not_round", "columns_differ_in_spread", "columns_correlated")
-SHAPES = (*SHAPES, "components_differ_in_covariance")
+SHAPES = {
+    *("components_not_round", "columns_differ_in_spread", "columns_correlated"),
+    "components_differ_in_covariance",
+}
 
 
 def follow(model: Any, note: Any) -> tuple[str, Any] | None:

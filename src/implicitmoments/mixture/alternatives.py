@@ -13,16 +13,63 @@ from implicitmoments.arrays import softmax_rows, to_numpy
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
 from implicitmoments.mixture.initialisation import merged_state, sum_groups
+from implicitmoments.mixture.starts import Options, with_poorer
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note
 from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers
-from implicitmoments.search import Ranking, add_components, bic, merge_note, one_less, run_em
+from implicitmoments.search import (
+    Ranking,
+    add_components,
+    bic,
+    merge_note,
+    one_less,
+    rank_moves,
+    run_em,
+)
 from implicitmoments.search.alternatives import QUICK
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 LOADED = 0.5  # of the largest entry of a direction: columns with less are not named
 Better = tuple[float, Note]  # by how much BIC is lower, and what to say
+
+
+def find_better(
+    view: View,
+    state: Gaussians,
+    parts: list[tuple[Rows, float]],
+    ranking: Ranking[Gaussians] | None,
+    given: Rows,
+    options: Options,
+    rng: np.random.Generator,
+) -> Note | None:
+    """Return a note on the number or the shape of components that has the least BIC, if another.
+
+    Parameters
+    ----------
+    parts, ranking
+        As in :func:`other_number`; without a ranking, moves are ranked.
+    given : Rows
+        A sample in the user's units.
+    """
+    found = list[Better]()
+    if len(options.types) == 1:
+        found += other_shape(view, view.rows(given).hold(), state, fewer=options.k is None)
+    if options.k is not None or state.k >= options.most:
+        if ranking is None:
+            ranking = rank_moves(view.family, parts[0][0], state, rng)
+        rival = max((gain for gain, _ in found), default=0.0)
+        found += other_number(view.family, state, ranking, parts, rng, rival)
+    if not found:
+        return None
+    _, best = max(found, key=lambda each: each[0])
+    shapes = [each for each in found if "kind" in each[1].values]
+    if shapes and best.code == "component_missing" and len(best.values["which"]) == state.k > 1:
+        # all of several components look like two: it is their shape, and spheres cover ellipsoids
+        _, best = max(shapes, key=lambda each: each[0])
+    if options.k is None and best.code == "component_missing":
+        return Note("stopped_at_max_components", {"most": options.most})
+    return best
 
 
 def other_number(
@@ -58,7 +105,7 @@ def other_number(
 def other_shape(
     view: View, sample: Rows, state: Gaussians, *, fewer: bool = False
 ) -> Iterator[Better]:
-    """Yield a note where BIC of a type of covariance with more parameters is lower.
+    """Yield a note where BIC of a type of covariance that contains that of the fit is lower.
 
     Parameters
     ----------
@@ -70,26 +117,28 @@ def other_shape(
     family, found, k, d = view.family, dict[str, tuple[float, Gaussians]](), state.k, state.d
     shares = softmax_rows(family.log_joint(sample, state))[0]
     own = _score(family, sample, state)
+    richer = [name for name in COVARIANCE_TYPES if family.kind.name in with_poorer(name)[:-1]]
     # of those that are the same, as in one column, the first
     kinds = {family.kind.n_parameters(k, d): family.kind}
-    for name in COVARIANCE_TYPES[COVARIANCE_TYPES.index(family.kind.name) + 1 :]:
-        kinds.setdefault(CovarianceType(name).n_parameters(k, d), CovarianceType(name))
-    for kind in list(kinds.values())[1:]:
+    for kind in map(CovarianceType, richer):
+        kinds.setdefault(kind.n_parameters(k, d), kind)
+    assigned = [shares]
+    for kind in list(kinds.values())[:0:-1]:  # simpler types start from richer ones, too
         products = sample.n * k * kind.n_numbers(d)
         if products > MOST_PRODUCTS:
             continue
         other = GaussianFamily(kind, family.least)
-        starts = [other.from_shares(sample, shares)]
+        starts = [other.from_shares(sample, each) for each in assigned]
         if fewer and k > 1:
             labels = to_numpy(shares).argmax(axis=1)
-            merged = merged_state(other, sum_groups(sample, kind, labels), None, k)
-            starts.append(merged)
+            starts.append(merged_state(other, sum_groups(sample, kind, labels), None, k))
         # The M-step alone says whether BIC is lower, since EM only raises the likelihood.
         score, best = min(((_score(other, sample, start), start) for start in starts), key=_first)
         if score < own:
             budget = replace(QUICK, steps=min(QUICK.steps, int(MOST_PRODUCTS / products)))
             best = run_em(other, sample, best, budget).state
             found[kind.name] = own - _score(other, sample, best), best
+            assigned = [shares, softmax_rows(other.log_joint(sample, best))[0]]
     if found:
         name = max(found, key=lambda name: found[name][0])
         if CovarianceType(name).shape == "full" and "full" in found:

@@ -9,10 +9,10 @@ import numpy as np
 
 from implicitmoments.arrays import Array, check_squares, move_like, namespace_of
 from implicitmoments.estimator import column_names
-from implicitmoments.mixture.alternatives import renumbered, with_names
+from implicitmoments.mixture.alternatives import find_better, renumbered, with_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import GaussianFit, find_better, search_again
+from implicitmoments.mixture.fit import GaussianFit, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import (
     Stream,

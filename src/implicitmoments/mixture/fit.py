@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.mixture.alternatives import Better, other_number, other_shape
+from implicitmoments.mixture.alternatives import find_better
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
@@ -25,6 +25,7 @@ from implicitmoments.mixture.starts import (
     race,
     race_starts,
     start_from,
+    with_poorer,
 )
 from implicitmoments.mixture.view import View, check_distinct, make_view
 from implicitmoments.moments.components import Components
@@ -33,11 +34,9 @@ from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,
     Fitted,
-    Ranking,
     Searched,
     bic,
     choose_k,
-    rank_moves,
     run_em,
     search_moves,
     worth_of_component,
@@ -144,38 +143,6 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     )
 
 
-def find_better(
-    view: View,
-    state: Gaussians,
-    parts: list[tuple[Rows, float]],
-    ranking: Ranking[Gaussians] | None,
-    given: Rows,
-    options: Options,
-    rng: np.random.Generator,
-) -> Note | None:
-    """Return a note on the number or the shape of components that has the least BIC, if another.
-
-    Parameters
-    ----------
-    parts, ranking
-        As in :func:`other_number`; without a ranking, moves are ranked.
-    given : Rows
-        A sample in the user's units.
-    """
-    found = list[Better]()
-    if len(options.types) == 1:
-        found += other_shape(view, view.rows(given).hold(), state, fewer=options.k is None)
-    if options.k is not None or state.k >= options.most:
-        if ranking is None:
-            ranking = rank_moves(view.family, parts[0][0], state, rng)
-        rival = max((gain for gain, _ in found), default=0.0)
-        found += other_number(view.family, state, ranking, parts, rng, rival)
-    best = max(found, key=lambda each: each[0])[1] if found else None
-    if options.k is None and best is not None and best.code == "component_missing":
-        return Note("stopped_at_max_components", {"most": options.most})
-    return best
-
-
 def search_types(
     rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
 ) -> dict[str, Found]:
@@ -196,7 +163,7 @@ def search_types(
 
     found: dict[str, Found] = {}
     if options.alone and n_starts(sample, options.k or 1) == MOST_STARTS:
-        for name in _with_poorer(options.types[0]):
+        for name in with_poorer(options.types[0]):
             own, poorer = raced_type(name, {}), {each: found[each] for each in POORER[name]}
             single = replace(options, types=(name,))
             found[name] = search_type(own, rows, single, poorer, generators[name])
@@ -207,12 +174,6 @@ def search_types(
     for name in sorted(raced, key=lambda name: raced[name].bic):
         found[name] = search_type(raced[name], rows, options, found, generators[name])
     return found
-
-
-def _with_poorer(name: str) -> list[str]:
-    """Return a type after all those that it starts from."""
-    before = {each for poorer in POORER[name] for each in _with_poorer(poorer)}
-    return [*sorted(before, key=COVARIANCE_TYPES.index), name]
 
 
 def second_starts(options: Options, found: Found) -> tuple[str, ...]:
