@@ -15,12 +15,14 @@ import numpy as np
 import sklearn
 
 from silence.advice import advice
+from silence.coverage import coverage
 from silence.extra import extra
 from silence.rates import Run
 from silence.shape import shape
 
 KINDS: dict[str, Callable[[Run], None]] = {
     "advice": advice,
+    "coverage": coverage,
     "extra": extra,
     "shape": shape,
 }

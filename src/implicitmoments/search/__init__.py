@@ -25,6 +25,14 @@ from implicitmoments.search.em import (
     bic,
     run_em,
 )
+from implicitmoments.search.information import (
+    ComponentScores,
+    measure_information,
+    parameter_covariance,
+    row_weights,
+    unknown_errors,
+    weight_errors,
+)
 from implicitmoments.search.moves import (
     GROW,
     Ranking,
@@ -51,6 +59,7 @@ __all__ = [
     "Alternative",
     "Budget",
     "Chosen",
+    "ComponentScores",
     "EMFamily",
     "Expectations",
     "Family",
@@ -66,15 +75,20 @@ __all__ = [
     "grow",
     "grow_and_prune",
     "insertion_gains",
+    "measure_information",
     "merge_cheapest",
     "merge_losses",
     "merge_note",
     "one_less",
+    "parameter_covariance",
     "prefer",
     "rank_moves",
     "responsibilities",
+    "row_weights",
     "run_em",
     "search_moves",
     "split_gain",
+    "unknown_errors",
+    "weight_errors",
     "worth_of_component",
 ]
