@@ -38,6 +38,7 @@ from implicitmoments.search import (
     grow,
     merge_note,
     one_less,
+    one_more,
     rank_moves,
     run_em,
     search_moves,
@@ -64,7 +65,9 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
-    less: Alternative[Lines] | None  # one line less, if BIC of those rows is lower
+    # one line less, and more of them, if BIC of those rows is lower
+    less: Alternative[Lines] | None
+    more: Alternative[Lines] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +256,7 @@ def _unexplained(
         gains,
         0.5 * extra * math.log(some.total),
         one_less(family, lines, ranking.merges, [(some, level)]),
+        one_more(family, lines, ranking, some, level),
     )
 
 
@@ -307,16 +311,13 @@ def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
     """
     if noise < EXACT:
         return []
-    left, found = fitted.left, list[tuple[float, Note]]()
-    widest, penalty = int(left.split_gains.argmax()), left.split_penalty
-    gain = float(left.split_gains[widest])
-    if gain > penalty:
-        values = {"line": widest, "gain": gain, "penalty": penalty}
-        found.append((gain - penalty, Note("line_looks_double", values)))
-    if left.less is not None:
-        found.append((left.less.gain / 2, merge_note(left.less)))
-    if found:
-        return [max(found, key=lambda each: each[0])[1]]
+    left = fitted.left
+    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
+        return [merge_note(left.less)]
+    if left.more is not None:
+        gain, penalty = left.more.change, left.more.penalty
+        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
+        return [Note("line_looks_double", values)]
     if left.highest_peak > HIGH * left.noise_maximum:
         values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
         return [Note("line_missing", values)]

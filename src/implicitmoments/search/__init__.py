@@ -8,6 +8,7 @@ from implicitmoments.search.alternatives import (
     add_components,
     merge_note,
     one_less,
+    one_more,
     prefer,
     worth_of_component,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "merge_losses",
     "merge_note",
     "one_less",
+    "one_more",
     "parameter_covariance",
     "prefer",
     "rank_moves",

@@ -26,7 +26,7 @@ class Alternative(Generic[S]):
     """A state with a lower Bayesian information criterion than that of a fit."""
 
     state: S
-    # of the fit: the two that are merged, or those that are split
+    # of the fit: the two that are merged, or those that are split, by their gains
     components: tuple[int, ...]
     change: float  # of the log-likelihood
     penalty: float  # by which BIC exceeds −2 times the log-likelihood, over two: its change
@@ -123,8 +123,8 @@ def one_more(
     for which in (worth, np.array([0])):
         found = prefer(family, fit, ranking.apply(fit, which), [(rows, level)])
         if len(which) and found is not None:
-            split = {_split_component(ranking, int(at), family, rows) for at in which}
-            return replace(found, components=tuple(sorted(split)))
+            split = [_split_component(ranking, int(at), family, rows) for at in which]
+            return replace(found, components=tuple(dict.fromkeys(split)))
     return None
 
 
