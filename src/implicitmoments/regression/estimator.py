@@ -189,7 +189,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             "outliers_kept": n_extreme,
             **fit_stats(fitted, standard),
         }
-        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        notes += fit_notes(fitted, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)
