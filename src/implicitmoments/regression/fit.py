@@ -393,30 +393,8 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
-def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
-    """Return notes where the residuals show another line, or two searches ended at other lines.
-
-    Parameters
-    ----------
-    noise : float
-        Relative to sd(y).
-    """
-    if noise < EXACT:
-        return []
-    apart, notes = fitted.fit.apart, _number_notes(fitted.left)
-    return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
-
-
-def _number_notes(left: Unexplained) -> list[Note]:
-    """Return a note on two lines that are one, or on a line that the residuals show.
-
-    Of the former and a line that looks double, that of lower BIC.
-    """
-    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
-        return [merge_note(left.less)]
-    if left.more is not None:
-        gain, penalty = left.more.change, left.more.penalty
-        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
+        "searches_apart": fit.apart,
+        **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,
         **component_stats(fit.decoded),
