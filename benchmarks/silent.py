@@ -14,9 +14,14 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.choice import choice
+from silence.coverage import coverage
 from silence.rates import Run
 
-KINDS: dict[str, Callable[[Run], None]] = {}
+KINDS: dict[str, Callable[[Run], None]] = {
+    "choice": choice,
+    "coverage": coverage,
+}
 
 
 def main() -> None:

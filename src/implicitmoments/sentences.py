@@ -14,6 +14,12 @@ NOTES: dict[str, str] = {
     "or remove them",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "errors_too_large": "no standard errors: the information has {n:,} parameters, "
+    "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
+    "parameters",
+    "errors_unknown": "no standard errors: the observed information of "
+    "{n:count parameter} is not positive definite, as where components coincide, a variance is "
+    "at its floor or rows are few; use fewer components or more rows",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
@@ -324,6 +330,7 @@ FIT: frozenset[str] = frozenset(
         "rows_limit_lines",
         *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
+        "errors_unknown",
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.
@@ -331,7 +338,7 @@ QUIET: frozenset[str] = frozenset(
     {
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        "directions_up_to_sign",
+        *("directions_up_to_sign", "errors_too_large"),
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
