@@ -278,11 +278,6 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         slopes = move_like(lines.coef[labels, 1:], X)
         return X, xp.sum(X * slopes, axis=1) + offsets, index_like(labels, X)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
     def _lines(self) -> Lines:
         """Return the lines in the user's coordinates, on the host."""
         weights, coef, intercept, noise = (
