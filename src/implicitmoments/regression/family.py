@@ -24,11 +24,11 @@ from implicitmoments.search.em import Places
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 # A line through as many rows as it has coefficients has no noise, and the likelihood no maximum
-# (Hathaway 1985). A row of a line of weight w and noise s that goes to one of m of n rows and noise
-# s_i gains log(m s / (n w s_i)). So if s_i >= c s with c = R q / (n w), a line of fewer than R rows
-# for each of its q coefficients gains nothing. Chance hardly makes lines of more rows, so that
-# theirs is c^(m / (R q)) s. Of 50 sets of 60 to 400 rows drawn from 1 to 3 lines, BIC preferred
-# further lines in 1 with R = 4, and in none with R = 6.
+# (Hathaway 1985). A row of a line of weight w and noise s that goes to a line of m of n rows and
+# noise s_i gains log(m s / (n w s_i)). So if s_i >= c s with c = R q / (n w), a line of fewer than
+# R rows for each of its q coefficients gains nothing. Chance hardly makes lines of more rows, so
+# that theirs is c^(m / (R q)) s. Of 50 sets of 60 to 400 rows drawn from 1 to 3 lines, BIC
+# preferred further lines in 1 with R = 4, and in none with R = 6.
 ROWS_PER_COEFFICIENT = 6
 LARGEST_FLOOR = 0.5  # of the noise of the others: with fewer rows, noise may still differ
 RIDGE = 1e-9  # per row: a line with fewer rows than coefficients still has a solution
@@ -205,14 +205,15 @@ class LineFamily:
         return np.maximum(variances, self._least_variances(variances, weights))
 
     def _least_variances(self, variances: Floats, weights: Floats) -> Floats:
-        r"""Return the floor :math:`c^{2 \max(1, w_i / c)} \sum_j w_j v_j` of each line.
+        r"""Return the floor :math:`c^{2 \max(1, m_i / (R q))} \sum_j w_j v_j` of each line.
 
         The mean weight of the line of a row is :math:`\sum_j w_j^2`.
         """
         if self.model.shared or self.least_ratio == 0:
             return np.full(len(weights), SMALLEST_VARIANCE)
         c = min(self.least_ratio / float(weights @ weights), LARGEST_FLOOR)
-        floor = float(weights @ variances) * c ** (2 * np.maximum(weights / c, 1.0))
+        power = np.maximum(weights / self.least_ratio, 1.0)
+        floor = float(weights @ variances) * c ** (2 * power)
         return np.asarray(np.maximum(floor, SMALLEST_VARIANCE))
 
     def _solve(self, products: Floats, before: Floats) -> Floats:
