@@ -23,7 +23,7 @@ from silence.rates import Run, print_table
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 ABOVE = 0.5  # of BIC: EM ends where a step gains less than 1e-7 per row
 SAYS_SO = {"noise_at_floor", "searches_disagree", "rows_limit_lines"}
-SEEDS_PER_SET = 3  # of a set that is drawn
+SEEDS_PER_SET, DIRECT = 3, 2  # of a set that is drawn; of direct fits
 # rows, columns, noise of each line; weights are equal
 DRAWN = {
     "one line": (150, 6, (1.0,)),
@@ -44,34 +44,37 @@ class Case:
     y: Floats
     noise_type: str
     seed: int
-
-    def fit(self, k: int | str) -> im.RegressionMixture:
-        """Fit k lines, or choose their number."""
-        model = im.RegressionMixture(k, noise_type=self.noise_type, random_state=self.seed)
-        return model.fit(self.X, self.y)
+    k: int | str = "auto"
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What was chosen, and what direct fits say."""
+class Fit:
+    """What a fit says."""
 
     k: int
     bic: float
-    least: float  # BIC of direct fits with the same seed
-    consistent: bool  # bic() is the least of the table, and the value that stands there
+    table: dict[int, float]  # BIC of all numbers that were tried
     noted: bool
 
+    @property
+    def consistent(self) -> bool:
+        """Whether bic() is the least of the table, and what stands there."""
+        least = min(self.table, key=self.table.__getitem__)
+        return self.k == least and abs(self.table[least] - self.bic) < ABOVE
 
-def choose(case: Case) -> Choice:
-    """Choose a number, and fit it, its neighbours and the smallest ones directly."""
-    auto = case.fit("auto")
-    k, criterion = int(auto.n_components_), float(auto.bic(case.X, case.y))
-    table = auto.stats_["bic_by_n_components"]
-    # a number above the largest of the table is not allowed with so few rows
-    wanted = {n for n in (1, 2, 3, k - 1, k, k + 1) if 1 <= n <= max(table)}
-    direct = [float(case.fit(n).bic(case.X, case.y)) for n in sorted(wanted)]
-    same = abs(table[k] - criterion) < ABOVE and min(table, key=table.get) == k
-    return Choice(k, criterion, min(direct), same, not SAYS_SO.isdisjoint(auto.notes_.codes))
+    @property
+    def wanted(self) -> set[int]:
+        """Numbers to fit directly: the smallest, and neighbours where rows allow them."""
+        wanted = {1, 2, 3, self.k - 1, self.k, self.k + 1}
+        return {k for k in wanted if 1 <= k <= max(self.table)}
+
+
+def fit(case: Case) -> Fit:
+    """Fit lines, their number given or not."""
+    model = im.RegressionMixture(case.k, noise_type=case.noise_type, random_state=case.seed)
+    model.fit(case.X, case.y)
+    table, noted = model.stats_["bic_by_n_components"], not SAYS_SO.isdisjoint(model.notes_.codes)
+    return Fit(int(model.n_components_), float(model.bic(case.X, case.y)), table, noted)
 
 
 def draw(kind: str, seed: int) -> tuple[Floats, Floats]:
@@ -100,40 +103,61 @@ def choice(run: Run) -> None:
     """Print what was chosen by each seed, and how often a direct fit has a lower criterion."""
     heads = ["rows, columns", "noise", "lines: fits", "BIC", "above a direct fit", "by at most"]
     heads += ["table and bic() agree", "seeds agree", "or a note"]
-    sets = real_sets()
     print(f"Real sets, {len(run.seeds)} seeds\n")
-    print_table(["set", *heads], _rows(run, {name: [data] for name, data in sets.items()}))
+    real = {name: [data] for name, data in real_sets().items()}
+    print_table(["set", *heads], _rows(run, real, run.seeds))
     print(f"\nDrawn sets, {len(run.seeds)} of each, {SEEDS_PER_SET} seeds\n")
     drawn = {kind: [draw(kind, seed) for seed in run.seeds] for kind in DRAWN}
-    print_table(["set", *heads], _rows(run, drawn))
+    print_table(["set", *heads], _rows(run, drawn, range(SEEDS_PER_SET)))
 
 
-def _rows(run: Run, sets: dict[str, list[tuple[Floats, Floats]]]) -> Iterator[list[object]]:
+def _rows(
+    run: Run, sets: dict[str, list[tuple[Floats, Floats]]], seeds: range
+) -> Iterator[list[object]]:
     for name, data in sets.items():
-        seeds = run.seeds if len(data) == 1 else range(SEEDS_PER_SET)
         for noise_type in ("shared", "separate"):
             cases = [Case(X, y, noise_type, seed) for X, y in data for seed in seeds]
-            made = run.map(choose, cases)
-            n, d = data[0][0].shape
-            numbers = Counter(each.k for each in made)
-            above = [each.bic - each.least for each in made]
-            by_set = [made[i : i + len(seeds)] for i in range(0, len(made), len(seeds))]
+            fits = run.map(fit, cases)
+            by_set = [fits[i : i + len(seeds)] for i in range(0, len(fits), len(seeds))]
+            above = _above(run, data, noise_type, by_set)
             # seeds that chose the number that most of them did
-            agree = [[each.k == _usual(fits) for each in fits] for fits in by_set]
-            said = [[each.noted for each in fits] for fits in by_set]
+            agree = [each.k == _usual(some) for some in by_set for each in some]
+            said = [agrees or each.noted for agrees, each in zip(agree, fits, strict=True)]
+            numbers = sorted(Counter(each.k for each in fits).items())
             yield [
                 name,
-                f"{n}, {d}",
+                ", ".join(str(size) for size in data[0][0].shape),
                 noise_type,
-                ", ".join(f"{k}: {times}" for k, times in sorted(numbers.items())),
-                f"{min(e.bic for e in made):.1f} to {max(e.bic for e in made):.1f}",
-                f"{sum(gap > ABOVE for gap in above)} of {len(made)}",
+                ", ".join(f"{k}: {times}" for k, times in numbers),
+                f"{min(each.bic for each in fits):.1f} to {max(each.bic for each in fits):.1f}",
+                f"{sum(gap > ABOVE for gap in above)} of {len(fits)}",
                 max(0.0, *above),
-                f"{sum(each.consistent for each in made)} of {len(made)}",
-                f"{np.sum(agree)} of {len(made)}",
-                f"{np.sum(np.array(agree) | np.array(said))} of {len(made)}",
+                f"{sum(each.consistent for each in fits)} of {len(fits)}",
+                f"{sum(agree)} of {len(fits)}",
+                f"{sum(said)} of {len(fits)}",
             ]
 
 
-def _usual(fits: list[Choice]) -> int:
+def _above(
+    run: Run, data: list[tuple[Floats, Floats]], noise_type: str, by_set: list[list[Fit]]
+) -> list[float]:
+    """Return by how much BIC of each choice is above the least of direct fits."""
+    cases = [
+        Case(X, y, noise_type, seed, k)
+        for (X, y), some in zip(data, by_set, strict=True)
+        for k in set.union(*(each.wanted for each in some))
+        for seed in range(DIRECT)
+    ]
+    least: dict[tuple[int, int | str], float] = {}
+    for case, direct in zip(cases, run.map(fit, cases), strict=True):
+        key = (id(case.X), case.k)
+        least[key] = min(direct.bic, least.get(key, direct.bic))
+    return [
+        each.bic - min(least[id(X), k] for k in each.wanted)
+        for (X, _), some in zip(data, by_set, strict=True)
+        for each in some
+    ]
+
+
+def _usual(fits: list[Fit]) -> int:
     return Counter(each.k for each in fits).most_common(1)[0][0]
