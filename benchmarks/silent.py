@@ -15,6 +15,7 @@ import numpy as np
 import sklearn
 
 from silence.advice import advice
+from silence.choice import choice
 from silence.coverage import coverage
 from silence.degenerate import degenerate
 from silence.discrete import discrete
@@ -26,6 +27,7 @@ from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
     "advice": advice,
+    "choice": choice,
     "coverage": coverage,
     "degenerate": degenerate,
     "discrete": discrete,
