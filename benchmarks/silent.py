@@ -14,9 +14,20 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.coverage import coverage
+from silence.degenerate import degenerate
+from silence.discrete import discrete
 from silence.rates import Run
+from silence.small import small
+from silence.wild_rows import wild_rows
 
-KINDS: dict[str, Callable[[Run], None]] = {}
+KINDS: dict[str, Callable[[Run], None]] = {
+    "coverage": coverage,
+    "degenerate": degenerate,
+    "discrete": discrete,
+    "outliers": wild_rows,
+    "small": small,
+}
 
 
 def main() -> None:

@@ -10,14 +10,25 @@ NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
-    "or remove them",
+    "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
+    "far from all others; check or remove them",
+    "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
+    "from all others by the rule of the fit; score_samples has the log density of every row",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "errors_too_large": "no standard errors: the information has {n:,} parameters, "
+    "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
+    "parameters",
+    "errors_unknown": "no standard errors: the observed information of "
+    "{n:count parameter} is not positive definite, as where components coincide, a variance is "
+    "at its floor or rows are few; use fewer components or more rows",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     # regression
+    "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
+    "linear functions of one another, so their coefficients are not determined, and those of "
+    "least norm are taken; leave some of them out",
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
     "test rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis "
@@ -27,8 +38,17 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
+    "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
+    "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
+    "values of `random_state`, and use more rows or fewer lines",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
+    "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
+    "with so few rows: use more rows, or compare `bic()` of larger `n_components`",
+    "noise_at_floor": "the noise of lines {lines} is at its floor, {ratio:.2g} times that of all "
+    "lines together: the likelihood has no maximum where a line passes through few rows, or "
+    "through equal values of y; such a line may mean nothing, and other seeds may find others; "
+    "use `noise_type='shared'` or fewer components, or more rows",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
@@ -147,6 +167,11 @@ NOTES: dict[str, str] = {
     "`lower_bound_` for a few values of `random_state`",
     "columns_constant": "columns without variation: {columns}; they say nothing about the "
     "components; leave them out",
+    "variance_at_floor": "components {which} have the least variance that the fit allows along "
+    "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
+    "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
+    "columns_left_out": "columns without variation were left out of the fit: {columns}; the "
+    "variance and all densities are those of the other columns",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
     "singular but for `reg_covar`; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
@@ -314,17 +339,21 @@ SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
-        *("line_looks_double", "line_missing", "directions_not_identified"),
+        "searches_disagree",
+        *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
+        "rows_limit_lines",
         *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
+        "errors_unknown",
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
+        "columns_left_out",
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        "directions_up_to_sign",
+        *("directions_up_to_sign", "errors_too_large"),
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

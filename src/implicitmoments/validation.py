@@ -26,6 +26,15 @@ def check_whole_or(
     return check_whole(name, value, least, most)
 
 
+def check_number_or(
+    name: str, value: Any, words: tuple[str, ...], least: float, most: float = math.inf
+) -> float | str:
+    """Return a finite number within bounds, or one of some words."""
+    if isinstance(value, str):
+        return check_option(name, value, words, besides="a number or ")
+    return check_number(name, value, least, most)
+
+
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> float:
     """Return a finite number within bounds."""
     _check_type(name, value, numbers.Real, "number")
@@ -91,6 +100,12 @@ def check_option(name: str, value: Any, options: tuple[str, ...], *, besides: st
             options=" or ".join(map(repr, options)),
         )
     return value
+
+
+def check_errors(value: Any) -> None:
+    """Raise unless the value of ``errors`` is known."""
+    if value is not None:
+        check_option("errors", value, ("observed", "robust"), besides="None or ")
 
 
 def check_even_order(order: Any, most: int) -> None:

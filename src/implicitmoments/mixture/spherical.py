@@ -15,11 +15,12 @@ from implicitmoments.mixture.fit import GaussianFit
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import (
     check_even_order,
     check_option,
@@ -66,6 +67,10 @@ class SphericalMixture(MixtureEstimator):
     drop_outliers : bool, default True
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
+    errors : {"observed", "robust"} or None, default None
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
@@ -78,6 +83,8 @@ class SphericalMixture(MixtureEstimator):
     means_ : array of shape (k, n_features)
     variance_ : float, or array of shape (k,)
         One for all components, or one each.
+    weight_errors_, mean_errors_, variance_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
     n_components_ : int
         The number k of components.
     converged_ : bool
@@ -85,7 +92,7 @@ class SphericalMixture(MixtureEstimator):
     n_iter_ : int
         Iterations over all rows.
     lower_bound_ : float
-        Mean log-likelihood per row.
+        Mean log-likelihood per row, without outliers.
     decoded_components_ : Components or None
         The components decoded from the moments, in standardised coordinates, with ``notes`` on
         what the moments leave open; see
@@ -130,6 +137,7 @@ class SphericalMixture(MixtureEstimator):
     tol: float = 1e-7
     max_components: int = 50
     drop_outliers: bool = True
+    errors: str | None = None
     random_state: RandomState = None
     rows_per_block: int | None = None
 
@@ -139,6 +147,9 @@ class SphericalMixture(MixtureEstimator):
         "weights_",
         "means_",
         "variance_",
+        "weight_errors_",
+        "mean_errors_",
+        "variance_errors_",
         "lower_bound_",
         "converged_",
         "n_iter_",
@@ -150,6 +161,8 @@ class SphericalMixture(MixtureEstimator):
         "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
+        "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
@@ -167,10 +180,13 @@ class SphericalMixture(MixtureEstimator):
         return np.repeat(variances[:, None], self.means_.shape[1], axis=1)
 
     def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
-        if kind.tied:
-            self.variance_: Any = float(whole[0, 0])
-        else:
-            self.variance_ = move_like(whole[:, 0], self.means_)
+        self.variance_: Any = self._shaped(whole, kind)
+
+    def _store_covariance_errors(self, whole: Floats | None) -> None:
+        self.variance_errors_: Any = None if whole is None else self._shaped(whole, self._type)
+
+    def _shaped(self, whole: Floats, kind: CovarianceType) -> Any:
+        return float(whole[0, 0]) if kind.tied else move_like(whole[:, 0], self.means_)
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         self.decoded_components_ = found.components
@@ -191,7 +207,7 @@ class SphericalMixture(MixtureEstimator):
 
     def _n_parameters(self) -> int:
         known = self.variance is not None
-        return self._type.n_parameters(*self.means_.shape) - known
+        return self._type.n_parameters(*self._dimensions) - known
 
     def _title(self) -> str:
         k = self._k()
@@ -200,7 +216,11 @@ class SphericalMixture(MixtureEstimator):
     def _parameter_tables(self) -> list[Table]:
         columns = [self.component, "weight", "variance", *column_names(self)]
         parts = (self.weights_, self._covariances()[:, 0], self.means_)
-        return [Table("Components", columns, numbered_rows(*parts))]
+        errors = ("weight_errors_", "variance_errors_", "mean_errors_")
+        return [
+            Table("Components", columns, numbered_rows(*parts)),
+            *error_table(self, columns, *errors),
+        ]
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

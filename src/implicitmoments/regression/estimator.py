@@ -22,6 +22,7 @@ from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.fit import (
     FittedLines,
+    bound_notes,
     data_notes,
     fit_lines,
     fit_notes,
@@ -36,12 +37,15 @@ from implicitmoments.regression.lines import (
     responsibilities,
     standardise,
 )
-from implicitmoments.regression.standard_errors import covariances
+from implicitmoments.regression.outliers import ROUNDS, find_outliers
+from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.rows.outliers import count_extreme_rows
+from implicitmoments.search import unknown_errors
 from implicitmoments.validation import (
     check_enough_rows,
+    check_errors,
     check_flag,
     check_number,
     check_option,
@@ -83,6 +87,14 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         The largest number of EM iterations over all rows.
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
+    errors : {"observed", "robust"} or None, default "observed"
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component. Of lines
+        these are rows whose label is far from all of them and whose x is not far: a far x may be
+        the most informative one. ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
@@ -96,12 +108,12 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     intercept_ : array of shape (k,)
     noise_ : array of shape (k,)
         Standard deviations; equal where they are shared.
-    coef_errors_, intercept_errors_ : arrays of the shapes of ``coef_`` and ``intercept_``
-        Standard errors, from the observed information; NaN where it is singular.
+    weight_errors_, coef_errors_, intercept_errors_, noise_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
     n_components_ : int
         The number k of components.
     lower_bound_ : float
-        Mean log-likelihood per row. That of y given x.
+        Mean log-likelihood per row, without outliers. That of y given x.
     n_iter_ : int
         Iterations over all rows.
     converged_ : bool
@@ -109,13 +121,15 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
-        ``rows_used``; ``outliers``, rows very far from all others, which are kept;
+        ``rows_used``; ``outliers`` left out; ``outliers_kept``, rows with x very far from all
+        others;
         ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
-        noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
-        rows if a line is split, and ``split_penalty``, the rise above which BIC prefers the
-        split; ``bic_by_n_components`` of ``"auto"``, on the rows searched;
+        noise is a missing line; ``searches_apart``, the nats by which two independent searches
+        differed; ``split_gain_by_line``, the rise of the log-likelihood of some rows if a line is
+        split, and ``split_penalty``, the rise above which BIC prefers the split;
+        ``bic_by_n_components`` of ``"auto"``;
         ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -141,6 +155,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     max_components: int = 50
     max_iter: int = 500
     tol: float = 1e-7
+    errors: str | None = "observed"
+    drop_outliers: bool = True
     random_state: RandomState = None
     rows_per_block: int | None = None
 
@@ -150,13 +166,42 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
 
     def _fit(self, given: Rows, seed: int) -> None:
         k, self._model = _check_parameters(self)
+        self._near, n_out = None, 0
+        standard, rows, fitted, notes = self._fit_rows(given, k, seed)
+        for _ in range(ROUNDS if self.drop_outliers else 0):
+            coef, intercept, _ = standard.original(fitted.lines)
+            lines = np.column_stack([intercept, coef])
+            found = find_outliers(given, lines, fitted.lines.weights, self._near)
+            if found is None:
+                break
+            self._near, given, n_out = found[0], given.kept_by(found[0]), n_out + found[1]
+            standard, rows, fitted, notes = self._fit_rows(given, k, seed)
+        if n_out:
+            notes.append(Note("outliers_dropped", {"n": n_out}))
+        n_extreme = count_extreme_rows(given, fitted.lines.k, seed)
+        if n_extreme:
+            notes.append(Note("outliers_kept", {"n": n_extreme}))
+        self._store(fitted, standard, given.first["x"])
+        notes += self._store_errors(rows, fitted.lines, given.first["x"])
+        self.stats_ = {
+            "rows_used": given.kept,
+            "outliers": n_out,
+            "outliers_kept": n_extreme,
+            **fit_stats(fitted, standard),
+        }
+        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        if not self.converged_:
+            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
+        self.notes_ = Notes(notes)
+
+    def _fit_rows(
+        self, given: Rows, k: int | None, seed: int
+    ) -> tuple[Standard, Rows, FittedLines, list[Note]]:
+        """Fit lines; return standard coordinates, the rows in them, the fit, and notes."""
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
         most = _most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, model, k, names)
-        n_extreme = count_extreme_rows(given, most, seed)
-        if n_extreme:
-            notes.append(Note("outliers_kept", {"n": n_extreme}))
         fitted = fit_lines(
             rows,
             k,
@@ -167,13 +212,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        errors = standard.errors(covariances(rows, fitted.lines, model))
-        self._store(fitted, standard, errors, given.first["x"])
-        self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
-        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
-        if not self.converged_:
-            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
-        self.notes_ = Notes(notes)
+        notes += bound_notes(fitted, most, self.max_components)
+        return standard, rows, fitted, notes
 
     def _prediction(self) -> RowFunction:
         lines = self._lines()
@@ -269,11 +309,6 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         slopes = move_like(lines.coef[labels, 1:], X)
         return X, xp.sum(X * slopes, axis=1) + offsets, index_like(labels, X)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
     def _lines(self) -> Lines:
         """Return the lines in the user's coordinates, on the host."""
         weights, coef, intercept, noise = (
@@ -289,22 +324,38 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     def _n_parameters(self) -> int:
         return self._model.n_parameters(self.n_components_, self._standard.n_features + 1)
 
-    def _store(
-        self, fitted: FittedLines, standard: Standard, errors: tuple[Floats, Floats], like: Array
-    ) -> None:
+    def _store(self, fitted: FittedLines, standard: Standard, like: Array) -> None:
         """Set the fitted attributes, in the user's units and in the library of the rows."""
         lines = fitted.lines
         self._standard, self.n_components_ = standard, lines.k
         coef, intercept, noise = standard.original(lines)
         if not self._model.intercept:
             intercept = np.zeros(lines.k)
-        names = ("weights_", "coef_", "intercept_", "noise_", "coef_errors_", "intercept_errors_")
-        values = (lines.weights, coef, intercept, noise, *errors)
-        for name, value in zip(names, values, strict=True):
-            setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
+        self.weights_, self.coef_, self.intercept_, self.noise_ = (
+            _given_as(value, like) for value in (lines.weights, coef, intercept, noise)
+        )
         # y was divided by its scale, so its density was multiplied by it
-        self.lower_bound_ = fitted.em.level - float(np.log(standard.scale))
-        self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
+        self.lower_bound_ = fitted.fit.em.level - float(np.log(standard.scale))
+        self.n_iter_, self.converged_ = fitted.fit.em.n_iter, fitted.fit.em.converged
+
+    def _store_errors(self, rows: Rows, lines: Lines, like: Array) -> list[Note]:
+        """Set the standard errors, in the user's units; note where there are none."""
+        names = ("weight_errors_", "noise_errors_", "coef_errors_", "intercept_errors_")
+        if self.errors is None:
+            for name in names:
+                setattr(self, name, None)
+            return []
+        scored, standard = ScoredLines(lines, self._model), self._standard
+        found = line_errors(rows, scored, robust=self.errors == "robust")
+        values = (found.weights, standard.scale * found.noise, *standard.errors(found.coef))
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, _given_as(value, like))
+        return unknown_errors(scored, found.weights)
+
+
+def _given_as(value: Floats, like: Array) -> Any:
+    """Return numbers in the library of the rows and on their device."""
+    return value if isinstance(like, np.ndarray) else move_like(value, like)
 
 
 def _columns(x: Array, y: Array) -> Array:
@@ -322,6 +373,7 @@ def _check_parameters(estimator: RegressionMixture) -> tuple[int | None, Model]:
     check_whole("max_iter", estimator.max_iter, 1)
     check_whole("max_components", estimator.max_components, 1)
     check_number("tol", estimator.tol, 0.0)
+    check_errors(estimator.errors)
     intercept = check_flag("fit_intercept", estimator.fit_intercept)
     return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept)
 

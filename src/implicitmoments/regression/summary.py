@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 from scipy.stats import chi2
@@ -17,10 +17,11 @@ from implicitmoments.estimator import (
     as_floats,
     column_names,
 )
-from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, LinePicture, RowSample
 from implicitmoments.regression.lines import Model, Standard
+from implicitmoments.regression.outliers import NearLines
 
 LEAST_NOISE = 1e-5  # of the scale of the labels: less is the floor of the fit
 FALSE_ALARM = 1 / 1_500  # of the test that labels fit everywhere
@@ -45,8 +46,9 @@ class RegressionMixtureSummary(FittedEstimator):
     component = "line"
     vectors = "coef_"
     results = (
-        *("n_components_", "weights_", "coef_", "intercept_", "noise_", "coef_errors_"),
-        *("intercept_errors_", "lower_bound_", "converged_", "n_iter_"),
+        *("n_components_", "weights_", "coef_", "intercept_", "noise_", "weight_errors_"),
+        *("coef_errors_", "intercept_errors_", "noise_errors_"),
+        *("lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "coef_": Floats,
@@ -55,6 +57,7 @@ class RegressionMixtureSummary(FittedEstimator):
         "noise_": Floats,
         "_model": Model,
         "_standard": Standard,
+        "_near": NotRequired[NearLines | None],
     }
     slopes = ("coef_", "coef_errors_")
     density_of_labels = True
@@ -75,6 +78,8 @@ class RegressionMixtureSummary(FittedEstimator):
     noise_: Any
     coef_errors_: Any
     intercept_errors_: Any
+    weight_errors_: Any
+    noise_errors_: Any
     _standard: Standard
 
     def _title(self) -> str:
@@ -85,11 +90,9 @@ class RegressionMixtureSummary(FittedEstimator):
         names = column_names(self)
         parts = (self.weights_, self.noise_, self.intercept_, self.coef_)
         columns = ["line", "weight", "noise", "intercept", *names]
-        errors = (self.intercept_errors_, self.coef_errors_)
-        return [
-            Table("Lines", columns, numbered_rows(*parts)),
-            Table("Standard errors", ["line", "intercept", *names], numbered_rows(*errors)),
-        ]
+        table = Table("Lines", columns, numbered_rows(*parts))
+        errors = ("weight_errors_", "noise_errors_", "intercept_errors_", "coef_errors_")
+        return [table, *error_table(self, columns, *errors)]
 
     def _evidence(self) -> list[Fact]:
         stats, k, facts = self.stats_, self._k(), []

@@ -4,6 +4,7 @@ Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and 
 """
 
 from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
+from implicitmoments.search.crossings import Crossed, cross, cross_populations
 from implicitmoments.search.em import (
     LOCAL,
     SEARCH,
@@ -17,7 +18,16 @@ from implicitmoments.search.em import (
     bic,
     run_em,
 )
+from implicitmoments.search.information import (
+    ComponentScores,
+    measure_information,
+    parameter_covariance,
+    row_weights,
+    unknown_errors,
+    weight_errors,
+)
 from implicitmoments.search.moves import (
+    ENOUGH,
     GROW,
     Ranking,
     Searched,
@@ -36,12 +46,15 @@ from implicitmoments.search.trials import (
 )
 
 __all__ = [
+    "ENOUGH",
     "GROW",
     "LOCAL",
     "SEARCH",
     "WHOLE",
     "Budget",
     "Chosen",
+    "ComponentScores",
+    "Crossed",
     "EMFamily",
     "Expectations",
     "Family",
@@ -53,14 +66,21 @@ __all__ = [
     "State",
     "bic",
     "choose_k",
+    "cross",
+    "cross_populations",
     "grow",
     "grow_and_prune",
     "insertion_gains",
+    "measure_information",
     "merge_cheapest",
     "merge_losses",
+    "parameter_covariance",
     "rank_moves",
     "responsibilities",
+    "row_weights",
     "run_em",
     "search_moves",
     "split_gain",
+    "unknown_errors",
+    "weight_errors",
 ]
