@@ -10,8 +10,10 @@ NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
-    "or remove them",
+    "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
+    "far from all others; check or remove them",
+    "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
+    "from all others by the rule of the fit; score_samples has the log density of every row",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     "errors_too_large": "no standard errors: the information has {n:,} parameters, "
@@ -24,6 +26,9 @@ NOTES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     # regression
+    "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
+    "linear functions of one another, so their coefficients are not determined, and those of "
+    "least norm are taken; leave some of them out",
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
     "test rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis "
@@ -33,6 +38,9 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
+    "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
+    "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
+    "values of `random_state`, and use more rows or fewer lines",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
     "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
@@ -170,6 +178,11 @@ NOTES: dict[str, str] = {
     "`lower_bound_` for a few values of `random_state`",
     "columns_constant": "columns without variation: {columns}; they say nothing about the "
     "components; leave them out",
+    "variance_at_floor": "components {which} have the least variance that the fit allows along "
+    "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
+    "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
+    "columns_left_out": "columns without variation were left out of the fit: {columns}; the "
+    "variance and all densities are those of the other columns",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
     "singular but for `reg_covar`; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
@@ -344,6 +357,7 @@ SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
+        "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
         "rows_limit_lines",
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
@@ -356,6 +370,7 @@ FIT: frozenset[str] = frozenset(
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
+        "columns_left_out",
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large"),

@@ -13,6 +13,7 @@ from implicitmoments.search.alternatives import (
     worth_of_component,
 )
 from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
+from implicitmoments.search.crossings import Crossed, cross, cross_populations
 from implicitmoments.search.em import (
     LOCAL,
     SEARCH,
@@ -35,6 +36,7 @@ from implicitmoments.search.information import (
     weight_errors,
 )
 from implicitmoments.search.moves import (
+    ENOUGH,
     GROW,
     Ranking,
     Searched,
@@ -53,6 +55,7 @@ from implicitmoments.search.trials import (
 )
 
 __all__ = [
+    "ENOUGH",
     "GROW",
     "LOCAL",
     "SEARCH",
@@ -61,6 +64,7 @@ __all__ = [
     "Budget",
     "Chosen",
     "ComponentScores",
+    "Crossed",
     "EMFamily",
     "Expectations",
     "Family",
@@ -73,6 +77,8 @@ __all__ = [
     "add_components",
     "bic",
     "choose_k",
+    "cross",
+    "cross_populations",
     "grow",
     "grow_and_prune",
     "insertion_gains",
