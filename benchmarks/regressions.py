@@ -160,7 +160,7 @@ class Plain:
     def from_truth(self) -> Fitted[Lines]:
         """Return EM started at the truth."""
         scale, w = self.standard.scale, self.truth.weights
-        coef = self.truth.vectors @ self.standard.whitening.root / scale
+        coef = self.truth.vectors @ self.standard.whitening.root.T / scale
         start = Lines(
             w,
             np.column_stack([np.zeros(len(w)), coef]),

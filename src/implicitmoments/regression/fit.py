@@ -30,6 +30,7 @@ from implicitmoments.search import (
     LOCAL,
     SEARCH,
     WHOLE,
+    Alternative,
     Budget,
     Fitted,
     Searched,
@@ -37,6 +38,9 @@ from implicitmoments.search import (
     choose_k,
     cross_populations,
     grow,
+    merge_note,
+    one_less,
+    one_more,
     rank_moves,
     run_em,
     search_moves,
@@ -64,6 +68,9 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
+    # one line less, and more of them, if BIC of those rows is lower
+    less: Alternative[Lines] | None
+    more: Alternative[Lines] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,8 +270,9 @@ def _unexplained(
     peaks = peaks_left(waves, lines, family.model, rng)
     some = _some(rows, lines.k * _local(rows).rows)
     ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
-    gains = np.zeros(lines.k)
-    gains[ranking.origins] = ranking.gains
+    gains, splits = np.zeros(lines.k), ranking.origins >= 0
+    gains[ranking.origins[splits]] = ranking.gains[splits]
+    level = ranking.shares.log_likelihood / some.total
     larger = lines.split(0, lines.take(np.array([0, 0])))
     extra = family.n_parameters(larger) - family.n_parameters(lines)
     return Unexplained(
@@ -272,6 +280,8 @@ def _unexplained(
         noise_maximum(waves.n_searched),
         gains,
         0.5 * extra * math.log(some.total),
+        one_less(family, lines, ranking.merges, [(some, level)]),
+        one_more(family, lines, ranking, some, level),
     )
 
 
@@ -307,7 +317,7 @@ def data_notes(
     names: Sequence[str] | None,
 ) -> list[Note]:
     """Return notes about rows that differ from what the fit assumes."""
-    notes: list[Note] = []
+    notes = standard.whitening.column_notes(names)
     if standard.constant:
         notes.append(Note("constant_labels"))
     if k != 1:  # one line is least squares, which assumes nothing of x
@@ -319,7 +329,7 @@ def data_notes(
     return notes
 
 
-def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
+def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
     """Return notes where the residuals show another line, or two searches ended at other lines.
 
     Parameters
@@ -329,20 +339,24 @@ def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
     """
     if noise < EXACT:
         return []
-    apart, notes = stats["searches_apart"], _residual_notes(stats)
+    apart, notes = fitted.fit.apart, _number_notes(fitted.left)
     return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
 
 
-def _residual_notes(stats: dict[str, Any]) -> list[Note]:
-    gains = stats["split_gain_by_line"]
-    widest = max(range(len(gains)), key=gains.__getitem__)
-    if gains[widest] > stats["split_penalty"]:
-        penalty = stats["split_penalty"]
-        values = {"line": widest, "gain": gains[widest], "penalty": penalty}
+def _number_notes(left: Unexplained) -> list[Note]:
+    """Return a note on two lines that are one, or on a line that the residuals show.
+
+    Of the former and a line that looks double, that of lower BIC.
+    """
+    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
+        return [merge_note(left.less)]
+    if left.more is not None:
+        gain, penalty = left.more.change, left.more.penalty
+        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
         return [Note("line_looks_double", values)]
-    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
-    if left > HIGH * usual:
-        return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
+    if left.highest_peak > HIGH * left.noise_maximum:
+        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
+        return [Note("line_missing", values)]
     return []
 
 
@@ -369,6 +383,7 @@ def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     """Return the numbers of a fit, in the units of the user."""
     fit, units = fitted.fit, 2 * standard.mass * float(np.log(standard.scale))
+    less = fitted.left.less
     return {
         "n_varying": standard.n_features,
         "n_peaks": fit.start.n_peaks,
@@ -379,6 +394,7 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
         "searches_apart": fit.apart,
+        **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,
         **component_stats(fit.decoded),
