@@ -225,10 +225,8 @@ def _compete(
         return [], 0.0
     patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
     few = patience >= LEAST_PATIENCE
-    grown = [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state
-        for _ in range(N_GROWTHS if few else 1)
-    ]
+    one, times = _one_line(some), N_GROWTHS if few else 1
+    grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
     if not few:
         return grown, 0.0
     crossed = cross_populations(
