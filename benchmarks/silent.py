@@ -14,9 +14,12 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.coverage import coverage
 from silence.rates import Run
 
-KINDS: dict[str, Callable[[Run], None]] = {}
+KINDS: dict[str, Callable[[Run], None]] = {
+    "coverage": coverage,
+}
 
 
 def main() -> None:

@@ -14,6 +14,12 @@ NOTES: dict[str, str] = {
     "or remove them",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "errors_too_large": "no standard errors: the information has {n:,} parameters, "
+    "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
+    "parameters",
+    "errors_unknown": "no standard errors: the observed information of "
+    "{n:count parameter} is not positive definite, as where components coincide, a variance is "
+    "at its floor or rows are few; use fewer components or more rows",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
@@ -29,6 +35,12 @@ NOTES: dict[str, str] = {
     "not linear in x, or the noise depends on x; try more components",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
+    "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
+    "with so few rows: use more rows, or compare `bic()` of larger `n_components`",
+    "noise_at_floor": "the noise of lines {lines} is at its floor, {ratio:.2g} times that of all "
+    "lines together: the likelihood has no maximum where a line passes through few rows, or "
+    "through equal values of y; such a line may mean nothing, and other seeds may find others; "
+    "use `noise_type='shared'` or fewer components, or more rows",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
@@ -314,9 +326,11 @@ SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
-        *("line_looks_double", "line_missing", "directions_not_identified"),
+        *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
+        "rows_limit_lines",
         *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
+        "errors_unknown",
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.
@@ -324,7 +338,7 @@ QUIET: frozenset[str] = frozenset(
     {
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        "directions_up_to_sign",
+        *("directions_up_to_sign", "errors_too_large"),
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

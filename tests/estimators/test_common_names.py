@@ -18,11 +18,13 @@ OWN_DEFAULT = {
     "max_iter": "EM, or steps of least squares",
     "tol": "a rise of the likelihood, or a fall of the squared error",
     "epsilon": "a total variation distance, or relative to the labels",
+    "errors": "coefficients have few, covariances many: those of mixtures come on request",
     "whiten": "only a sum of activations can be right for inputs as they are",
 }
 OWN_DESCRIPTION = {*OWN_DEFAULT} - {"n_components"}
 # Attributes whose shape or content depends on the model.
 OWN_ATTRIBUTE = {"stats_", "variance_", "coef_", "intercept_", "noise_", "hypothesis_"}
+OWN_ATTRIBUTE |= {"weight_errors_"}
 
 
 def described(section, names_apart):

@@ -183,7 +183,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     >>> from implicitmoments import SphericalMixtureDensity
     >>> from implicitmoments.datasets import make_spherical_mixture
     >>> X, _ = make_spherical_mixture(20_000, 3, 5, radius=1.2, random_state=0)
-    >>> model = SphericalMixtureDensity(n_components=3, random_state=0).fit(X)
+    >>> model = SphericalMixtureDensity(n_components=3, degree=6, random_state=0).fit(X)
     >>> model.score_samples(X[:10]).shape
     (10,)
     >>> model.sample(100).shape

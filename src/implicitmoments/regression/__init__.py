@@ -1,7 +1,7 @@
 """Mixtures of linear regressions: global starts, moves and EM."""
 
 from implicitmoments.regression.estimator import RegressionMixture
-from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.family import LineFamily, least_ratio
 from implicitmoments.regression.fit import fit_lines
 from implicitmoments.regression.initialisation import search_span, unalias
 from implicitmoments.regression.lines import (
@@ -12,7 +12,7 @@ from implicitmoments.regression.lines import (
     responsibilities,
     standardise,
 )
-from implicitmoments.regression.standard_errors import covariances, information
+from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import wald
 
 __all__ = [
@@ -20,11 +20,12 @@ __all__ = [
     "Lines",
     "Model",
     "RegressionMixture",
+    "ScoredLines",
     "Standard",
-    "covariances",
     "design_rows",
     "fit_lines",
-    "information",
+    "least_ratio",
+    "line_errors",
     "responsibilities",
     "standardise",
 ]

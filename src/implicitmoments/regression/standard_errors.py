@@ -1,4 +1,4 @@
-"""Standard errors from the observed information."""
+"""Standard errors of mixtures of regressions, from the information of all parameters together."""
 
 from __future__ import annotations
 
@@ -6,144 +6,107 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, move_like, namespace_of
-from implicitmoments.regression.lines import (
-    Lines,
-    Model,
-    as_sum,
-    columns_of,
-    responsibilities,
-)
-from implicitmoments.rows import Block, Rows, Sums
-
-ROWS_PER_PARAMETER = 20  # at least, so that the information of a sample is not singular
-MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, a sample is used
-
-
-def covariances(rows: Rows, lines: Lines, model: Model, n: int | None = None) -> Floats:
-    """Return the covariance of the coefficients of each line, (k, q, q); NaN if not known.
-
-    The inverse of the observed information of all parameters together, so that the uncertainty
-    of weights, noise and other lines counts.
-
-    Parameters
-    ----------
-    n : int, optional
-        Rows on which the information is measured, or more where it is indefinite there.
-    """
-    k, q = lines.coef.shape
-    first, side = model.first, model.n_parameters(k, q)
-    found = np.zeros((k, q, q))
-    found[:, first:, first:] = np.nan
-    n = n or max(ROWS_PER_PARAMETER * side, MOST_NUMBERS // side**2)
-    inverse = _inverse_information(rows, lines, model, n)
-    if inverse is None:
-        return found
-    p = q - first
-    for i in range(k):
-        part = slice(i * p, (i + 1) * p)
-        found[i, first:, first:] = inverse[part, part]
-    return found
-
-
-def _inverse_information(rows: Rows, lines: Lines, model: Model, n: int) -> Floats | None:
-    """Invert the information of about n rows, or of more where so few leave it indefinite.
-
-    The lines maximise the likelihood of all rows; the information of a sample at them need not
-    be positive. None where all rows, or as many as a sample holds, are not enough either.
-    """
-    before = 0
-    while True:
-        some = rows if rows.kept < 2 * n else rows.sample(n)
-        matrix = information(some, lines, model) * (rows.total / some.total)
-        try:
-            np.linalg.cholesky(matrix)
-        except np.linalg.LinAlgError:
-            if some is rows or some.kept <= before:
-                return None
-            before, n = some.kept, 2 * n
-        else:
-            return np.asarray(np.linalg.inv(matrix))
-
-
-def information(rows: Rows, lines: Lines, model: Model) -> Floats:
-    r"""Return the observed information of all parameters (Louis 1982).
-
-    Parameters are the coefficients, then :math:`\log w_i` of all lines but the last, then
-    :math:`\log v`, one or k of them. With :math:`S_i` the score of a row if it is known to be on
-    line i and :math:`B_i` its information, a row adds
-    :math:`\sum_i R_i (B_i - S_i S_i^T) + s s^T`, where :math:`s = \sum_i R_i S_i`.
-    """
-    first = model.first
-    k, p = lines.k, lines.coef.shape[1] - first
-    side = model.n_parameters(k, lines.coef.shape[1])
-    width = 2 * side + 8 * k + rows.n_features
-    sums = rows.fold(_Scores(lines, model), width=width, what="standard errors")
-    total: Floats = sums["outer"].copy()
-    for i in range(k):
-        part = slice(i * p, (i + 1) * p)
-        at = k * p + k - 1 + (0 if model.shared else i)
-        total[part, part] += sums["slopes"][i]
-        total[part, at] += sums["cross"][i]
-        total[at, part] += sums["cross"][i]
-        total[at, at] += sums["noise"][i]
-    _add_weights(total, sums, lines, model)
-    return total
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.regression.lines import Lines, Model, columns_of, responsibilities
+from implicitmoments.rows import Block, Rows
+from implicitmoments.search import ComponentScores, parameter_covariance, weight_errors
 
 
 @dataclass(frozen=True, eq=False)
-class _Scores:
-    """Sums of scores and their products, of all parameters and line by line."""
+class LineErrors:
+    """Covariances and standard errors of lines; NaN where they are not known.
+
+    Attributes
+    ----------
+    weights, noise : array of shape (k,)
+        Standard errors of weights and of standard deviations.
+    coef : array of shape (k, q, q)
+        Covariances of the coefficients of each line; 0 for an intercept that is not fitted.
+    """
+
+    weights: Floats
+    coef: Floats
+    noise: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredLines:
+    r"""Lines with their scores, in the terms of :class:`implicitmoments.search.ScoredComponents`.
+
+    With u the residual of a line over its deviation, the parameters of a line are g and
+    :math:`\lambda` of the density :math:`\exp(-\lambda u^2/2 + (g \cdot z) u - A)`, about g = 0
+    and :math:`\lambda = 1`: its score is :math:`(u z, (1 - u^2)/2)` there, and its information
+    does not depend on u.
+    """
 
     lines: Lines
     model: Model
 
-    def __call__(self, block: Block) -> Sums:
-        lines, u, c = self.lines, columns_of(block), block["counts"]
-        xp, k, n = namespace_of(u), lines.k, u.shape[1]
-        z = u[self.model.first : -1, :]
-        R, _ = responsibilities(lines, u)
-        v = move_like(lines.variances, u)[:, None]
-        r = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
-        slope = r / v  # score of b is this times z
-        noise = 0.5 * (r * slope - 1)  # score of log v
-        on_line = R * noise
-        scores = xp.concat(
-            [
-                xp.reshape((R * slope)[:, None, :] * z[None, :, :], (k * z.shape[0], n)),
-                R[:-1, :] - move_like(lines.weights[:-1], u)[:, None],
-                xp.sum(on_line, axis=0, keepdims=True) if self.model.shared else on_line,
-            ],
-            axis=0,
-        )
-        weight, turned = R * c, xp.matrix_transpose(z)
-        bend = weight * (1 / v - slope**2)
-        # information of (b, log v) is r z / v, and S_b S_v its product of scores
-        cross = weight * slope * (1 - noise)
-        return {
-            "outer": as_sum((scores * c) @ xp.matrix_transpose(scores)),
-            "slopes": np.stack([as_sum((z * bend[i, :]) @ turned) for i in range(k)]),
-            "cross": as_sum(cross @ turned),
-            "noise": as_sum(xp.sum(weight * (0.5 * r * slope - noise**2), axis=1)),
-            "mass": as_sum(xp.sum(c)),
-            "masses": as_sum(R @ c),
-            "slope scores": as_sum((R * slope * c) @ turned),
-            "noise scores": as_sum(on_line @ c),
-        }
+    @property
+    def weights(self) -> Floats:
+        """Weights of the lines."""
+        return self.lines.weights
+
+    @property
+    def n_own(self) -> int:
+        """Coefficients, and a noise that is not shared."""
+        return int(self.lines.coef.shape[1]) - self.model.first + (not self.model.shared)
+
+    @property
+    def n_common(self) -> int:
+        """The noise that is shared."""
+        return int(self.model.shared)
+
+    def __call__(self, block: Block) -> ComponentScores:
+        """Return the scores of a block of rows."""
+        lines, columns, counts = self.lines, columns_of(block), block["counts"]
+        xp, k = namespace_of(columns), lines.k
+        shares, _ = responsibilities(lines, columns)
+        z = xp.matrix_transpose(columns[self.model.first : -1, :])
+        residuals = columns[-1, :] - move_like(lines.coef, columns) @ columns[:-1, :]
+        u = xp.matrix_transpose(residuals / move_like(np.sqrt(lines.variances), columns)[:, None])
+        scores = xp.concat([u[:, :, None] * z[:, None, :], 0.5 * (1 - u**2)[:, :, None]], axis=2)
+        turned, p = xp.matrix_transpose(z), z.shape[1]
+        curvatures = xp.zeros((k, p + 1, p + 1), dtype=z.dtype, device=z.device)
+        for i in range(k):
+            weight = shares[i, :] * counts
+            curvatures[i, :p, :p] = (turned * weight) @ z
+            curvatures[i, p, p] = 0.5 * xp.sum(weight)
+        return ComponentScores(xp.matrix_transpose(shares), scores, curvatures)
+
+    def leverages(self, block: Block, covariances: Floats) -> Array:
+        """Return the leverage of each row on each line, (n, k)."""
+        columns, noise = columns_of(block), covariances[:, -1, -1]
+        xp, z = namespace_of(columns), columns[self.model.first : -1, :]
+        squares = [xp.sum(z * (move_like(V[:-1, :-1], z) @ z), axis=0) for V in covariances]
+        return xp.stack(squares, axis=1) + move_like(0.5 * noise, z)
 
 
-def _add_weights(total: Floats, sums: Sums, lines: Lines, model: Model) -> None:
-    """Add the entries of the weights, and their cross terms with coefficients and noise."""
-    w, k, slopes = lines.weights, lines.k, sums["slope scores"]
-    start = slopes.size
-    part, rest = slice(start, start + k - 1), slice(start + k - 1, None)
-    S = np.eye(k)[:, :-1] - w[:-1]  # score of the log-weights if the row is on line i, (k, k − 1)
-    information = np.diag(w[:-1]) - np.outer(w[:-1], w[:-1])
-    total[part, part] += sums["mass"] * information - (S.T * sums["masses"]) @ S
-    cross = -(slopes[:, :, None] * S[:, None, :]).reshape(start, k - 1)
-    total[:start, part] += cross
-    total[part, :start] += cross.T
-    products = sums["noise scores"]
-    with_noise = -(S.T @ products)[:, None] if model.shared else -(S.T * products)
-    total[part, rest] += with_noise
-    total[rest, part] += with_noise.T
+def line_errors(
+    rows: Rows, scored: ScoredLines, *, robust: bool = False, n: int | None = None
+) -> LineErrors:
+    """Return the standard errors of lines, in standard coordinates.
+
+    Parameters
+    ----------
+    rows : Rows
+        A design, rows (1, x, y).
+    robust : bool
+        The sandwich instead of the inverse of the observed information.
+    n : int, optional
+        Rows on which the information is measured, or more where it is indefinite there.
+    """
+    lines, model = scored.lines, scored.model
+    (k, q), first = lines.coef.shape, model.first
+    coef = np.zeros((k, q, q))
+    coef[:, first:, first:] = np.nan
+    covariance = parameter_covariance(rows, scored, robust=robust, n=n)
+    if covariance is None:
+        return LineErrors(np.full(k, np.nan), coef, np.full(k, np.nan))
+    p, own, noise = q - first, scored.n_own, np.zeros(k)
+    for i, variance in enumerate(lines.variances):
+        part = slice(i * own, i * own + p)
+        coef[i, first:, first:] = variance * covariance[part, part]  # b = s g
+        at = k * own if model.shared else i * own + p
+        noise[i] = np.sqrt(variance * covariance[at, at]) / 2  # of s / √λ
+    return LineErrors(weight_errors(covariance, lines.weights), coef, noise)
