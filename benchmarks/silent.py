@@ -14,10 +14,12 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.activations import activations
 from silence.coverage import coverage
 from silence.rates import Run
 
 KINDS: dict[str, Callable[[Run], None]] = {
+    "activations": activations,
     "coverage": coverage,
 }
 
