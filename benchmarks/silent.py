@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.activations import activations
 from silence.advice import advice
 from silence.choice import choice
 from silence.coverage import coverage
@@ -26,6 +27,7 @@ from silence.small import small
 from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
+    "activations": activations,
     "advice": advice,
     "choice": choice,
     "coverage": coverage,
