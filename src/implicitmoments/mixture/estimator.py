@@ -242,8 +242,8 @@ class MixtureEstimator(MixtureSummary):
             self.stats_["width_by_component"] = within.widths.tolist()
         most = self.max_components if self.n_components == "auto" else None
         names = column_names(self)
-        if self._constants is not None:
-            names = [names[j] for j in np.flatnonzero(np.isnan(self._constants))]
+        if (columns := self._columns()) is not None:
+            names = [names[j] for j in columns]
         self.notes_ = notes_on(
             Evidence(
                 rows, self._mixture(), self._type, names, self.stats_, within, most, fewer, n_moves
