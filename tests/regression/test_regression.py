@@ -395,6 +395,30 @@ def test_a_number_of_lines_that_was_chosen_is_measured_as_one_that_was_given(see
     assert auto.notes_ == []
 
 
+def test_few_rows_in_many_features():
+    """Lines grown by splits hold rows of several lines here; crossings find all of them."""
+    rng = np.random.default_rng(seed)
+    X, coef, labels = (
+        rng.normal(size=(500, 16)),
+        rng.normal(size=(5, 17)),
+        rng.integers(5, size=500),
+    )
+    y = np.sum(X * coef[labels, 1:], axis=1) + coef[labels, 0] + 0.1 * rng.normal(size=500)
+    found = RegressionMixture(5, random_state=0).fit(X, y)
+    apart = np.abs(coef[:, None, 1:] - found.coef_).max(axis=2)
+    assert apart.min(axis=1).max() < 0.1
+    assert found.notes_ == []
+
+
+def test_lines_that_depend_on_the_start_are_noted():
+    """Five lines in 200 rows of nothing but noise."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 8)), rng.normal(size=200)
+    found = RegressionMixture(5, random_state=0).fit(X, y)
+    assert found.stats_["searches_apart"] > 2
+    assert "searches_disagree" in found.notes_.codes
+
+
 def discrete(seed, n_binary, n_gaussian, weights, offsets, n):
     """Lines with common slopes and binary inputs, and EM from the truth."""
     rng = np.random.default_rng(seed)

@@ -39,14 +39,18 @@ CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 # codes of notes that say the same, or explain it
 AT_NOISE_FLOOR = {
     "bic_prefers_fewer",
-    "components_unresolved",
+    "components_are_one",
+    "moments_unresolved",
     "directions_at_noise_floor",
     "directions_near_noise_floor",
 }
 MORE_EIGENVALUES = {
     "more_components_likely",
     "columns_differ_in_spread",
-    "component_not_spherical",
+    "columns_correlated",
+    "components_differ_in_covariance",
+    "components_not_round",
+    "component_missing",
 }
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 DENSITY_AXIS = "log density under the model (nats)"

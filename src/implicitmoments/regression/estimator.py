@@ -126,9 +126,10 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
-        noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
-        rows if a line is split, and ``split_penalty``, the rise above which BIC prefers the
-        split; ``bic_by_n_components`` of ``"auto"``;
+        noise is a missing line; ``searches_apart``, the nats by which two independent searches
+        differed; ``split_gain_by_line``, the rise of the log-likelihood of some rows if a line is
+        split, and ``split_penalty``, the rise above which BIC prefers the split;
+        ``bic_by_n_components`` of ``"auto"``;
         ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -188,7 +189,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             "outliers_kept": n_extreme,
             **fit_stats(fitted, standard),
         }
-        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        notes += fit_notes(fitted, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)
