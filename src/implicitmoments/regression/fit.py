@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,7 +37,9 @@ from implicitmoments.search import (
     bic,
     choose_k,
     cross_populations,
+    fit_neighbours,
     grow,
+    merge_cheapest,
     merge_note,
     one_less,
     one_more,
@@ -187,22 +189,16 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
         found = fits[k] if k in fits else fit(k)
         return replace(found, em=run_em(data.family, data.rows, found.em.state, data.budget))
 
-    fits = _walk(held, fit, {*ALWAYS, grown.searched.state.k}, most)
-    if data.many.kept == data.rows.kept:
+    fits = fit_neighbours(fit, held.bic, {*ALWAYS, grown.searched.state.k}, most)
+    best = min(fits, key=lambda k: held.bic(fits[k]))
+    if best + 1 in fits:  # which found other lines, perhaps better ones
+        less = merge_cheapest(data.family, held.rows, fits[best + 1].em.state)
+        em = run_em(data.family, held.rows, less, data.budget)
+        if em.level > fits[best].em.level:
+            fits[best] = replace(fits[best], em=em)
+    if held.rows.kept == data.rows.kept:
         return fits
-    return _walk(data, fit_all, {min(fits, key=lambda k: held.bic(fits[k]))}, most)
-
-
-def _walk(
-    data: _Data, fit: Callable[[int], KLines], first: Set[int], most: int
-) -> dict[int, KLines]:
-    """Fit some numbers of lines, and then the neighbours of the best, until it is known."""
-    fits, wanted = dict[int, KLines](), set(first)
-    while wanted := {k for k in wanted if 1 <= k <= most and k not in fits}:
-        fits |= {k: fit(k) for k in sorted(wanted)}
-        best = min(fits, key=lambda k: data.bic(fits[k]))
-        wanted = {best - 1, best + 1}
-    return fits
+    return fit_neighbours(fit_all, data.bic, {best}, most)
 
 
 def _compete(
