@@ -328,7 +328,7 @@ NOTED = {
     # what the labels have, what is fitted, and the note that names the option
     "one negative weight": ({"negative": True}, {}, "negative_component"),
     "biases": ({"bias": 0.3}, {}, "biases_likely"),
-    "two directions 0.3 rad apart": ({"near": True}, {"n_components": 2}, "component_missing"),
+    "two directions 0.3 rad apart": ({"near": True}, {"n_components": 2}, "neuron_missing"),
     "right": ({}, {}, None),
     "right, whitened": ({"shift": 2.0}, {"whiten": True}, None),
 }
@@ -348,7 +348,7 @@ def test_what_the_model_cannot_express_is_noted_with_the_option_that_can(name, n
     y += noise * y.std() * rng.standard_normal(len(y))
     model = ActivationSumRegressor("relu", **{"n_components": 3, "random_state": 0, **how})
     model.fit(X + labels.get("shift", 0.0), y)
-    said = {"negative_component", "biases_likely", "component_missing"} & {*model.notes_.codes}
+    said = {"negative_component", "biases_likely", "neuron_missing"} & {*model.notes_.codes}
     assert said == ({code} if code else set())
 
 
