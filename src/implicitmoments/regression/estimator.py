@@ -40,6 +40,7 @@ from implicitmoments.regression.standard_errors import covariances
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.rows.outliers import count_extreme_rows
+from implicitmoments.search.noise import LAWS, draw_scales
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -77,6 +78,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         ``"auto"`` grows and prunes lines while BIC falls.
     noise_type : {"shared", "separate"}, default "shared"
         One standard deviation for all lines, or one for each.
+    noise : {"gaussian", "student"}, default "gaussian"
+        The distribution of the noise. ``"student"`` is Student's t with degrees of freedom that
+        are estimated, one number for all lines: rows far from every line then count little.
     fit_intercept : bool, default True
         Whether components have intercepts of their own. If not, lines go through the origin.
     max_components : int, default 50
@@ -97,7 +101,10 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     coef_ : array of shape (k, n_features)
     intercept_ : array of shape (k,)
     noise_ : array of shape (k,)
-        Standard deviations; equal where they are shared.
+        Standard deviations; equal where they are shared. Of Student's t its scales, which are
+        smaller than standard deviations by a factor √((ν − 2)/ν) for ν > 2.
+    degrees_of_freedom_ : float
+        Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     coef_errors_, intercept_errors_ : arrays of the shapes of ``coef_`` and ``intercept_``
         Standard errors, from the observed information; NaN where it is singular.
     n_components_ : int
@@ -139,6 +146,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     n_components: int | str = 2
     _: KW_ONLY
     noise_type: str = "shared"
+    noise: str = "gaussian"
     fit_intercept: bool = True
     max_components: int = 50
     max_iter: int = 500
@@ -270,6 +278,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         lines, xp = self._lines(), namespace_of(X)
         labels = rng.choice(lines.k, size=X.shape[0], p=lines.weights)
         noise = np.sqrt(lines.variances)[labels] * rng.normal(size=X.shape[0])
+        noise *= draw_scales(lines.freedom[labels], rng)
         offsets = move_like(lines.coef[labels, 0] + noise, X)
         slopes = move_like(lines.coef[labels, 1:], X)
         return X, xp.sum(X * slopes, axis=1) + offsets, index_like(labels, X)
@@ -285,7 +294,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             to_numpy(a).astype(np.float64)
             for a in (self.weights_, self.coef_, self.intercept_, self.noise_)
         )
-        return Lines(weights / weights.sum(), np.column_stack([intercept, coef]), noise**2)
+        freedom = np.full(len(weights), self.degrees_of_freedom_)
+        both = np.column_stack([intercept, coef])
+        return Lines(weights / weights.sum(), both, noise**2, freedom)
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         lines = self._lines()
@@ -300,6 +311,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         """Set the fitted attributes, in the user's units and in the library of the rows."""
         lines = fitted.lines
         self._standard, self.n_components_ = standard, lines.k
+        self.degrees_of_freedom_ = float(lines.freedom[0])
         coef, intercept, noise = standard.original(lines)
         if not self._model.intercept:
             intercept = np.zeros(lines.k)
@@ -328,7 +340,8 @@ def _check_parameters(estimator: RegressionMixture) -> tuple[int | None, Model]:
     check_whole("max_components", estimator.max_components, 1)
     check_number("tol", estimator.tol, 0.0)
     intercept = check_flag("fit_intercept", estimator.fit_intercept)
-    return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept)
+    student = check_option("noise", estimator.noise, LAWS) == "student"
+    return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept, student)
 
 
 def _most_lines(

@@ -132,7 +132,7 @@ def _choose(
     """
     some = _some(rows, SEARCH.rows)
     chosen = choose_k(
-        family, some, _one_line(rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
+        family, some, _one_line(family, rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
     )
     if some is not rows:
         lines = chosen.searched.state
@@ -146,7 +146,7 @@ def _grow(family: LineFamily, rows: Rows, k: int, rng: np.random.Generator) -> l
     some = _some(rows, _rows_for(k, q))
     times = N_GROWTHS if some.n * k * q <= SMALL else 1
     return [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
+        grow(family, some, _one_line(family, some), k, rng, local=_local(some)).state for _ in range(times)
     ]
 
 
@@ -198,9 +198,10 @@ def _some(rows: Rows, n: int) -> Rows:
     return rows.sample(n if rows.kept >= 2 * n else rows.n)
 
 
-def _one_line(rows: Rows) -> Lines:
+def _one_line(family: LineFamily, rows: Rows) -> Lines:
     """Return a line where EM of one component starts; its first step is least squares."""
-    return Lines(np.ones(1), np.zeros((1, rows.n_features - 1)), np.ones(1))
+    q = rows.n_features - 1
+    return Lines(np.ones(1), np.zeros((1, q)), np.ones(1), family.model.freedom(1))
 
 
 def _rows_for(k: float, q: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def covariances(rows: Rows, lines: Lines, model: Model, n: int | None = None) ->
         Rows on which the information is measured, or more where it is indefinite there.
     """
     k, q = lines.coef.shape
-    first, side = model.first, model.n_parameters(k, q)
+    first, side = model.first, replace(model, student=False).n_parameters(k, q)
     found = np.zeros((k, q, q))
     found[:, first:, first:] = np.nan
     n = n or max(ROWS_PER_PARAMETER * side, MOST_NUMBERS // side**2)
@@ -73,10 +73,11 @@ def information(rows: Rows, lines: Lines, model: Model) -> Floats:
     :math:`\log v`, one or k of them. With :math:`S_i` the score of a row if it is known to be on
     line i and :math:`B_i` its information, a row adds
     :math:`\sum_i R_i (B_i - S_i S_i^T) + s s^T`, where :math:`s = \sum_i R_i S_i`.
+    The degrees of freedom of Student's law are taken as known.
     """
     first = model.first
     k, p = lines.k, lines.coef.shape[1] - first
-    side = model.n_parameters(k, lines.coef.shape[1])
+    side = replace(model, student=False).n_parameters(k, lines.coef.shape[1])
     width = 2 * side + 8 * k + rows.n_features
     sums = rows.fold(_Scores(lines, model), width=width, what="standard errors")
     total: Floats = sums["outer"].copy()
@@ -105,7 +106,10 @@ class _Scores:
         R, _ = responsibilities(lines, u)
         v = move_like(lines.variances, u)[:, None]
         r = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
-        slope = r / v  # score of b is this times z
+        # Student's law: ν / (ν + δ), which is 1 for Gaussian noise
+        inner = 1 / (1 + r * r / (v * move_like(lines.freedom, u)[:, None]))
+        factor = move_like(1 + 1 / lines.freedom, u)[:, None] * inner
+        slope = factor * r / v  # score of b is this times z
         noise = 0.5 * (r * slope - 1)  # score of log v
         on_line = R * noise
         scores = xp.concat(
@@ -117,14 +121,14 @@ class _Scores:
             axis=0,
         )
         weight, turned = R * c, xp.matrix_transpose(z)
-        bend = weight * (1 / v - slope**2)
+        bend = weight * (factor * (2 * inner - 1) / v - slope**2)
         # information of (b, log v) is r z / v, and S_b S_v its product of scores
-        cross = weight * slope * (1 - noise)
+        cross = weight * slope * (inner - noise)
         return {
             "outer": as_sum((scores * c) @ xp.matrix_transpose(scores)),
             "slopes": np.stack([as_sum((z * bend[i, :]) @ turned) for i in range(k)]),
             "cross": as_sum(cross @ turned),
-            "noise": as_sum(xp.sum(weight * (0.5 * r * slope - noise**2), axis=1)),
+            "noise": as_sum(xp.sum(weight * (0.5 * inner * r * slope - noise**2), axis=1)),
             "mass": as_sum(xp.sum(c)),
             "masses": as_sum(R @ c),
             "slope scores": as_sum((R * slope * c) @ turned),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 from scipy.stats import chi2
@@ -46,13 +46,14 @@ class RegressionMixtureSummary(FittedEstimator):
     vectors = "coef_"
     results = (
         *("n_components_", "weights_", "coef_", "intercept_", "noise_", "coef_errors_"),
-        *("intercept_errors_", "lower_bound_", "converged_", "n_iter_"),
+        *("degrees_of_freedom_", "intercept_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "coef_": Floats,
         "intercept_": Floats,
         "weights_": Floats,
         "noise_": Floats,
+        "degrees_of_freedom_": NotRequired[float],
         "_model": Model,
         "_standard": Standard,
     }
@@ -75,6 +76,7 @@ class RegressionMixtureSummary(FittedEstimator):
     noise_: Any
     coef_errors_: Any
     intercept_errors_: Any
+    degrees_of_freedom_: float = math.inf  # unless the noise has Student's law
     _standard: Standard
 
     def _title(self) -> str:

@@ -1,0 +1,92 @@
+r"""Noise with heavy tails: Student's t as a Gaussian whose covariance is random.
+
+A row of q numbers with squared distance :math:`\delta` from its centre, in units of the scale
+matrix, has the log density :math:`c(\nu) - \frac{\nu + q}{2} \log(1 + \delta/\nu)`. It is Gaussian
+with the scale matrix over a hidden factor :math:`w`, gamma-distributed with mean 1 and shape
+:math:`\nu/2`; EM estimates w as well, and rows far out count little (Lange, Little and Taylor
+1989). A Gaussian has :math:`\nu = \infty`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import digamma, gammaln, polygamma
+
+from implicitmoments.arrays import Array, Floats, map_into, namespace_of
+
+LAWS = ("gaussian", "student")
+# Degrees of freedom: from those of a Cauchy law, below which EM may follow a single row, to where
+# a Gaussian differs by 1e-6 nats per row.
+LEAST, MOST = 1.0, 1e3
+FIRST = 5.0  # from which they are estimated
+
+
+def is_gaussian(freedom: Floats) -> bool:
+    """Return whether the noise is Gaussian."""
+    return bool(np.isinf(freedom).all())
+
+
+def log_constants(freedom: Floats, q: int) -> Floats:
+    """Return the log density at the centre of unit noise in q dimensions."""
+    finite = np.where(np.isinf(freedom), 1.0, freedom)
+    student = gammaln((finite + q) / 2) - gammaln(finite / 2) - 0.5 * q * np.log(math.pi * finite)
+    return np.where(np.isinf(freedom), -0.5 * q * math.log(2 * math.pi), student)
+
+
+def log_tails(squares: Array, freedom: Array) -> Array:
+    """Return log(1 + δ/ν) of squared distances, which are overwritten."""
+    squares /= freedom
+    return map_into("log1p", squares)
+
+
+def expected_factors(tails: Array, freedom: Array, q: int) -> Array:
+    """Return the expected factors w given the rows, (ν + q) / (ν + δ), from their tails."""
+    factors: Array = namespace_of(tails).exp(-tails) * ((freedom + q) / freedom)
+    return factors
+
+
+def update_freedom(freedom: Floats, q: int, count: float, factors: float, tails: float) -> Floats:
+    r"""Return the degrees of freedom, shared by all components, after a step of EM.
+
+    They solve :math:`\log(\nu/2) - \psi(\nu/2) + 1 + E[\log w - w] = 0`.
+
+    Parameters
+    ----------
+    count, factors, tails : float
+        Sums over rows of responsibilities, and of those times factors and tails.
+    """
+    if is_gaussian(freedom):
+        return freedom
+    before = float(freedom[0])
+    level = digamma((before + q) / 2) - math.log(before / 2) - (tails + factors) / count
+
+    def slope(nu: float) -> float:
+        return float(math.log(nu / 2) - digamma(nu / 2) + 1 + level)
+
+    if slope(MOST) > 0:
+        found = MOST
+    else:
+        found = LEAST if slope(LEAST) < 0 else brentq(slope, LEAST, MOST)
+    return np.full(len(freedom), found)
+
+
+def unpack_freedom(log: float, k: int) -> Floats:
+    """Return degrees of freedom of k components, within their bounds, from a logarithm."""
+    return np.full(k, np.exp(np.clip(log, math.log(LEAST), math.log(MOST))))
+
+
+def draw_scales(freedom: Floats, rng: np.random.Generator) -> Floats:
+    """Draw what normal noise is multiplied by, for degrees of freedom of any shape."""
+    if is_gaussian(freedom):
+        return np.ones(freedom.shape)
+    return np.asarray(np.sqrt(0.5 * freedom / rng.standard_gamma(0.5 * freedom)))
+
+
+def information(freedom: Floats, q: int) -> Floats:
+    """Return the information per row about the logarithm of the degrees of freedom."""
+    nu = np.asarray(freedom, dtype=float)
+    own = 0.25 * (polygamma(1, nu / 2) - polygamma(1, (nu + q) / 2))
+    return nu**2 * (own - q * (nu + q + 4) / (2 * nu * (nu + q) * (nu + q + 2)))
