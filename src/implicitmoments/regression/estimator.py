@@ -124,9 +124,10 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
         noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
         rows if a line is split, and ``split_penalty``, the rise above which BIC prefers the
-        split; ``bic_by_n_components`` of ``"auto"``, on the rows searched;
-        ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
-        ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
+        split; ``bic_gain_by_noise``, what BIC of some rows is lower by with Student's t, and with
+        separate noise, where they were compared; ``bic_by_n_components`` of ``"auto"``, on the
+        rows searched; ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``,
+        ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     Examples
@@ -183,7 +184,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         errors = standard.errors(covariances(rows, fitted.lines, model))
         self._store(fitted, standard, errors, given.first["x"])
         self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
-        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        notes += fit_notes(fitted, self.stats_)
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)

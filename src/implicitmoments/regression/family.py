@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from implicitmoments.regression.lines import (
     weighted_products,
 )
 from implicitmoments.rows import Rows
-from implicitmoments.search.noise import information, unpack_freedom, update_freedom
+from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
@@ -64,6 +64,15 @@ class LineFamily:
         factors, tails = float(sums.products[:, 0, 0].sum()), float(sums.tails.sum())
         freedom = update_freedom(before.freedom, 1, float(n.sum()), factors, tails)
         return Lines(n / n.sum(), coef, _bounded(variances[None])[0], freedom)
+
+    def adopt(self, state: Lines) -> Lines:
+        """Return lines with noise of another law, to start from."""
+        return replace(state, freedom=self.model.freedom(state.k))
+
+    def log_peaks(self, state: Lines) -> Floats:
+        """Return log weight plus log density on each line, (k,)."""
+        constants = log_constants(state.freedom, 1)
+        return np.asarray(np.log(state.weights) - 0.5 * np.log(state.variances) + constants)
 
     def pack(self, state: Lines) -> Floats:
         """Return coefficients and logarithms of the other parameters as one vector."""

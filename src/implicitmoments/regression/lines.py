@@ -158,7 +158,9 @@ def log_joint(lines: Lines, u: Array) -> Array:
     """Return the log weight of each line plus the log density of y given x, (k, n)."""
     weights = np.maximum(lines.weights, np.finfo(float).tiny)
     if not lines.gaussian:
-        constant = np.log(weights) - 0.5 * np.log(lines.variances) + log_constants(lines.freedom, 1)
+        constant = (
+            np.log(weights) - 0.5 * np.log(lines.variances) + log_constants(lines.freedom, 1)
+        )
         rate = move_like(-0.5 * (lines.freedom + 1), u)[:, None]
         return rate * _tails(lines, u) + move_like(constant, u)[:, None]
     constant = np.log(weights) - 0.5 * (LOG_TWO_PI + np.log(lines.variances))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NotRequired
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import chi2
@@ -53,7 +53,7 @@ class RegressionMixtureSummary(FittedEstimator):
         "intercept_": Floats,
         "weights_": Floats,
         "noise_": Floats,
-        "degrees_of_freedom_": NotRequired[float],
+        "degrees_of_freedom_": float,
         "_model": Model,
         "_standard": Standard,
     }
@@ -76,7 +76,7 @@ class RegressionMixtureSummary(FittedEstimator):
     noise_: Any
     coef_errors_: Any
     intercept_errors_: Any
-    degrees_of_freedom_: float = math.inf  # unless the noise has Student's law
+    degrees_of_freedom_: float
     _standard: Standard
 
     def _title(self) -> str:

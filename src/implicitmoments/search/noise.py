@@ -66,11 +66,8 @@ def update_freedom(freedom: Floats, q: int, count: float, factors: float, tails:
     def slope(nu: float) -> float:
         return float(math.log(nu / 2) - digamma(nu / 2) + 1 + level)
 
-    if slope(MOST) > 0:
-        found = MOST
-    else:
-        found = LEAST if slope(LEAST) < 0 else brentq(slope, LEAST, MOST)
-    return np.full(len(freedom), found)
+    ends = [nu for nu, beyond in ((MOST, slope(MOST) > 0), (LEAST, slope(LEAST) < 0)) if beyond]
+    return np.full(len(freedom), ends[0] if ends else brentq(slope, LEAST, MOST))
 
 
 def unpack_freedom(log: float, k: int) -> Floats:
@@ -89,4 +86,5 @@ def information(freedom: Floats, q: int) -> Floats:
     """Return the information per row about the logarithm of the degrees of freedom."""
     nu = np.asarray(freedom, dtype=float)
     own = 0.25 * (polygamma(1, nu / 2) - polygamma(1, (nu + q) / 2))
-    return nu**2 * (own - q * (nu + q + 4) / (2 * nu * (nu + q) * (nu + q + 2)))
+    found: Floats = nu**2 * (own - q * (nu + q + 4) / (2 * nu * (nu + q) * (nu + q + 2)))
+    return found
