@@ -55,8 +55,8 @@ def test_every_name_is_there():
 
 # What users may rely on; a name is added here, in docs/api.md and in the __all__ of its folder.
 PUBLIC = {
-    "": """ActivationSumRegressor AssumptionWarning GaussianMixture HermiteProblem ModelFileError
-        MomentProblem RegressionMixture RegressionMixtureDensity SphericalMixture
+    "": """ActivationSumRegressor AssumptionWarning FitWarning GaussianMixture HermiteProblem
+        ModelFileError MomentProblem RegressionMixture RegressionMixtureDensity SphericalMixture
         SphericalMixtureClusterer SphericalMixtureDensity __version__ circuits datasets
         implicit_moments load moments plot problems projections report rows save theory""",
     "circuits": "Circuit describe hermite power scalar unit vector",

@@ -1,8 +1,22 @@
 import pickle
+import re
+import warnings
+from pathlib import Path
 
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from implicitmoments.notes import SENTENCES, InputError, Note, Notes, render
+from implicitmoments.notes import (
+    SENTENCES,
+    AssumptionWarning,
+    FitWarning,
+    InputError,
+    Note,
+    Notes,
+    render,
+    warn_of,
+)
+from implicitmoments.sentences import FACTS, FIT, NOTES, QUIET
 from implicitmoments.testing import refuses
 
 
@@ -57,3 +71,33 @@ def test_lists_are_listed_and_shapes_are_printed():
         "rows 1, 2; shape (3, 4)"
     )
     assert render("given: {names}", {"names": []}) == "given: none"
+
+
+PAGE = Path(__file__).parents[1] / "docs/notes.md"
+
+
+def test_every_note_has_a_row_in_the_documentation():
+    table = PAGE.read_text().split("## How the rates")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    found = [(code, row[0]) for row in rows for code in re.findall("`(.*?)`", row[0])]
+    assert sorted(code for code, _ in found) == sorted(NOTES | FACTS)
+    for code, cell in found:
+        assert ("(quiet)" in cell) == (code in QUIET)
+        assert ("(fit)" in cell) == (code in FIT)
+    assert set(NOTES) >= QUIET | FIT
+    assert not QUIET & FIT
+    assert all(
+        len(row) == 5 for row in rows if not FACTS.keys() & {*re.findall("`(.*?)`", row[0])}
+    )
+
+
+def test_harmless_notes_are_quiet_and_others_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of([Note(code) for code in QUIET if not SENTENCES[code].count("{")])
+    with pytest.warns(AssumptionWarning):
+        warn_of([Note("constant_labels")])
+    with pytest.warns(FitWarning):
+        warn_of([Note("local_optimum")])
+    with pytest.warns(ConvergenceWarning):
+        warn_of([Note("not_converged", {"max_iter": 7})])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
     from implicitmoments.mixture import GaussianMixture, SphericalMixture
     from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
-    from implicitmoments.notes import AssumptionWarning
+    from implicitmoments.notes import AssumptionWarning, FitWarning
     from implicitmoments.regression import RegressionMixture
     from implicitmoments.saving import ModelFileError, load, save
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActivationSumRegressor": "activation",
     "AssumptionWarning": "notes",
+    "FitWarning": "notes",
     "GaussianMixture": "mixture",
     "HermiteProblem": "moments",
     "ModelFileError": "saving",
@@ -55,6 +56,7 @@ _HOMES = {
 __all__ = [
     "ActivationSumRegressor",
     "AssumptionWarning",
+    "FitWarning",
     "GaussianMixture",
     "HermiteProblem",
     "ModelFileError",

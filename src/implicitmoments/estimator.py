@@ -170,7 +170,7 @@ class FittedEstimator:
         with open_rows(self, X, labels, sample_weight, **how) as (rows, seed):
             self._fit(rows, seed)
         self._label(X)
-        self._warn()
+        warn_of(self.notes_)
         return self
 
     def _check_parameters(self) -> None:
@@ -185,14 +185,6 @@ class FittedEstimator:
 
     def _label(self, X: Any) -> None:
         """Set the fitted attributes that have one entry per row."""
-
-    def _warns(self, note: Note) -> bool:  # noqa: ARG002
-        """Return whether a note is also raised as a warning."""
-        return True
-
-    def _warn(self) -> None:
-        """Warn of the notes that may make an answer wrong."""
-        warn_of(filter(self._warns, self.notes_))
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether a fit has ended; one that raised an error may have set other attributes."""

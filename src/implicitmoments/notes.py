@@ -16,12 +16,13 @@ from functools import partial
 from types import FrameType
 from typing import Any, TypeAlias
 
-from implicitmoments.sentences import SENTENCES
+from implicitmoments.sentences import FIT, QUIET, SENTENCES
 
 __all__ = [
     "SENTENCES",
     "AssumptionWarning",
     "CodedError",
+    "FitWarning",
     "InputError",
     "InputTypeError",
     "Note",
@@ -217,21 +218,43 @@ class AssumptionWarning(UserWarning):
     """
 
 
+class FitWarning(AssumptionWarning):
+    """Another number or shape of components, or another start, may fit better.
+
+    Searches over numbers of components fit too few and too many on purpose, and may ignore it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import implicitmoments as im
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", im.FitWarning)
+    ...     model = im.SphericalMixture(2, random_state=0).fit(X)
+    >>> [warning.category.__name__ for warning in caught]
+    ['FitWarning']
+    """
+
+
 def _library(frame: FrameType) -> str:
     """Return the package of a frame; code run by ``exec`` may have none."""
     return str(frame.f_globals.get("__name__", "")).split(".")[0]
 
 
 def warn_of(notes: Iterable[Note]) -> None:
-    """Warn of each note, at the line of the user's program that led here.
+    """Warn of each note that may mean a wrong answer, where the user's program led here.
 
-    A fit that did not converge raises scikit-learn's ``ConvergenceWarning``.
+    Notes that ``QUIET`` lists are harmless. Those that ``FIT`` lists raise ``FitWarning``, a fit
+    that did not converge scikit-learn's ``ConvergenceWarning``, and others ``AssumptionWarning``.
     """
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 (slow to import)
 
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _library(frame) in LIBRARIES:
         frame, level = frame.f_back, level + 1
-    for note in notes:
-        category = ConvergenceWarning if note.code == "not_converged" else AssumptionWarning
+    categories: dict[str, type[Warning]] = dict.fromkeys(FIT, FitWarning)
+    categories["not_converged"] = ConvergenceWarning
+    for note in (note for note in notes if note.code not in QUIET):
+        category = categories.get(note.code, AssumptionWarning)
         warnings.warn(str(note), category, stacklevel=level)

@@ -1,9 +1,12 @@
-"""The sentence of each note, by its code; see :mod:`implicitmoments.notes` for the templates."""
+"""The sentence of each note, by its code; see :mod:`implicitmoments.notes` for the templates.
+
+A code of ``NOTES`` or ``FACTS`` has a row in docs/notes.md.
+"""
 
 from __future__ import annotations
 
-# One sentence per code. Sections follow the folders.
-SENTENCES: dict[str, str] = {
+# Notes on fits, data and moments. Sections follow the folders.
+NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
@@ -11,6 +14,9 @@ SENTENCES: dict[str, str] = {
     "or remove them",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
+    "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
+    "alike, or set `variance`",
     # regression
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
@@ -28,9 +34,6 @@ SENTENCES: dict[str, str] = {
     "lower by {gain:.0f}; try `noise_type='separate'`",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
-    # of model files: sentences of an older version, and codes of a newer one
-    "stored_sentence": "{text}",
-    "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
@@ -65,72 +68,6 @@ SENTENCES: dict[str, str] = {
     "components_unsigned": "components {which} are known up to sign: the data show even orders "
     "only",
     "decompositions_differ": "random starts of the decomposition found different components",
-    # report: measurements that support a fit or speak against it
-    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
-    "{other}, is {difference:,.3g} higher",
-    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
-    "{difference:.2g})",
-    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
-    "increase `max_components`",
-    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
-    "all_checks_passed": "all checks passed",
-    "nothing_checked": "no check applies to this fit; look at the pictures",
-    "points_to_check": "{n:count point} to check:",
-    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
-    "(threshold {limit:.2g})",
-    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
-    "above the threshold {limit:.2g}; see the picture of the fit",
-    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
-    "its proposals",
-    "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
-    "{ratio:,.1f} times the noise",
-    "moments_do_not_resolve": "the moments alone do not resolve the {k} components: the weakest "
-    "eigenvalue is {ratio:.1f} times the noise",
-    "moments_show_more": "the moments show more than {k} components, or components that are not "
-    "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
-    "moments_started_em": "EM was initialised from the moments; no other start gave a higher "
-    "likelihood",
-    "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
-    "along one direction)",
-    "few_misclassified": "expected misclassification rate: {rate:percent}",
-    "groups_fitted_apart": "the rows form {groups} groups so far apart that each was fitted "
-    "separately",
-    "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
-    "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
-    "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
-    "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
-    "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
-    "labels_depend_on_x": "the probability of labels, compared with labels drawn from the model, "
-    "depends on x (χ² {statistic:.0f}, {freedom} degrees of freedom): a line may be missing, or "
-    "the relation is not linear",
-    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
-    "one direction)",
-    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
-    "expected misclassification rate {rate:percent}",
-    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
-    "cluster and {merge:percent} of pairs between clusters",
-    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
-    "chance alone explains (up to {chance:.2g})",
-    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
-    "below `epsilon={epsilon:g}`",
-    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
-    "chance alone gives up to {chance:.2g}",
-    "truncation_small": "degrees above {degree} contribute at most {bound:percent} in total "
-    "variation",
-    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
-    "that was tried; increase `max_degree`",
-    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
-    "network_error": "expected squared error of the network on new rows: {network:.3g} "
-    "(polynomial {polynomial:.3g})",
-    "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
-    "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
-    "alike, or set `variance`",
-    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
-    "Jarque-Bera test rejects: {columns}; largest skewness {skewness:.2g}, largest excess "
-    "kurtosis {kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian); "
-    "estimates from moments are then biased: transform the columns to normal quantiles "
-    "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
-    "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # activation
     "inputs_standardised": "the inputs were standardised: the activation acts on v · z, with z of "
     "mean 0 and covariance I; with `whiten=False` it acts on the inputs as given",
@@ -154,6 +91,12 @@ SENTENCES: dict[str, str] = {
     "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
     "network: the labels may not be such a sum of this activation (there is no intercept; "
     "`positive=False` and `fit_bias=True` allow more), or there are too few rows for its unknowns",
+    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
+    "Jarque-Bera test rejects: {columns}; largest skewness {skewness:.2g}, largest excess "
+    "kurtosis {kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian); "
+    "estimates from moments are then biased: transform the columns to normal quantiles "
+    "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
+    "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # density
     "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
     "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "
@@ -257,7 +200,73 @@ SENTENCES: dict[str, str] = {
     "columns_were_scaled": "the columns were divided by their standard deviations in the file",
     "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
     "them for the columns of the file, to which scores refer as well",
-    # errors of the command line: models and parameters
+}
+
+# Measurements in a report that support a fit or speak against it.
+FACTS: dict[str, str] = {
+    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
+    "{other}, is {difference:,.3g} higher",
+    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
+    "{difference:.2g})",
+    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
+    "increase `max_components`",
+    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
+    "all_checks_passed": "all checks passed",
+    "nothing_checked": "no check applies to this fit; look at the pictures",
+    "points_to_check": "{n:count point} to check:",
+    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
+    "(threshold {limit:.2g})",
+    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
+    "above the threshold {limit:.2g}; see the picture of the fit",
+    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
+    "its proposals",
+    "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
+    "{ratio:,.1f} times the noise",
+    "moments_do_not_resolve": "the moments alone do not resolve the {k} components: the weakest "
+    "eigenvalue is {ratio:.1f} times the noise",
+    "moments_show_more": "the moments show more than {k} components, or components that are not "
+    "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
+    "moments_started_em": "EM was initialised from the moments; no other start gave a higher "
+    "likelihood",
+    "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
+    "along one direction)",
+    "few_misclassified": "expected misclassification rate: {rate:percent}",
+    "groups_fitted_apart": "the rows form {groups} groups so far apart that each was fitted "
+    "separately",
+    "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
+    "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
+    "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
+    "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
+    "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
+    "labels_depend_on_x": "the probability of labels, compared with labels drawn from the model, "
+    "depends on x (χ² {statistic:.0f}, {freedom} degrees of freedom): a line may be missing, or "
+    "the relation is not linear",
+    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
+    "one direction)",
+    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
+    "expected misclassification rate {rate:percent}",
+    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
+    "cluster and {merge:percent} of pairs between clusters",
+    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
+    "chance alone explains (up to {chance:.2g})",
+    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
+    "below `epsilon={epsilon:g}`",
+    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
+    "chance alone gives up to {chance:.2g}",
+    "truncation_small": "degrees above {degree} contribute at most {bound:percent} in total "
+    "variation",
+    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
+    "that was tried; increase `max_degree`",
+    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
+    "network_error": "expected squared error of the network on new rows: {network:.3g} "
+    "(polynomial {polynomial:.3g})",
+}
+
+ERRORS: dict[str, str] = {
+    # of model files: sentences of an older version, and codes of a newer one
+    "stored_sentence": "{text}",
+    "unknown_note": "a note that this version of the library does not know: {code} {values}",
+    # command line: models and parameters
     "kind_missing": "{word} is not a KIND; did you forget mixture? The kinds are {kinds}",
     "unknown_model": "there is no model {word!r}, expected one of {kinds}{near}",
     "number_required": "{kind} does not choose the number of components; give -k N",
@@ -267,7 +276,7 @@ SENTENCES: dict[str, str] = {
     "parameter_twice": "{name!r} was given twice; give it once",
     "seed_by_setting": "the seed is given by --seed, not by --set",
     "value_of_another_type": "{option} takes {expected}, got {text!r}",
-    # errors of the command line: columns
+    # command line: columns
     "no_names": "{option} takes names separated by commas, got {text!r}",
     "target_required": "{kind} has labels; name their column by --target",
     "target_not_used": "{kind} has no labels, so --target does not apply; name the features by "
@@ -276,7 +285,7 @@ SENTENCES: dict[str, str] = {
     "choose them by --columns",
     "model_column_missing": "the model was fitted to column {wanted!r}, which {file} does not "
     "have; it has {names}; choose others by {option}",
-    # errors of the command line: input
+    # command line: input
     "not_rows": "{file} {advice}",
     "rows_missing": "the file ends before its last row; it changed while it was read",
     "standard_input_closed": "standard input is closed; pipe rows into it",
@@ -285,7 +294,7 @@ SENTENCES: dict[str, str] = {
     "model_columns_damaged": "the model file is damaged: its columns have no names",
     "model_scale_damaged": "the model file is damaged: its scale is not one positive number per "
     "column",
-    # errors of the command line: output
+    # command line: output
     "output_not_a_file": "{path} is not a plain file; {instead}",
     "output_kind": "{path} has the suffix {suffix!r}, expected one of {kinds}",
     "output_is_folder": "{path} is a folder, expected a file to write to",
@@ -295,9 +304,40 @@ SENTENCES: dict[str, str] = {
     "output_is_input": "{path} is an input file; give {option} another name",
     "output_is_checkpoint": "{path} is given by -o and by --checkpoint; give one of them another "
     "name",
-    # errors of the command line: answers
+    # command line: answers
     "no_answer": "a model of kind {kind} gives no {question}; {instead}",
     "numbers_only": "{path} can hold numbers only, so --keep does not apply",
     "output_without_rows": "-o requires --rows; the score is printed",
     "rows_not_dropped": "--rows answers for every row, so --drop-missing does not apply",
 }
+
+# One sentence per code.
+SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
+
+# A note may mean a wrong answer, and a fit warns of it with ``AssumptionWarning``, except for two
+# kinds. Of those on the choice of the model, or on the optimum that was found, it warns with
+# ``FitWarning``, which a search over numbers of components may ignore.
+FIT: frozenset[str] = frozenset(
+    {
+        *("line_looks_double", "line_missing", "directions_not_identified"),
+        *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
+        *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
+    }
+)
+# Those that are harmless, or describe what was done, are no warnings.
+QUIET: frozenset[str] = frozenset(
+    {
+        "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
+        *("inputs_standardised", "activation_flat", "no_direction_errors"),
+        "directions_up_to_sign",
+        # of decoded components, which the likelihood judges
+        *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
+        *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
+        *("weights_exceed_total", "components_mixed", "components_blurred", "components_faint"),
+        *("components_unsigned", "decompositions_differ"),
+        # of the command line, which prints them
+        *("few_rows_per_component_asked", "column_counts_rows", "column_of_answers"),
+        *("columns_by_position", "incomplete_rows_dropped", "no_browser", "scale_columns"),
+        *("columns_were_scaled", "found_is_scaled"),
+    }
+)

@@ -211,8 +211,7 @@ def test_inputs_that_are_not_gaussian_are_noted_and_still_fitted(rng):
     X, labels = rng.exponential(size=(5_000, 3)), rng.integers(3, size=5_000)
     vectors = np.array([[1.0, 0, 0], [0, 1.0, -1.0], [-1.0, 1.0, 0]])
     y = np.sum(X * vectors[labels], axis=1) + 0.2 * rng.normal(size=5_000)
-    with pytest.warns(AssumptionWarning):
-        found = RegressionMixture(3, random_state=0).fit(X, y)
+    found = RegressionMixture(3, random_state=0).fit(X, y)  # which does not warn
     assert match(found, vectors)[1] < 0.1
     (note,) = found.notes_
     assert note.code == "inputs_not_gaussian"

@@ -66,15 +66,6 @@ OF_NETWORK = (
     "n_iter_",
     "converged_",
 )
-# Notes that may make an answer wrong; the others describe what was done.
-WARNED = {
-    "not_converged",
-    "outliers_kept",
-    "moments_of_inputs_not_gaussian",
-    "nearly_even",
-    "nearly_odd",
-    "negative_weights_likely",
-}
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -208,9 +199,6 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     tol: float = 1e-3
     random_state: RandomState = None
     rows_per_block: int | None = None
-
-    def _warns(self, note: Note) -> bool:
-        return note.code in WARNED
 
     def _fit(self, given: Rows, seed: int) -> None:
         activation, degrees = self._options()

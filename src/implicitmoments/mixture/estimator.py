@@ -22,7 +22,7 @@ from implicitmoments.mixture.incremental import (
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
 from implicitmoments.mixture.view import View
-from implicitmoments.notes import InputError, Note
+from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import leave_out_outliers, standardise_rows
@@ -35,16 +35,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-# A search over numbers of components fits too few and too many on purpose, and components often
-# overlap: no warnings of that.
-SILENT = (
-    "bic_prefers_fewer",
-    "component_not_spherical",
-    "local_optimum",
-    "search_exhausted",
-    "components_borrow",
-    "covariance_undetermined",
-)
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
@@ -112,7 +102,7 @@ class MixtureEstimator(MixtureSummary):
                 self._hold(rows, self._held if begun else None, seed)
             else:
                 self._continue(rows, self._stream, seed)
-        self._warn()
+        warn_of(self.notes_)
         return self
 
     def _fit(self, rows: Rows, seed: int) -> None:
@@ -266,9 +256,6 @@ class MixtureEstimator(MixtureSummary):
     def _check_enough(self, n: int) -> None:
         """Raise where there are fewer rows than components, or only one."""
         check_enough_rows(n, 1 if self.n_components == "auto" else int(self.n_components))
-
-    def _warns(self, note: Note) -> bool:
-        return note.code not in SILENT
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

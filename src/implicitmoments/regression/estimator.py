@@ -51,8 +51,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-# A search over numbers of lines fits too few on purpose: these notes are no warnings.
-SILENT = ("line_looks_double", "line_missing")
 ROWS_PER_PARAMETER = 3  # of the largest mixture that n_components="auto" tries
 
 
@@ -158,9 +156,6 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _check_parameters(self)
-
-    def _warns(self, note: Note) -> bool:
-        return note.code not in SILENT
 
     def _fit(self, given: Rows, seed: int) -> None:
         k, self._model = _check_parameters(self)
