@@ -14,9 +14,10 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence import tails
 from silence.rates import Run
 
-KINDS: dict[str, Callable[[Run], None]] = {}
+KINDS: dict[str, Callable[[Run], None]] = {"tails": tails.run}
 
 
 def main() -> None:

@@ -14,6 +14,9 @@ NOTES: dict[str, str] = {
     "or remove them",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
+    "{freedom:.1f} degrees of freedom BIC is lower by {gain:.0f}, with {found} instead of {k} "
+    "components; try `noise='student'`",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
@@ -27,9 +30,6 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
-    "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
-    "{freedom:.1f} degrees of freedom BIC is lower by {gain:.0f}, with {found} instead of {k} "
-    "components; try `noise='student'`",
     "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
     "lower by {gain:.0f}; try `noise_type='separate'`",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
@@ -320,6 +320,7 @@ SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
 FIT: frozenset[str] = frozenset(
     {
         *("line_looks_double", "line_missing", "directions_not_identified"),
+        *("heavy_tails", "noise_differs"),
         *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
     }

@@ -136,9 +136,35 @@ def test_auto_finds_the_lines_and_the_degrees_of_freedom(k):
     assert stats.kstest(residual, stats.norm.cdf).pvalue < 1e-6
 
 
+@pytest.mark.parametrize("k", [2, "auto"])
+def test_heavy_tails_are_noted_also_where_further_lines_absorb_them(k):
+    X, y, _ = two_lines(1_000, 5)
+    model = im.RegressionMixture(k, random_state=0).fit(X, y)
+    (note,) = model.notes_
+    assert note.code == "heavy_tails"
+    assert (note.values["k"], note.values["found"]) == (model.n_components_, 2)
+    assert 2 < note.values["freedom"] < 5
+    # the advice helps
+    better = im.RegressionMixture(k, noise="student", random_state=0).fit(X, y)
+    assert better.bic(X, y) < model.bic(X, y) - 50
+    assert better.notes_ == []
+
+
+def test_noise_that_differs_between_lines_is_no_heavy_tail(rng):
+    X, labels = rng.normal(size=(1_000, 1)), rng.integers(2, size=1_000)
+    y = np.array([3.0, -3.0])[labels] * X[:, 0] + np.array([0.2, 1.0])[labels] * rng.normal(
+        size=1_000
+    )
+    model = im.RegressionMixture(2, random_state=0).fit(X, y)
+    assert model.notes_.codes == ["noise_differs"]
+    separate = im.RegressionMixture(2, noise_type="separate", random_state=0).fit(X, y)
+    assert separate.notes_ == []
+
+
 def test_gaussian_noise_has_infinite_degrees_of_freedom():
     X, y, _ = two_lines(500, 4, law=np.inf)
     model = im.RegressionMixture(2, random_state=0).fit(X, y)
     assert model.degrees_of_freedom_ == np.inf
+    assert model.notes_ == []
     with refuses("unknown_option", name="noise"):
         im.RegressionMixture(2, noise="cauchy").fit(X, y)

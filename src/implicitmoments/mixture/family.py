@@ -227,7 +227,7 @@ class GaussianFamily:
         """Return the rows at some places, each counting as often as given."""
         return rows.take(places, counts)
 
-    def expect(self, rows: Rows, shares: Array, state: Gaussians) -> GaussianSums:
+    def expect(self, rows: Rows, shares: Array, state: Gaussians) -> GaussianSums:  # noqa: ARG002
         """Return the sums for given responsibilities (n, m)."""
         lifted = rows.lifted_by(self.kind.lift)
         if lifted.held:
