@@ -33,6 +33,11 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
+    "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
+    "{freedom:.1f} degrees of freedom BIC is lower by {gain:.0f}, with {found} instead of {k} "
+    "components; try `noise='student'`",
+    "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
+    "lower by {gain:.0f}; try `noise_type='separate'`",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
     # moments

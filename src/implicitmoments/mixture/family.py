@@ -227,7 +227,7 @@ class GaussianFamily:
         """Return the rows at some places, each counting as often as given."""
         return rows.take(places, counts)
 
-    def expect(self, rows: Rows, shares: Array) -> GaussianSums:
+    def expect(self, rows: Rows, shares: Array, state: Gaussians) -> GaussianSums:
         """Return the sums for given responsibilities (n, m)."""
         lifted = rows.lifted_by(self.kind.lift)
         if lifted.held:
@@ -296,9 +296,10 @@ class GaussianFamily:
     def from_shares(self, rows: Rows, shares: Array) -> Gaussians:
         """Return the mixture of held rows with given responsibilities (n, k)."""
         counts, d = self.counts(rows), rows.n_features
-        sums = self.expect(rows, shares * counts[:, None])
+        like = self.single(int(shares.shape[1]), d)
+        sums = self.expect(rows, shares * counts[:, None], like)
         sums = replace(sums, total=float(sums.counts.sum()))
-        return self.m_step(sums, self.single(int(shares.shape[1]), d))
+        return self.m_step(sums, like)
 
     def single(self, k: int, d: int) -> Gaussians:
         """Return k equal components of standardised rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ from implicitmoments.search import (
     run_em,
     search_moves,
 )
+from implicitmoments.search.moves import Ranking
+from implicitmoments.search.tails import Rival, compare_laws, suspicious
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
@@ -59,6 +62,9 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
+    n_split: float  # those rows
+    # the best of Student's law and noise of each line's own, where the noise is not that
+    rivals: dict[str, Rival[Lines]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +138,7 @@ def _choose(
     """
     some = _some(rows, SEARCH.rows)
     chosen = choose_k(
-        family, some, _one_line(rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
+        family, some, _one_line(family, rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
     )
     if some is not rows:
         lines = chosen.searched.state
@@ -146,7 +152,8 @@ def _grow(family: LineFamily, rows: Rows, k: int, rng: np.random.Generator) -> l
     some = _some(rows, _rows_for(k, q))
     times = N_GROWTHS if some.n * k * q <= SMALL else 1
     return [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
+        grow(family, some, _one_line(family, some), k, rng, local=_local(some)).state
+        for _ in range(times)
     ]
 
 
@@ -190,7 +197,23 @@ def _unexplained(
         noise_maximum(waves.n_searched),
         gains,
         0.5 * extra * math.log(some.total),
+        some.total,
+        _rivals(family, rows, lines, ranking),
     )
+
+
+def _rivals(
+    family: LineFamily, rows: Rows, lines: Lines, ranking: Ranking[Lines]
+) -> dict[str, Rival[Lines]]:
+    """Compare Gaussian noise with heavier tails, and with noise of each line's own if clear."""
+    model, some = family.model, _some(rows, SAMPLE_ROWS)
+    if model.student or not suspicious(family, some, lines, 1, ranking):
+        return {}
+    compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
+    rivals = {"student": compare(LineFamily(replace(model, student=True)))}
+    if rivals["student"].clear and model.shared and lines.k > 1:
+        rivals["separate"] = compare(LineFamily(replace(model, shared=False)))
+    return rivals
 
 
 def _some(rows: Rows, n: int) -> Rows:
@@ -198,9 +221,10 @@ def _some(rows: Rows, n: int) -> Rows:
     return rows.sample(n if rows.kept >= 2 * n else rows.n)
 
 
-def _one_line(rows: Rows) -> Lines:
+def _one_line(family: LineFamily, rows: Rows) -> Lines:
     """Return a line where EM of one component starts; its first step is least squares."""
-    return Lines(np.ones(1), np.zeros((1, rows.n_features - 1)), np.ones(1))
+    q = rows.n_features - 1
+    return Lines(np.ones(1), np.zeros((1, q)), np.ones(1), family.model.freedom(1))
 
 
 def _rows_for(k: float, q: int) -> int:
@@ -237,20 +261,35 @@ def data_notes(
     return notes
 
 
-def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
-    """Return a note where the residuals show another line; ``noise`` is relative to sd(y)."""
-    if noise < EXACT:
+def fit_notes(fitted: FittedLines, stats: dict[str, Any]) -> list[Note]:
+    """Return a note where the residuals show another line or another law of the noise."""
+    left = fitted.left
+    if float(np.sqrt(fitted.lines.variances.max())) < EXACT:
         return []
+    rises = [0.5 * each.gain / each.n for each in left.rivals.values() if each.clear]
+    split = float(left.split_gains.max() - left.split_penalty) / left.n_split
+    if rises and max(rises) > split:  # per row, since some rows were searched for each
+        return [law_note(left.rivals, fitted.lines.k)]
     gains = stats["split_gain_by_line"]
     widest = max(range(len(gains)), key=gains.__getitem__)
     if gains[widest] > stats["split_penalty"]:
         penalty = stats["split_penalty"]
         values = {"line": widest, "gain": gains[widest], "penalty": penalty}
         return [Note("line_looks_double", values)]
-    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
-    if left > HIGH * usual:
-        return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
+    if left.highest_peak > HIGH * left.noise_maximum:
+        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
+        return [Note("line_missing", values)]
     return []
+
+
+def law_note(rivals: dict[str, Rival[Lines]], k: int) -> Note:
+    """Return the note on the law of the noise that is best."""
+    name = max(rivals, key=lambda each: rivals[each].gain)
+    best = rivals[name]
+    if name == "separate":
+        return Note("noise_differs", {"gain": best.gain})
+    values = {"freedom": float(best.state.freedom[0]), "k": k, "found": best.state.k}
+    return Note("heavy_tails", {**values, "gain": best.gain})
 
 
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
@@ -265,6 +304,7 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
+        "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fitted.em.history,
         **component_stats(fitted.decoded),
