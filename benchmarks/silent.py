@@ -14,10 +14,14 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
-from silence import tails
+from silence.coverage import coverage
 from silence.rates import Run
+from silence.tails import tails
 
-KINDS: dict[str, Callable[[Run], None]] = {"tails": tails.run}
+KINDS: dict[str, Callable[[Run], None]] = {
+    "coverage": coverage,
+    "tails": tails,
+}
 
 
 def main() -> None:

@@ -231,7 +231,11 @@ def fitting() -> Probes:
         ),
         "bootstrap test of the number of components": lambda: absent(NAMES, "boot"),
         "standard errors": lambda: tries(
-            lambda: lines().coef_errors_, yes="coefficients of regressions"
+            lambda: (
+                lines().coef_errors_,
+                im.SphericalMixture(2, errors="robust").fit(X).mean_errors_,
+            ),
+            yes="all parameters, observed or robust",
         ),
         "outliers": lambda: (
             "left out and counted, mixtures of Gaussians" if outliers == [1, 1] else "no",

@@ -107,7 +107,7 @@ def fit_lines(case: Case) -> Outcome:
     return Outcome(right, not set(ALARMS).isdisjoint(model.notes_.codes), nats)
 
 
-def run(asked: Run) -> None:
+def tails(asked: Run) -> None:
     """Print the rates."""
     settings = [
         ("lines", fit_lines, sizes)

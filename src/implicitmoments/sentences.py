@@ -17,6 +17,12 @@ NOTES: dict[str, str] = {
     "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
     "{freedom:.1f} degrees of freedom BIC is lower by {gain:.0f}, with {found} instead of {k} "
     "components; try `noise='student'`",
+    "errors_too_large": "no standard errors: the information has {n:,} parameters, "
+    "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
+    "parameters",
+    "errors_unknown": "no standard errors: the observed information of "
+    "{n:count parameter} is not positive definite, as where components coincide, a variance is "
+    "at its floor or rows are few; use fewer components or more rows",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
@@ -323,6 +329,7 @@ FIT: frozenset[str] = frozenset(
         *("heavy_tails", "noise_differs"),
         *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
+        "errors_unknown",
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.
@@ -330,7 +337,7 @@ QUIET: frozenset[str] = frozenset(
     {
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        "directions_up_to_sign",
+        *("directions_up_to_sign", "errors_too_large"),
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

@@ -93,6 +93,12 @@ def check_option(name: str, value: Any, options: tuple[str, ...], *, besides: st
     return value
 
 
+def check_errors(value: Any) -> None:
+    """Raise unless the value of ``errors`` is known."""
+    if value is not None:
+        check_option("errors", value, ("observed", "robust"), besides="None or ")
+
+
 def check_even_order(order: Any, most: int) -> None:
     """Raise unless the order of a moment is even and at most ``most``, or ``"auto"``."""
     if check_whole_or("order", order, ("auto",), 2, most) != "auto" and int(order) % 2:

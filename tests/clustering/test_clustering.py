@@ -1,4 +1,4 @@
-"""SphericalMixtureClusterer: scikit-learn's contract, options, errors and notes."""
+"""SphericalMixtureClusterer: options, errors and notes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from scipy.stats import binom
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
 from implicitmoments.clustering.diagnostics import WIDE
@@ -21,12 +20,6 @@ def data(n=4_000, k=4, d=8, separation=8.0, seed=0, **options):
     return make_spherical_mixture(
         n, k, d, radius=separation, separation=separation, random_state=seed, **options
     )
-
-
-@quiet
-@parametrize_with_checks([SphericalMixtureClusterer(3, variance=0.05)])
-def test_it_keeps_the_contract(estimator, check):
-    check(estimator)
 
 
 def test_it_finds_means_weights_and_labels():

@@ -1,4 +1,4 @@
-"""SphericalMixtureDensity: scikit-learn's contract, options, and errors and notes."""
+"""SphericalMixtureDensity: options, and errors and notes."""
 
 import math
 
@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from implicitmoments import AssumptionWarning, SphericalMixtureDensity
 from implicitmoments.datasets import make_spherical_mixture
@@ -19,14 +18,6 @@ quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarn
 
 def rows(n=4_000, k=3, d=5, radius=1.2, seed=0):
     return make_spherical_mixture(n, k, d, radius=radius, random_state=seed)[0]
-
-
-@quiet
-@parametrize_with_checks(
-    [SphericalMixtureDensity(max_degree=4), SphericalMixtureDensity(n_components=1)]
-)
-def test_it_keeps_the_contract(estimator, check):
-    check(estimator)
 
 
 def test_it_fits_scores_and_samples():

@@ -1,4 +1,4 @@
-"""RegressionMixtureDensity: scikit-learn's contract, options, and errors and notes."""
+"""RegressionMixtureDensity: options, and errors and notes."""
 
 import math
 
@@ -9,7 +9,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from implicitmoments import AssumptionWarning, RegressionMixtureDensity
 from implicitmoments.datasets import make_regression_mixture
@@ -26,25 +25,6 @@ def rows(n=4_000, k=3, d=4, seed=0, **options):
 
 def model_of(k=3, **options):
     return RegressionMixtureDensity(k, **{"degree": 4, "random_state": 0, **options})
-
-
-ON_A_LINE = "the labels lie on one line without noise: there is no density, and an error"
-REFUSED = {
-    "check_sample_weights_shape": ON_A_LINE,
-    "check_sample_weights_not_overwritten": ON_A_LINE,
-    "check_sample_weight_equivalence_on_dense_data": (
-        "fewer rows than columns have no least-squares line, and raise an error"
-    ),
-}
-
-
-@quiet
-@parametrize_with_checks(
-    [RegressionMixtureDensity(random_state=0), RegressionMixtureDensity(n_components=1)],
-    expected_failed_checks=lambda _: REFUSED,
-)
-def test_it_keeps_the_contract(estimator, check):
-    check(estimator)
 
 
 def test_it_fits_scores_and_samples():

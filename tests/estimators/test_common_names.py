@@ -20,11 +20,13 @@ OWN_DEFAULT = {
     "noise": "its distribution where EM estimates its deviation, or a deviation that is known",
     "epsilon": "a total variation distance, or relative to the labels",
     "n_draws": "an exact mean is affordable for the pairs of a test, not for a density",
+    "errors": "coefficients have few, covariances many: those of mixtures come on request",
     "whiten": "only a sum of activations can be right for inputs as they are",
 }
 OWN_DESCRIPTION = {*OWN_DEFAULT} - {"n_components"}
 # Attributes whose shape or content depends on the model.
 OWN_ATTRIBUTE = {"stats_", "variance_", "coef_", "intercept_", "noise_", "hypothesis_"}
+OWN_ATTRIBUTE |= {"weight_errors_"}
 
 
 def described(section, names_apart):

@@ -63,7 +63,7 @@ CASES = {
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(scope="module", params=CASES)
 def case(request):
     """Return an estimator, its rows, and answers of a fit to arrays in memory."""
     model, data, method = CASES[request.param]

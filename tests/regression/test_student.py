@@ -8,7 +8,6 @@ from scipy.optimize import minimize
 import implicitmoments as im
 from implicitmoments.regression import LineFamily, Lines, Model, design_rows
 from implicitmoments.regression.lines import log_joint
-from implicitmoments.regression.standard_errors import information
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 from implicitmoments.search.noise import information as freedom_information
@@ -73,34 +72,6 @@ def test_em_is_monotone_and_ends_at_the_maximum(model):
     best = minimize(loss, family.pack(found.state), method="BFGS", options={"gtol": 1e-7})
     assert found.level > -best.fun - 1e-6
     assert family.n_parameters(start) == Model(model.shared).n_parameters(2, 3) + 1
-
-
-def test_information_is_the_curvature_of_the_likelihood():
-    X, y, _ = two_lines(200, 2)
-    rows, model = design_rows(Rows.of(X, y=y)), Model(shared=False, student=True)
-    lines, step = some_lines(shared=False), 1e-4
-    start = np.concatenate(
-        [lines.coef.ravel(), np.log(lines.weights[:1]), np.log(lines.variances)]
-    )
-
-    def level(at):
-        # log w of line 0, the other takes the rest in the ratio of w = exp(log w) / total
-        w = np.append(
-            np.exp(at[6] - np.log(lines.weights[0])) * lines.weights[0], lines.weights[1]
-        )
-        moved = Lines(w / w.sum(), at[:6].reshape(2, 3), np.exp(at[7:]), lines.freedom)
-        return np.logaddexp.reduce(reference(moved, X, y), axis=0).sum()
-
-    side = len(start)
-    curvature, unit = np.zeros((side, side)), step * np.eye(side)
-    for i in range(side):
-        for j in range(side):
-            signs = [(a, b) for a in (1, -1) for b in (1, -1)]
-            curvature[i, j] = -sum(
-                a * b * level(start + a * unit[i] + b * unit[j]) for a, b in signs
-            )
-    found = information(rows, lines, model)
-    np.testing.assert_allclose(found, curvature / (4 * step**2), rtol=1e-3, atol=1e-2)
 
 
 def test_information_about_the_degrees_of_freedom(rng):

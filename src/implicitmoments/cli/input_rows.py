@@ -306,7 +306,7 @@ class ModelColumns:
         found: dict[str, Any] = {
             name: to_numpy(getattr(model, name)) * (scale if name in model.points else 1 / scale)
             for name in (*model.points, *model.slopes)
-            if hasattr(model, name)
+            if getattr(model, name, None) is not None
         }
         if self.scale is None or not hasattr(model, "covariances_"):
             return found

@@ -9,6 +9,7 @@ from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_den
 from implicitmoments.mixture.incremental import begin_stream, continue_stream
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.mixture.spherical import SphericalMixture
+from implicitmoments.mixture.standard_errors import ScoredGaussians, standard_errors
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.view import make_view
 

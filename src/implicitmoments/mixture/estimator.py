@@ -19,6 +19,7 @@ from implicitmoments.mixture.incremental import (
     continue_stream,
     in_one_unit,
 )
+from implicitmoments.mixture.standard_errors import ScoredGaussians, standard_errors
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
 from implicitmoments.mixture.view import View
@@ -27,14 +28,16 @@ from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import leave_out_outliers, standardise_rows
 from implicitmoments.rows.view import LARGEST_SINGLE
-from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em
+from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em, unknown_errors
 from implicitmoments.validation import (
     check_enough_rows,
+    check_errors,
     check_number,
     check_whole,
     check_whole_or,
 )
 
+UNKNOWN_ERRORS = ("errors_too_large", "errors_unknown")
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
@@ -47,6 +50,7 @@ class MixtureEstimator(MixtureSummary):
     n_moves: int
     max_components: int
     drop_outliers: bool
+    errors: str | None
     random_state: RandomState
     rows_per_block: int | None
 
@@ -152,6 +156,7 @@ class MixtureEstimator(MixtureSummary):
         if n_out:
             self.notes_.append(Note("outliers_dropped", {"n": n_out}))
         self._note_convergence()
+        self._store_errors(kept, view)
 
     def _continue(self, rows: Rows, before: Stream, seed: int) -> None:
         """Update a stream; where its mixture was compared with others, check it again."""
@@ -166,12 +171,13 @@ class MixtureEstimator(MixtureSummary):
         self._store(fitted, view.family.kind, rows)
         self.stats_["outliers"] += n_out
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
+        sample = view.back(stream.sample)
+        sample = sample.weighted(stream.sums.total / sample.total)
         if stream.searched_at > before.searched_at:
-            sample = view.back(stream.sample)
-            sample = sample.weighted(stream.sums.total / sample.total)
             fewer = one_less(view.family, stream.sample.hold(), stream.mixture)
             within = look_within(view, sample, self._mixture(), rng)
             self._check(within, fewer, None, sample)
+        self._store_errors(sample, view)
 
     def _fit_rows(self, rows: Rows, seed: int) -> View:
         """Leave out outliers, fit, measure the fit, and store it."""
@@ -183,6 +189,7 @@ class MixtureEstimator(MixtureSummary):
         self._store_fit(found, rows)
         within = look_within(found.view, rows, self._mixture(), rng)
         self._check(within, found.fewer, found.n_moves, rows)
+        self._store_errors(rows, found.view)
         return found.view
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
@@ -222,6 +229,23 @@ class MixtureEstimator(MixtureSummary):
         self.lower_bound_ = float(fitted.level)
         self.stats_["mean_log_likelihood_history"] = fitted.history
 
+    def _store_errors(self, rows: Rows, view: View) -> None:
+        """Store standard errors, if asked for; note where there are none."""
+        self.weight_errors_: Any = None
+        self.mean_errors_: Any = None
+        for code in UNKNOWN_ERRORS:
+            self.notes_ = self.notes_.without(code)
+        if self.errors is None:
+            self._store_covariance_errors(None)
+            return
+        known = view.family.known is not None
+        scored = ScoredGaussians(self._mixture(), self._type, known)
+        found = standard_errors(rows, scored, robust=self.errors == "robust")
+        self.weight_errors_ = move_like(found.weights, self.means_)
+        self.mean_errors_ = move_like(found.means, self.means_)
+        self._store_covariance_errors(found.covariances)
+        self.notes_ += unknown_errors(scored, found.weights)
+
     def _final(self) -> Budget:
         """Return the budget of EM on all rows, of which the last pass only measures the fit."""
         return replace(WHOLE, steps=self.max_iter + 1, tol=self.tol)
@@ -232,6 +256,10 @@ class MixtureEstimator(MixtureSummary):
 
     def _store_covariances(self, whole: Any, kind: CovarianceType) -> None:
         """Store covariances (k, d, d) or (k, d)."""
+        raise NotImplementedError
+
+    def _store_covariance_errors(self, whole: Any) -> None:
+        """Store standard errors of covariances (k, d, d) or (k, d), or None."""
         raise NotImplementedError
 
     def _options(self, rows: Rows) -> Options:
@@ -264,3 +292,4 @@ class MixtureEstimator(MixtureSummary):
         for name, least in (("max_components", 1), ("n_moves", 0)):
             check_whole(name, getattr(self, name), least)
         check_number("tol", self.tol, 0.0)
+        check_errors(self.errors)

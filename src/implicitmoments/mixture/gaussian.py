@@ -22,7 +22,7 @@ from implicitmoments.mixture.gaussians import (
 from implicitmoments.mixture.given import GIVEN, read_given
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.starts import Given, Options
-from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
@@ -97,6 +97,10 @@ class GaussianMixture(MixtureEstimator):
         Let :meth:`fit` start EM on all rows from the last fit, if it has as many components and
         features, rather than from what is given, and try no moves; converged if the likelihood
         rises by less than ``tol`` between the two.
+    errors : {"observed", "robust"} or None, default None
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
     verbose : int, default 0
         1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
     verbose_interval : int, default 10
@@ -114,6 +118,8 @@ class GaussianMixture(MixtureEstimator):
     covariances_ : array
         Of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``, (k, d) for ``"diag"``, (d,) for
         ``"tied_diag"``, (k,) for ``"spherical"``; a number for ``"tied_spherical"``.
+    weight_errors_, mean_errors_, covariance_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
     precisions_, precisions_cholesky_ : array
         Inverses of the covariances, and their Cholesky factors, in the same shapes.
     covariance_type_ : str
@@ -171,6 +177,7 @@ class GaussianMixture(MixtureEstimator):
     max_components: int = 50
     drop_outliers: bool = True
     warm_start: bool = False
+    errors: str | None = None
     verbose: int = 0
     verbose_interval: int = 10
     random_state: RandomState = None
@@ -183,6 +190,9 @@ class GaussianMixture(MixtureEstimator):
         "weights_",
         "means_",
         "covariances_",
+        "weight_errors_",
+        "mean_errors_",
+        "covariance_errors_",
         "lower_bound_",
         "converged_",
         "n_iter_",
@@ -244,6 +254,9 @@ class GaussianMixture(MixtureEstimator):
         self.covariance_type_: str = kind.name
         self.covariances_: Any = self._shaped(whole)
 
+    def _store_covariance_errors(self, whole: Floats | None) -> None:
+        self.covariance_errors_: Any = None if whole is None else self._shaped(whole)
+
     def _n_parameters(self) -> int:
         return self._type.n_parameters(*self.means_.shape)
 
@@ -252,12 +265,13 @@ class GaussianMixture(MixtureEstimator):
         return "one Gaussian" if k == 1 else f"a mixture of {k:,} {words}"
 
     def _parameter_tables(self) -> list[Table]:
-        columns = column_names(self)
-        means = numbered_rows(self.weights_, self.means_)
+        names = column_names(self)
+        columns = [self.component, "weight", *names]
         deviations = numbered_rows(np.sqrt(self._mixture().variances))
         return [
-            Table("Components", [self.component, "weight", *columns], means),
-            Table("Standard deviations", [self.component, *columns], deviations),
+            Table("Components", columns, numbered_rows(self.weights_, self.means_)),
+            *error_table(self, columns, "weight_errors_", "mean_errors_"),
+            Table("Standard deviations", [self.component, *names], deviations),
         ]
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:

@@ -15,7 +15,7 @@ from implicitmoments.mixture.fit import GaussianFit
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
@@ -66,6 +66,10 @@ class SphericalMixture(MixtureEstimator):
     drop_outliers : bool, default True
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
+    errors : {"observed", "robust"} or None, default None
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
@@ -78,6 +82,8 @@ class SphericalMixture(MixtureEstimator):
     means_ : array of shape (k, n_features)
     variance_ : float, or array of shape (k,)
         One for all components, or one each.
+    weight_errors_, mean_errors_, variance_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
     n_components_ : int
         The number k of components.
     converged_ : bool
@@ -130,6 +136,7 @@ class SphericalMixture(MixtureEstimator):
     tol: float = 1e-7
     max_components: int = 50
     drop_outliers: bool = True
+    errors: str | None = None
     random_state: RandomState = None
     rows_per_block: int | None = None
 
@@ -139,6 +146,9 @@ class SphericalMixture(MixtureEstimator):
         "weights_",
         "means_",
         "variance_",
+        "weight_errors_",
+        "mean_errors_",
+        "variance_errors_",
         "lower_bound_",
         "converged_",
         "n_iter_",
@@ -167,10 +177,13 @@ class SphericalMixture(MixtureEstimator):
         return np.repeat(variances[:, None], self.means_.shape[1], axis=1)
 
     def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
-        if kind.tied:
-            self.variance_: Any = float(whole[0, 0])
-        else:
-            self.variance_ = move_like(whole[:, 0], self.means_)
+        self.variance_: Any = self._shaped(whole, kind)
+
+    def _store_covariance_errors(self, whole: Floats | None) -> None:
+        self.variance_errors_: Any = None if whole is None else self._shaped(whole, self._type)
+
+    def _shaped(self, whole: Floats, kind: CovarianceType) -> Any:
+        return float(whole[0, 0]) if kind.tied else move_like(whole[:, 0], self.means_)
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         self.decoded_components_ = found.components
@@ -200,7 +213,11 @@ class SphericalMixture(MixtureEstimator):
     def _parameter_tables(self) -> list[Table]:
         columns = [self.component, "weight", "variance", *column_names(self)]
         parts = (self.weights_, self._covariances()[:, 0], self.means_)
-        return [Table("Components", columns, numbered_rows(*parts))]
+        errors = ("weight_errors_", "variance_errors_", "mean_errors_")
+        return [
+            Table("Components", columns, numbered_rows(*parts)),
+            *error_table(self, columns, *errors),
+        ]
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

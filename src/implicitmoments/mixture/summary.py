@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -104,7 +104,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         "samples": "sample",
     }
     vectors = "means_"
-    points = ("means_",)
+    points = ("means_", "mean_errors_")
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
@@ -305,6 +305,15 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
         return []
     ratio = weakest / floor if floor > 0 else math.inf
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
+
+
+def error_table(model: Any, columns: Sequence[str], *names: str) -> list[Table]:
+    """Return a table of standard errors; none where they were not asked for."""
+    errors: list[Any] = [getattr(model, name, None) for name in names]  # files of before
+    if any(part is None for part in errors):
+        return []
+    parts = (np.broadcast_to(as_floats(e), model._k()) if np.ndim(e) == 0 else e for e in errors)
+    return [Table("Standard errors", columns, numbered_rows(*parts))]
 
 
 def numbered_rows(*parts: Any) -> list[list[Any]]:

@@ -12,7 +12,7 @@ from implicitmoments.regression.lines import (
     responsibilities,
     standardise,
 )
-from implicitmoments.regression.standard_errors import covariances, information
+from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import wald
 
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "Lines",
     "Model",
     "RegressionMixture",
+    "ScoredLines",
     "Standard",
-    "covariances",
     "design_rows",
     "fit_lines",
-    "information",
+    "line_errors",
     "responsibilities",
     "standardise",
 ]

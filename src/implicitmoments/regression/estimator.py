@@ -36,13 +36,15 @@ from implicitmoments.regression.lines import (
     responsibilities,
     standardise,
 )
-from implicitmoments.regression.standard_errors import covariances
+from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.rows.outliers import count_extreme_rows
+from implicitmoments.search import unknown_errors
 from implicitmoments.search.noise import LAWS, draw_scales
 from implicitmoments.validation import (
     check_enough_rows,
+    check_errors,
     check_flag,
     check_number,
     check_option,
@@ -87,6 +89,10 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         The largest number of EM iterations over all rows.
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
+    errors : {"observed", "robust"} or None, default "observed"
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
@@ -103,8 +109,11 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         smaller than standard deviations by a factor √((ν − 2)/ν) for ν > 2.
     degrees_of_freedom_ : float
         Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
-    coef_errors_, intercept_errors_ : arrays of the shapes of ``coef_`` and ``intercept_``
-        Standard errors, from the observed information; NaN where it is singular.
+    weight_errors_, coef_errors_, intercept_errors_, noise_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
+    degrees_of_freedom_errors_ : float or None
+        Standard error of ``degrees_of_freedom_``; NaN if they are at a bound, 0 for Gaussian
+        noise.
     n_components_ : int
         The number k of components.
     lower_bound_ : float
@@ -150,6 +159,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     max_components: int = 50
     max_iter: int = 500
     tol: float = 1e-7
+    errors: str | None = "observed"
     random_state: RandomState = None
     rows_per_block: int | None = None
 
@@ -176,8 +186,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        errors = standard.errors(covariances(rows, fitted.lines, model))
-        self._store(fitted, standard, errors, given.first["x"])
+        self._store(fitted, standard, given.first["x"])
+        notes += self._store_errors(rows, fitted.lines, given.first["x"])
         self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
         notes += fit_notes(fitted, self.stats_)
         if not self.converged_:
@@ -301,9 +311,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     def _n_parameters(self) -> int:
         return self._model.n_parameters(self.n_components_, self._standard.n_features + 1)
 
-    def _store(
-        self, fitted: FittedLines, standard: Standard, errors: tuple[Floats, Floats], like: Array
-    ) -> None:
+    def _store(self, fitted: FittedLines, standard: Standard, like: Array) -> None:
         """Set the fitted attributes, in the user's units and in the library of the rows."""
         lines = fitted.lines
         self._standard, self.n_components_ = standard, lines.k
@@ -311,13 +319,32 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         coef, intercept, noise = standard.original(lines)
         if not self._model.intercept:
             intercept = np.zeros(lines.k)
-        names = ("weights_", "coef_", "intercept_", "noise_", "coef_errors_", "intercept_errors_")
-        values = (lines.weights, coef, intercept, noise, *errors)
-        for name, value in zip(names, values, strict=True):
-            setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
+        self.weights_, self.coef_, self.intercept_, self.noise_ = (
+            _given_as(value, like) for value in (lines.weights, coef, intercept, noise)
+        )
         # y was divided by its scale, so its density was multiplied by it
         self.lower_bound_ = fitted.em.level - float(np.log(standard.scale))
         self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
+
+    def _store_errors(self, rows: Rows, lines: Lines, like: Array) -> list[Note]:
+        """Set the standard errors, in the user's units; note where there are none."""
+        names = ("weight_errors_", "noise_errors_", "coef_errors_", "intercept_errors_")
+        if self.errors is None:
+            for name in (*names, "degrees_of_freedom_errors_"):
+                setattr(self, name, None)
+            return []
+        scored, standard = ScoredLines(lines, self._model), self._standard
+        found = line_errors(rows, scored, robust=self.errors == "robust")
+        values = (found.weights, standard.scale * found.noise, *standard.errors(found.coef))
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, _given_as(value, like))
+        self.degrees_of_freedom_errors_ = found.freedom
+        return unknown_errors(scored, found.weights)
+
+
+def _given_as(value: Floats, like: Array) -> Any:
+    """Return numbers in the library of the rows and on their device."""
+    return value if isinstance(like, np.ndarray) else move_like(value, like)
 
 
 def _columns(x: Array, y: Array) -> Array:
@@ -335,6 +362,7 @@ def _check_parameters(estimator: RegressionMixture) -> tuple[int | None, Model]:
     check_whole("max_iter", estimator.max_iter, 1)
     check_whole("max_components", estimator.max_components, 1)
     check_number("tol", estimator.tol, 0.0)
+    check_errors(estimator.errors)
     intercept = check_flag("fit_intercept", estimator.fit_intercept)
     student = check_option("noise", estimator.noise, LAWS) == "student"
     return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept, student)

@@ -17,7 +17,7 @@ from implicitmoments.estimator import (
     as_floats,
     column_names,
 )
-from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, LinePicture, RowSample
 from implicitmoments.regression.lines import Model, Standard
@@ -45,8 +45,9 @@ class RegressionMixtureSummary(FittedEstimator):
     component = "line"
     vectors = "coef_"
     results = (
-        *("n_components_", "weights_", "coef_", "intercept_", "noise_", "coef_errors_"),
-        *("degrees_of_freedom_", "intercept_errors_", "lower_bound_", "converged_", "n_iter_"),
+        *("n_components_", "weights_", "coef_", "intercept_", "noise_", "degrees_of_freedom_"),
+        *("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_"),
+        *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "coef_": Floats,
@@ -76,7 +77,10 @@ class RegressionMixtureSummary(FittedEstimator):
     noise_: Any
     coef_errors_: Any
     intercept_errors_: Any
+    weight_errors_: Any
+    noise_errors_: Any
     degrees_of_freedom_: float
+    degrees_of_freedom_errors_: float | None
     _standard: Standard
 
     def _title(self) -> str:
@@ -87,11 +91,9 @@ class RegressionMixtureSummary(FittedEstimator):
         names = column_names(self)
         parts = (self.weights_, self.noise_, self.intercept_, self.coef_)
         columns = ["line", "weight", "noise", "intercept", *names]
-        errors = (self.intercept_errors_, self.coef_errors_)
-        return [
-            Table("Lines", columns, numbered_rows(*parts)),
-            Table("Standard errors", ["line", "intercept", *names], numbered_rows(*errors)),
-        ]
+        table = Table("Lines", columns, numbered_rows(*parts))
+        errors = ("weight_errors_", "noise_errors_", "intercept_errors_", "coef_errors_")
+        return [table, *error_table(self, columns, *errors)]
 
     def _evidence(self) -> list[Fact]:
         stats, k, facts = self.stats_, self._k(), []

@@ -17,6 +17,14 @@ from implicitmoments.search.em import (
     bic,
     run_em,
 )
+from implicitmoments.search.information import (
+    ComponentScores,
+    measure_information,
+    parameter_covariance,
+    row_weights,
+    unknown_errors,
+    weight_errors,
+)
 from implicitmoments.search.moves import (
     GROW,
     Ranking,
@@ -42,6 +50,7 @@ __all__ = [
     "WHOLE",
     "Budget",
     "Chosen",
+    "ComponentScores",
     "EMFamily",
     "Expectations",
     "Family",
@@ -56,11 +65,16 @@ __all__ = [
     "grow",
     "grow_and_prune",
     "insertion_gains",
+    "measure_information",
     "merge_cheapest",
     "merge_losses",
+    "parameter_covariance",
     "rank_moves",
     "responsibilities",
+    "row_weights",
     "run_em",
     "search_moves",
     "split_gain",
+    "unknown_errors",
+    "weight_errors",
 ]

@@ -10,6 +10,7 @@ with the scale matrix over a hidden factor :math:`w`, gamma-distributed with mea
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
@@ -88,3 +89,47 @@ def information(freedom: Floats, q: int) -> Floats:
     own = 0.25 * (polygamma(1, nu / 2) - polygamma(1, (nu + q) / 2))
     found: Floats = nu**2 * (own - q * (nu + q + 4) / (2 * nu * (nu + q) * (nu + q + 2)))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    r"""Derivatives of the log density by the squared distance :math:`\delta`, and by log ν.
+
+    Attributes
+    ----------
+    factors : array
+        Minus twice the derivative by :math:`\delta`: the expected factors, 1 for a Gaussian.
+    bends : array
+        Twice the second derivative by :math:`\delta`.
+    tails : tuple of three arrays or None
+        The derivative by log ν, and minus its derivatives by :math:`\delta` and by log ν; None
+        where ν is not estimated.
+    """
+
+    factors: Array
+    bends: Array
+    tails: tuple[Array, Array, Array] | None = None
+
+    @classmethod
+    def of(cls, squares: Array, freedom: float, q: int) -> Derivatives:
+        """Return the derivatives at squared distances, of the law with ν of ``freedom``."""
+        xp, nu = namespace_of(squares), freedom
+        if math.isinf(nu):
+            return cls(xp.ones_like(squares), xp.zeros_like(squares))
+        far = nu + squares
+        factors = (nu + q) / far
+        bends = factors**2 / (nu + q)
+        if not is_estimated(freedom):
+            return cls(factors, bends)
+        half = (nu + q) / 2
+        slope = 0.5 * float(digamma(half) - digamma(nu / 2)) - q / (2 * nu)
+        bend = 0.25 * float(polygamma(1, half) - polygamma(1, nu / 2)) + q / (2 * nu**2)
+        first = slope - 0.5 * xp.log1p(squares / nu) + 0.5 * factors * squares / nu
+        second = bend + squares / (nu * far) - 0.5 * factors * squares * (nu + far) / (nu**2 * far)
+        cross = 0.5 * nu * (squares - q) / far**2
+        return cls(factors, bends, (nu * first, cross, -nu * (nu * second + first)))
+
+
+def is_estimated(freedom: float) -> bool:
+    """Return whether the degrees of freedom are estimated, and lie within their bounds."""
+    return LEAST < freedom < MOST

@@ -1,0 +1,196 @@
+"""Coverage of intervals of 1.96 standard errors: how often they hold the true parameter.
+
+Regressions: lines far apart, overlapping lines, few rows, a light line, many columns, noise of
+t with 3 degrees of freedom, and noise of unequal size that is fitted as if it was shared. The
+sandwich is about the parameters that the fit has in the limit of many rows; where lines overlap
+and the noise is of another law than the model's, these differ from the true ones, so coverage
+of both is shown. Gaussian mixtures: all six types of covariance, and rows of t with 6 degrees
+of freedom. The negative control are intervals of half the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import implicitmoments as im
+from implicitmoments.testing import match_rows
+from silence.rates import Run, print_table
+
+NORMAL = 1.959964  # half the length of a 95 % interval, in standard errors
+HALF = NORMAL / 2  # the control: covers 67 %
+LIMIT_ROWS = 200_000  # where estimates are taken for their limit
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A law of rows (x, y) on lines."""
+
+    name: str
+    n: int = 1_000
+    weights: Sequence[float] = (0.5, 0.5)
+    d: int = 3
+    apart: float = 1.4  # distance of coefficients
+    noise: Sequence[float] = (0.3, 0.3)
+    freedom: float = np.inf  # of the noise
+    noise_type: str = "shared"
+
+    @property
+    def truth(self) -> np.ndarray[Any, Any]:
+        """Coefficients at equal distances, along no axis, (k, 1 + d)."""
+        k = len(self.weights)
+        basis = np.linalg.qr(np.random.default_rng(0).normal(size=(self.d, self.d)))[0]
+        if k == 2:
+            slopes = np.stack([basis[0], -basis[0]]) * self.apart / 2
+        else:
+            slopes = basis[:k] * self.apart / np.sqrt(2)
+        return np.column_stack([np.zeros(k), slopes])
+
+    def draw(self, seed: int, n: int) -> tuple[Any, Any]:
+        """Return n rows."""
+        rng, coef = np.random.default_rng((seed, 2)), self.truth
+        labels = rng.choice(len(coef), size=n, p=self.weights)
+        X, noise = rng.normal(size=(n, self.d)), rng.normal(size=n)
+        if np.isfinite(self.freedom):
+            noise /= np.sqrt(rng.chisquare(self.freedom, size=n) / self.freedom)
+        line = coef[labels]
+        mean = line[:, 0] + np.sum(line[:, 1:] * X, axis=1)
+        return X, mean + np.asarray(self.noise)[labels] * noise
+
+    def fit(self, seed: int, n: int, errors: str | None) -> Any:
+        """Return the fitted model."""
+        model = im.RegressionMixture(
+            len(self.weights), noise_type=self.noise_type, errors=errors, random_state=seed
+        )
+        return model.fit(*self.draw(seed, n))
+
+    def ratios(self, errors: str, limit: Any, seed: int) -> list[np.ndarray[Any, Any]]:
+        """Return errors of coefficients over standard errors: of true ones, and of the limit."""
+        model = self.fit(seed, self.n, errors)
+        own = _coefficients(model)
+        spread = np.column_stack([model.intercept_errors_, model.coef_errors_])
+        pairs = ((goal, match_rows(own, goal)[0]) for goal in (self.truth, limit))
+        return [(own[i] - goal) / spread[i] for goal, i in pairs]
+
+    def limit(self) -> np.ndarray[Any, Any]:
+        """Return what the coefficients are with many rows, (k, 1 + d)."""
+        return _coefficients(self.fit(0, LIMIT_ROWS, None))
+
+
+def _coefficients(model: Any) -> np.ndarray[Any, Any]:
+    return np.column_stack([model.intercept_, model.coef_])
+
+
+LINES = (
+    Lines("far apart", 600, apart=2.0),
+    Lines("overlapping", apart=1.0, noise=(0.5, 0.5)),
+    Lines("overlapping, few rows", 200, apart=1.0, noise=(0.4, 0.4)),
+    Lines("12 columns, 400 rows", 400, d=12),
+    Lines("weights 12:7:1", 800, weights=(0.6, 0.35, 0.05), noise=(0.2, 0.2, 0.2)),
+    Lines("t3 noise", freedom=3.0),
+    Lines("t3 noise, overlapping", apart=1.0, freedom=3.0),
+    Lines("noise .1 and .3 as shared", apart=2.0, noise=(0.1, 0.3)),
+    Lines("noise .2 and .5 as shared, overlapping", apart=1.2, noise=(0.2, 0.5)),
+    Lines("the same as separate", apart=1.2, noise=(0.2, 0.5), noise_type="separate"),
+)
+
+
+@dataclass(frozen=True)
+class Components:
+    """A law of rows about three means in two columns."""
+
+    covariance_type: str
+    n: int = 1_000
+    freedom: float = np.inf
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        tail = f", rows of t{self.freedom:g}" if np.isfinite(self.freedom) else ""
+        return self.covariance_type + tail
+
+    def truth(self, seed: int) -> tuple[Any, Any, Any]:
+        """Return weights, means and covariances as matrices."""
+        rng, kind = np.random.default_rng((seed, 3)), self.covariance_type
+        means = np.array([[0.0, 0], [4, 0], [0, 4]]) + 0.3 * rng.normal(size=(3, 2))
+        scales = rng.uniform(0.7, 1.2, size=(3, 1 if "spherical" in kind else 2))
+        covariances = (scales * np.ones(2))[:, :, None] ** 2 * np.eye(2)
+        if kind in ("full", "tied"):
+            covariances[:, 0, 1] = covariances[:, 1, 0] = rng.uniform(-0.3, 0.3, size=3)
+        if kind.startswith("tied"):
+            covariances[:] = covariances[0]
+        return np.array([0.5, 0.3, 0.2]), means, covariances
+
+    def limit(self) -> None:
+        """Return nothing: true parameters are the limit."""
+
+    def ratios(self, errors: str, limit: Any, seed: int) -> list[np.ndarray[Any, Any]]:
+        """Return errors of weights, means and covariances over their standard errors."""
+        del limit
+        weights, means, covariances = self.truth(seed)
+        rng = np.random.default_rng((seed, 4))
+        labels, u = rng.choice(3, size=self.n, p=weights), rng.normal(size=(self.n, 2))
+        if np.isfinite(self.freedom):  # of covariance I
+            u *= np.sqrt((self.freedom - 2) / rng.chisquare(self.freedom, size=(self.n, 1)))
+        roots = np.linalg.cholesky(covariances)
+        X = means[labels] + np.einsum("nab,nb->na", roots[labels], u)
+        kind = self.covariance_type
+        model = im.GaussianMixture(3, covariance_type=kind, errors=errors, random_state=seed)
+        i, _ = match_rows(model.fit(X).means_, means)
+        if kind not in ("full", "tied"):
+            covariances = np.diagonal(covariances, axis1=1, axis2=2)
+        if "spherical" in kind:
+            covariances = covariances[:, 0]
+        own, spread = model.covariances_, np.asarray(model.covariance_errors_)
+        shape = (own - covariances[0]) / spread
+        if not kind.startswith("tied"):
+            shape = (own[i] - covariances) / spread[i]
+        return [
+            (model.weights_[i] - weights) / model.weight_errors_[i],
+            (model.means_[i] - means) / model.mean_errors_[i],
+            np.atleast_1d(shape),
+        ]
+
+
+COMPONENTS = (
+    *map(Components, ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")),
+    Components("full", freedom=6.0),
+)
+
+
+def _covered(ratios: Sequence[np.ndarray[Any, Any]], half: float = NORMAL) -> str:
+    """Return the share of intervals that hold the truth, in percent, with its standard error.
+
+    Intervals of one data set depend on one another, so the error is that of means per set.
+    """
+    means = [100 * np.mean(np.abs(each) < half) for each in ratios]  # NaN covers nothing
+    return f"{np.mean(means):.1f} ± {np.std(means) / np.sqrt(len(means)):.1f}"
+
+
+def _table(run: Run, laws: Sequence[Lines | Components], heads: Sequence[str]) -> None:
+    rows: list[list[object]] = []
+    pooled: dict[str, list[list[np.ndarray[Any, Any]]]] = {}
+    for law in laws:
+        limit = law.limit()
+        for errors in ("observed", "robust"):
+            found = run.map(partial(law.ratios, errors, limit), run.seeds)
+            parts = [[each[j] for each in found] for j in range(len(heads))]
+            pooled.setdefault(errors, []).extend(found)
+            rows.append([law.name, law.n, errors, *map(_covered, parts)])
+    for errors, found in pooled.items():
+        parts = [[each[j] for each in found] for j in range(len(heads))]
+        rows.append(["all", "", errors, *map(_covered, parts)])
+        rows.append(["all", "", f"half of {errors}", *(_covered(part, HALF) for part in parts)])
+    print_table(["law", "rows", "errors", *heads], rows)
+
+
+def coverage(run: Run) -> None:
+    """Print the coverage of 95 % intervals, in percent, by law."""
+    print("Coefficients of regressions\n")
+    _table(run, LINES, ("true", "limit"))
+    print("\nGaussian mixtures\n")
+    _table(run, COMPONENTS, ("weights", "means", "covariances"))
