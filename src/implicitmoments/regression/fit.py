@@ -40,7 +40,7 @@ from implicitmoments.search import (
     search_moves,
 )
 from implicitmoments.search.moves import Ranking
-from implicitmoments.search.tails import Rival, compare_laws, suspicious
+from implicitmoments.search.tails import Rival, compare_laws, compare_with_more, suspicious
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
@@ -62,8 +62,7 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
-    n_split: float  # those rows
-    # the best of Student's law and noise of each line's own, where the noise is not that
+    # other laws of the noise, and one line more, as far as they were compared
     rivals: dict[str, Rival[Lines]]
 
 
@@ -197,7 +196,6 @@ def _unexplained(
         noise_maximum(waves.n_searched),
         gains,
         0.5 * extra * math.log(some.total),
-        some.total,
         _rivals(family, rows, lines, ranking),
     )
 
@@ -205,14 +203,16 @@ def _unexplained(
 def _rivals(
     family: LineFamily, rows: Rows, lines: Lines, ranking: Ranking[Lines]
 ) -> dict[str, Rival[Lines]]:
-    """Compare Gaussian noise with heavier tails, and with noise of each line's own if clear."""
+    """Compare Gaussian noise with heavier tails; if clear, with other ways to explain them."""
     model, some = family.model, _some(rows, SAMPLE_ROWS)
     if model.student or not suspicious(family, some, lines, 1, ranking):
         return {}
     compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
     rivals = {"student": compare(LineFamily(replace(model, student=True)))}
-    if rivals["student"].clear and model.shared and lines.k > 1:
-        rivals["separate"] = compare(LineFamily(replace(model, shared=False)))
+    if rivals["student"].clear:
+        rivals["more"] = compare_with_more(family, some, lines, ranking)
+        if model.shared and lines.k > 1:
+            rivals["separate"] = compare(LineFamily(replace(model, shared=False)))
     return rivals
 
 
@@ -264,32 +264,28 @@ def data_notes(
 def fit_notes(fitted: FittedLines, stats: dict[str, Any]) -> list[Note]:
     """Return a note where the residuals show another line or another law of the noise."""
     left = fitted.left
+    rivals = {name: each for name, each in left.rivals.items() if each.clear}
+    best = max(rivals, key=lambda name: rivals[name].gain, default="")
     if float(np.sqrt(fitted.lines.variances.max())) < EXACT:
         return []
-    rises = [0.5 * each.gain / each.n for each in left.rivals.values() if each.clear]
-    split = float(left.split_gains.max() - left.split_penalty) / left.n_split
-    if rises and max(rises) > split:  # per row, since some rows were searched for each
-        return [law_note(left.rivals, fitted.lines.k)]
+    if best == "separate":
+        return [Note("noise_differs", {"gain": rivals[best].gain})]
+    if best == "student":
+        found = rivals[best].state
+        values = {"freedom": float(found.freedom[0]), "k": fitted.lines.k, "found": found.k}
+        return [Note("heavy_tails", {**values, "gain": rivals[best].gain})]
     gains = stats["split_gain_by_line"]
     widest = max(range(len(gains)), key=gains.__getitem__)
-    if gains[widest] > stats["split_penalty"]:
-        penalty = stats["split_penalty"]
-        values = {"line": widest, "gain": gains[widest], "penalty": penalty}
+    gain, penalty = gains[widest], stats["split_penalty"]
+    if best == "more":  # after EM of all lines
+        gain = max(gain, penalty + 0.5 * rivals[best].gain)
+    if gain > penalty:
+        values = {"line": widest, "gain": gain, "penalty": penalty}
         return [Note("line_looks_double", values)]
     if left.highest_peak > HIGH * left.noise_maximum:
         values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
         return [Note("line_missing", values)]
     return []
-
-
-def law_note(rivals: dict[str, Rival[Lines]], k: int) -> Note:
-    """Return the note on the law of the noise that is best."""
-    name = max(rivals, key=lambda each: rivals[each].gain)
-    best = rivals[name]
-    if name == "separate":
-        return Note("noise_differs", {"gain": best.gain})
-    values = {"freedom": float(best.state.freedom[0]), "k": k, "found": best.state.k}
-    return Note("heavy_tails", {**values, "gain": best.gain})
 
 
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:

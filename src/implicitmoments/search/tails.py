@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
+import numpy as np
+
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
@@ -115,6 +117,21 @@ def compare_laws(
     after, best = prune(rival, run_em(rival, rows, rival.adopt(state), budget))
     chance = CLEAR + sampled * max(family.n_parameters(own), rival.n_parameters(best))
     return Rival(best, before - after, total, chance)
+
+
+def compare_with_more(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    ranking: Ranking[S],
+    budget: Budget = GROW,
+) -> Rival[S]:
+    """Fit held rows with the best split: a missing component may look like another law."""
+    total = trials.total_rows(family, rows)
+    own = run_em(family, rows, state, budget)
+    more = run_em(family, rows, ranking.apply(state, np.zeros(1, dtype=np.int64)), budget)
+    extra = family.n_parameters(more.state) - family.n_parameters(state)
+    return Rival(more.state, -bic((more.level - own.level) * total, extra, total), total)
 
 
 def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | None:
