@@ -224,6 +224,7 @@ class MixtureEstimator(MixtureSummary):
         if self.stats_["start"] != "given":
             state = state.take(np.argsort(-state.weights, kind="stable"))
         self.weights_, self.means_ = move_like(state.weights, like), move_like(state.means, like)
+        self._store_freedom(float(state.freedom[0]))
         self._store_covariances(state.covariances, kind)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter - 1
         self.lower_bound_ = float(fitted.level)
@@ -258,6 +259,12 @@ class MixtureEstimator(MixtureSummary):
         """Store covariances (k, d, d) or (k, d)."""
         raise NotImplementedError
 
+    def _drops_outliers(self) -> bool:
+        return self.drop_outliers
+
+    def _store_freedom(self, freedom: float) -> None:
+        """Store the degrees of freedom; infinite where components are Gaussian by assumption."""
+
     def _store_covariance_errors(self, whole: Any) -> None:
         """Store standard errors of covariances (k, d, d) or (k, d), or None."""
         raise NotImplementedError
@@ -275,7 +282,7 @@ class MixtureEstimator(MixtureSummary):
         most = self.max_components if self.n_components == "auto" else int(self.n_components)
         spherical = self.covariance_type in ("spherical", "tied_spherical")
         rows, n_out = leave_out_outliers(
-            standardise_rows(rows), most, drop=self.drop_outliers, by_column=not spherical
+            standardise_rows(rows), most, drop=self._drops_outliers(), by_column=not spherical
         )
         check_squares("X", rows.census.squares or 0.0)
         long = (rows.census.longest or 0.0) > LARGEST_SINGLE**2

@@ -228,6 +228,7 @@ def _from_4(document: Document) -> Document:
 # Fitted attributes that were added, for the models that did not have them.
 ADDED_IN_6: dict[str, dict[str, Json]] = {
     "RegressionMixture": {"degrees_of_freedom_": {"float": "inf"}},
+    "GaussianMixture": {"degrees_of_freedom_": {"float": "inf"}},
 }
 
 
