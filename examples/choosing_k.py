@@ -27,7 +27,7 @@ print(f"components that the moments resolve: {auto.stats_['resolved']}")
 # For comparison, one fit for every number. The criterion decreases until there is a component for
 # every group, and then increases slowly.
 
-numbers = range(9, 20)
+numbers = range(11, 18)
 criteria = [SphericalMixture(k, random_state=0).fit(X).bic(X) for k in numbers]
 
 figure, panel = plt.subplots(figsize=(6.5, 4), layout="constrained")

@@ -20,7 +20,7 @@ X, truth = make_spherical_mixture(
     30_000, 3, 2, radius=1.4, weights=[0.5, 0.3, 0.2], random_state=3
 )
 # with more components than features the variance is required
-model = SphericalMixtureDensity(3, variance=1.0, random_state=0).fit(X)
+model = SphericalMixtureDensity(3, variance=1.0, max_degree=8, random_state=0).fit(X)
 drawn = model.sample(3_000)
 print(f"degree {model.degree_}, one of {1 / model.acceptance_rate_:.0f} proposals is accepted")
 

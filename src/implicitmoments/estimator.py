@@ -187,6 +187,12 @@ class FittedEstimator:
     def _label(self, X: Any) -> None:
         """Set the fitted attributes that have one entry per row."""
 
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of scikit-learn, with the requirement of labels."""
+        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.required |= self.labelled
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether a fit has ended; one that raised an error may have set other attributes."""
         return hasattr(self, "stats_")

@@ -40,6 +40,12 @@ NOTES: dict[str, str] = {
     "lower by {gain:.0f}; try `noise_type='separate'`",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
+    "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
+    "with so few rows: use more rows, or compare `bic()` of larger `n_components`",
+    "noise_at_floor": "the noise of lines {lines} is at its floor, {ratio:.2g} times that of all "
+    "lines together: the likelihood has no maximum where a line passes through few rows, or "
+    "through equal values of y; such a line may mean nothing, and other seeds may find others; "
+    "use `noise_type='shared'` or fewer components, or more rows",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
@@ -325,8 +331,8 @@ SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
-        *("line_looks_double", "line_missing", "directions_not_identified"),
-        *("heavy_tails", "noise_differs"),
+        *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
+        *("rows_limit_lines", "heavy_tails", "noise_differs"),
         *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
         "errors_unknown",

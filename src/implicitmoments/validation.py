@@ -26,6 +26,15 @@ def check_whole_or(
     return check_whole(name, value, least, most)
 
 
+def check_number_or(
+    name: str, value: Any, words: tuple[str, ...], least: float, most: float = math.inf
+) -> float | str:
+    """Return a finite number within bounds, or one of some words."""
+    if isinstance(value, str):
+        return check_option(name, value, words, besides="a number or ")
+    return check_number(name, value, least, most)
+
+
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> float:
     """Return a finite number within bounds."""
     _check_type(name, value, numbers.Real, "number")

@@ -140,6 +140,17 @@ def test_fewer_draws_are_the_beginning_of_more():
     assert not np.array_equal(sample(50)[0], sample(50, seed=1)[0])
 
 
+def test_what_cannot_be_drawn_is_refused_before_any_work():
+    class Unused(Quadratic):
+        def __call__(self, coordinates):
+            raise AssertionError("a proposal was evaluated")
+
+    span = SphericalSpan(np.zeros(1), 1.0, np.eye(1), np.ones(1))
+    density = ClippedDensity(span, Unused(0.5), 0.0, 2e8, 1.0)  # accepts 5e-9
+    with refuses("too_few_accepted", n=1, expected=0.1, clip=1e7):
+        density.sample(1, seed=0, max_proposals=20_000_000)
+
+
 def test_the_cap_is_kept():
     with refuses("too_few_accepted", n=5_000, max_proposals=1_000):
         sample(5_000, cap=1_000)

@@ -19,7 +19,6 @@ OWN_DEFAULT = {
     "tol": "a rise of the likelihood, or a fall of the squared error",
     "noise": "its distribution where EM estimates its deviation, or a deviation that is known",
     "epsilon": "a total variation distance, or relative to the labels",
-    "n_draws": "an exact mean is affordable for the pairs of a test, not for a density",
     "errors": "coefficients have few, covariances many: those of mixtures come on request",
     "whiten": "only a sum of activations can be right for inputs as they are",
 }

@@ -33,6 +33,7 @@ for each, kind, given in itertools.product(rows, suite.COVARIANCE_TYPE, [False, 
         suite.{name}("random", kind, *each, given)
 """
 FIXTURES = {"global_dtype": (np.float32, np.float64), "global_random_seed": (42,)}
+FEW_RUNS = 2  # where a test asks for 5 to 20; it is also run with all of them, which is slow
 
 NAMED = "the `ValueError` has other words"
 BY_CHANCE = (  # rounding decides
@@ -90,7 +91,8 @@ def cases(module):
             if key in FIXTURES:
                 choices.append([{key: value} for value in FIXTURES[key]])
         picked = itertools.product(*choices)
-        for each in itertools.islice(picked, 1 if "array_api" in name else None):
+        alone = "array_api" in name or name in EXPECTED
+        for each in itertools.islice(picked, 1 if alone else None):
             arguments = {key: value for part in each for key, value in part.items()}
             dtype = getattr(arguments.get("global_dtype"), "__name__", "")
             yield name, dtype, arguments
@@ -108,27 +110,37 @@ def _choices(mark):
 
 MODULE = load()
 CASES = list(cases(MODULE)) if MODULE else []
-IDS = ["-".join([name, *map(str, arguments.values())]) for name, _, arguments in CASES]
+REPEATED = [case for case in CASES if "n_init" in inspect.getsource(getattr(MODULE, case[0]))]
+
+
+def identify(chosen):
+    return ["-".join([name, *map(str, arguments.values())]) for name, _, arguments in chosen]
+
+
 pytestmark = [
     pytest.mark.skipif(not CASES, reason="scikit-learn comes without its tests, or is older"),
     pytest.mark.filterwarnings("ignore"),
 ]
 
 
-def run(name, arguments, monkeypatch):
+def with_few_runs(*given, n_init=1, **how):
+    return im.GaussianMixture(*given, n_init=FEW_RUNS if n_init >= 5 else n_init, **how)
+
+
+def run(name, arguments, monkeypatch, made=with_few_runs):
     """Run a test of scikit-learn on our class."""
     if name == ARRAYS:
         command = [sys.executable, "-W", "ignore", "-c", ALL_ARRAYS.format(suite=SUITE, name=name)]
         subprocess.run(command, check=True, env=os.environ | {"SCIPY_ARRAY_API": "1"})
         return
-    monkeypatch.setattr(MODULE, "GaussianMixture", im.GaussianMixture)
+    monkeypatch.setattr(MODULE, "GaussianMixture", made)
     test = getattr(MODULE, name)
     if "monkeypatch" in inspect.signature(test).parameters:
         arguments = arguments | {"monkeypatch": monkeypatch}
     test(**arguments)
 
 
-@pytest.mark.parametrize(("name", "dtype", "arguments"), CASES, ids=IDS)
+@pytest.mark.parametrize(("name", "dtype", "arguments"), CASES, ids=identify(CASES))
 def test_holds_unless_it_cannot(name, dtype, arguments, monkeypatch):
     if name in BY_CHANCE:
         return
@@ -138,6 +150,13 @@ def test_holds_unless_it_cannot(name, dtype, arguments, monkeypatch):
     refused = (Exception, pytest.fail.Exception, pytest.skip.Exception, unittest.SkipTest)
     with pytest.raises(refused):
         run(name, arguments, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "dtype", "arguments"), REPEATED, ids=identify(REPEATED))
+def test_holds_with_as_many_runs_as_it_asks_for(name, dtype, arguments, monkeypatch):
+    if name not in EXPECTED:
+        run(name, arguments, monkeypatch, im.GaussianMixture)
 
 
 @pytest.mark.parametrize("name", WORDED)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression import LineFamily, Lines, Model, design_rows
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows, least_ratio
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 
@@ -81,13 +81,25 @@ def test_separate_noise_is_estimated_and_shared_is_equal(rng):
 
 
 def test_a_line_on_few_rows_does_not_run_off_to_noise_zero(rng):
-    """Without a bound on the ratio of variances the likelihood has no maximum."""
+    """Without a floor the likelihood has no maximum."""
     X, y = rng.normal(size=(100, 2)), rng.normal(size=100)
     y[:2] = 50.0
     lines = Lines(np.array([0.9, 0.1]), np.array([[0.0, 0, 0], [50.0, 0, 0]]), np.ones(2))
-    found = climb(rows_of(X, y), lines, Model(shared=False), max_iter=200, tol=1e-9).state
-    assert found.variances.min() > 0
-    assert found.variances.max() / found.variances.min() <= 1.001e3
+    family = LineFamily(Model(shared=False), least_ratio(100, 3))
+    found = run_em(family, rows_of(X, y), lines, Budget(100, 200, 1e-9)).state
+    pooled = found.weights @ found.variances
+    np.testing.assert_allclose(found.variances[1], (4 * 3 / 100) ** 2 * pooled, rtol=1e-3)
+    assert family.at_floor(found).tolist() == [1]
+
+
+def test_a_line_on_many_rows_may_have_little_noise(rng):
+    X, noise = rng.normal(size=(200, 2)), np.repeat([1e-3, 1.0], 100)
+    y = X @ [1.0, 2.0] + noise * rng.normal(size=200)
+    lines = Lines(np.full(2, 0.5), np.array([[0.0, 1, 2], [0.0, 1, 2]]), np.array([1e-4, 1.0]))
+    family = LineFamily(Model(shared=False), least_ratio(200, 3))
+    found = run_em(family, rows_of(X, y), lines, Budget(200, 200, 1e-9)).state
+    np.testing.assert_allclose(np.sqrt(found.variances[0]), 1e-3, rtol=0.2)
+    assert len(family.at_floor(found)) == 0
 
 
 def test_a_line_without_rows_stays_where_it_is(rng):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -120,8 +121,34 @@ def test_the_number_of_lines_is_found(data):
     scores = found.stats_["bic_by_n_components"]
     assert min(scores, key=scores.get) == 4
     np.testing.assert_allclose(scores[4], found.bic(X, y), rtol=1e-5)
-    few = RegressionMixture("auto", max_components=2, random_state=0).fit(X, y)
+    with pytest.warns(AssumptionWarning):
+        few = RegressionMixture("auto", max_components=2, random_state=0).fit(X, y)
     assert few.n_components_ == 2
+    assert "stopped_at_max_components" in few.notes_.codes
+
+
+def test_auto_has_the_least_criterion_of_direct_fits(rng):
+    """Lines through few rows have little noise by chance."""
+    X = rng.normal(size=(70, 4))
+    y = X @ [1.0, 0.5, 0, 0] + rng.normal(size=70)
+    model = RegressionMixture("auto", noise_type="separate", random_state=0)
+    auto = model.fit(X, y)
+    scores = auto.stats_["bic_by_n_components"]
+    assert auto.n_components_ == 1
+    assert list(scores) == [1, 2, 3]
+    np.testing.assert_allclose(scores[1], auto.bic(X, y), rtol=1e-9)
+    direct = clone(model).set_params(n_components=2).fit(X, y)
+    assert scores[2] <= direct.bic(X, y) + 0.1
+
+
+def test_noise_at_its_floor_is_noted(rng):
+    X = rng.normal(size=(60, 2))
+    y = X @ [1.0, 0.5] + rng.normal(size=60)
+    y[:6] = 3.0  # no noise at all
+    found = RegressionMixture(2, noise_type="separate", random_state=0).fit(X, y)
+    note = found.notes_[found.notes_.codes.index("noise_at_floor")]
+    assert note.values["lines"] == [1]
+    assert "noise_at_floor" not in RegressionMixture(2, random_state=0).fit(X, y).notes_.codes
 
 
 def test_auto_finds_one_line_where_there_is_one(rng):

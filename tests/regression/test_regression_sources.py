@@ -114,7 +114,7 @@ def test_samples_are_bounded(data):
         assert mapped.sample(n).n <= 700
     how = {"most": 3, "gaussian": True, "seed": 0, "max_iter": 100, "tol": 1e-7}
     fitted = fit_lines(mapped, 3, Model(), **how)
-    assert fitted.em.converged
+    assert fitted.fit.em.converged
     coef, _, _ = standard.original(fitted.lines)
     apart = np.linalg.norm(truth.vectors[:, None] - coef, axis=2).min(axis=1)
     assert apart.max() < 0.1

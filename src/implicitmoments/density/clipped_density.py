@@ -23,6 +23,9 @@ RATED = 2**18
 ROUGHLY_RATED = 2**14  # for densities that are only compared with others
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
 PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate; powers of 2, for Sobol sequences
+# Ratios below this count as this when densities are compared, so that one row at which a
+# polynomial is negative does not decide.
+LEAST_RATIO = 0.01
 COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 
 
@@ -85,18 +88,13 @@ class ClippedDensity:
         proposals up to the last accepted one. ``batch`` is the fewest and the most proposals made
         at a time.
         """
+        if n_samples > max_proposals * self.mass / self.clip:  # as many are expected
+            raise self._refusal(n_samples, max_proposals)
         kept: list[Floats] = []
         accepted, made = 0, 0
         while accepted < n_samples:
             if made >= max_proposals:
-                raise InputError(
-                    "too_few_accepted",
-                    "{accepted} of {n} draws were accepted among `max_proposals={max_proposals}` "
-                    "(a rate of {rate:.2g}); ask for fewer draws, increase `max_proposals`, or "
-                    "set a smaller `clip` at the cost of a larger error",
-                    **{"accepted": accepted, "n": n_samples, "rate": accepted / made},
-                    max_proposals=max_proposals,
-                )
+                raise self._refusal(n_samples, max_proposals)
             rate = (accepted + 1) / (made + 1) if made else 1.0
             wanted = int(1.1 * (n_samples - accepted) / rate)
             size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
@@ -109,6 +107,20 @@ class ClippedDensity:
             made += size if accepted < n_samples else int(chosen[-1]) + 1
         rng = RowDraws(seed, range(n_samples), COMPLEMENT)
         return self.span.complete(np.concatenate(kept), rng), made
+
+    def _refusal(self, n: int, max_proposals: int) -> InputError:
+        """Return the error of a sampler that accepts too few proposals."""
+        rate = self.mass / self.clip
+        return InputError(
+            "too_few_accepted",
+            "{n:count row} cannot be drawn: the sampler accepts {rate:.2g} of its proposals, "
+            "about {expected:.2g} of {max_proposals:,}; draw fewer rows, fit again with "
+            "`clip={clip:.0f}` at the cost of a larger error, or fit `SphericalMixture` or "
+            "`RegressionMixture`, which are sampled without proposals",
+            **{"n": n, "rate": rate, "expected": rate * max_proposals},
+            # whose rate is about its inverse, or more
+            **{"max_proposals": max_proposals, "clip": max(1.0, max_proposals / (2 * n))},
+        )
 
 
 def evaluate_rows(
@@ -146,6 +158,11 @@ def choose_clip(ratios: Floats, counts: Floats, loss: float) -> float:
         return max(1.0, float(high[0]))
     # between high[j] and high[j − 1] it is mass[j − 1] − A · inverse[j − 1]
     return max(1.0, float((mass[j - 1] - loss) / inverse[j - 1]))
+
+
+def clip_loss(ratios: Floats, counts: Floats, clip: float) -> float:
+    """Return what a clip costs in total variation, as in :func:`choose_clip`."""
+    return float(np.average(1 - clip / np.maximum(ratios, clip), weights=counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +234,9 @@ def clip_expansion(
 
     Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given; ``rough``
     clips and normalises at fewer points. Of what is measured ``normalizer_error`` is a standard
-    error, ``negative_rows`` the proportion at which the expansion is negative, and ``evenness``
-    the effective number of rows of equal weight over the number of rows.
+    error, ``clip_error`` a bound of what clipping costs in total variation, ``negative_rows`` the
+    proportion at which the expansion is negative, and ``evenness`` the effective number of rows
+    of equal weight over the number of rows.
     """
     ratios, counts = evaluate_rows(
         expansion, reference, rows, seed, ROUGHLY_RATED if rough else RATED
@@ -229,6 +247,7 @@ def clip_expansion(
     mass, error = probe.mass(floor, clip)
     measured = {
         "normalizer_error": error,
+        "clip_error": floor + clip_loss(ratios, counts, clip),
         "negative_rows": float(np.average(ratios < 0, weights=counts)),
         "distance": probe.distance(ratios, counts, floor, clip),
         "evenness": float(np.sum(counts) ** 2 / np.sum(counts**2)) / len(counts),

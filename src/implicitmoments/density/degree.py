@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -63,12 +64,14 @@ def mixture_tail(norms: Floats, degree: int) -> Floats:
     return tail
 
 
-def least_degree(bound: Callable[[int], float], epsilon: float, most: int) -> int:
-    """Return the smallest even degree whose bound is at most half of epsilon, or ``most``."""
-    for degree in range(2, most + 1, 2):
-        if bound(degree) <= epsilon / 2:
-            return degree
-    return most
+def least_degree(bound: Callable[[int], float], epsilon: float, most: int) -> int | None:
+    """Return the smallest even degree whose bound is at most half of epsilon; none above ``most``.
+
+    The bound decreases with the degree.
+    """
+    degrees = range(2, most + 1, 2)
+    j = int(bisect_left(degrees, True, key=lambda n: bound(n) <= epsilon / 2))
+    return degrees[j] if j < len(degrees) else None
 
 
 @dataclass(frozen=True)

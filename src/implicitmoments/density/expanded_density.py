@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, DensityMixin
 
 from implicitmoments.arrays import Array, move_like
-from implicitmoments.density.clipped_density import RATED, ClippedDensity, clip_expansion
+from implicitmoments.density.clipped_density import (
+    LEAST_RATIO,
+    RATED,
+    ClippedDensity,
+    clip_expansion,
+)
 from implicitmoments.density.degree import (
     NOT_COMPARED,
     DegreeScores,
@@ -20,6 +25,7 @@ from implicitmoments.density.degree import (
     least_degree,
 )
 from implicitmoments.density.hermite_expansion import Expansion
+from implicitmoments.density.sampling_error import bound_sampling_error
 from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator, Table, as_floats
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.mixture.summary import DENSITY_AXIS
@@ -31,7 +37,7 @@ from implicitmoments.validation import (
     check_enough_rows,
     check_method,
     check_number,
-    check_option,
+    check_number_or,
     check_whole,
     check_whole_or,
 )
@@ -39,9 +45,6 @@ from implicitmoments.validation import (
 # The part of epsilon that clipping may cost: small against the half for truncation. Less of it
 # makes the clip larger, and with it the number of proposals per draw.
 CLIP_LOSS = 0.02
-# Ratios below this count as this when degrees are compared, so that one row at which a polynomial
-# is negative does not decide.
-LEAST_RATIO = 0.01
 FAR = 0.05  # total variation distance that is reported: the default of epsilon
 NEGATIVE = 0.01  # proportion of rows with a negative expansion, from which it is reported
 # notes that a density differs from the rows
@@ -93,7 +96,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     clip: float | str
     floor: float
     method: str
-    n_draws: int
+    n_draws: int | None
     max_proposals: int
     drop_outliers: bool
     random_state: RandomState
@@ -108,11 +111,12 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         return Notes()
 
     @abstractmethod
-    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
-        """Find G and what all degrees share; ``final`` for all rows, not for those of a fold.
+    def _learn(self, rows: Rows, seed: int, dropped: float) -> RatioModel:
+        """Find G and what all degrees share; a proportion ``dropped`` of rows was left out."""
 
-        ``dropped`` is the proportion of rows left out as outliers, for the bound.
-        """
+    @abstractmethod
+    def _learn_part(self, model: RatioModel, seed: int, rows: Rows) -> RatioModel:
+        """Learn the same from some of the rows, but for the truncation bound."""
 
     @abstractmethod
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
@@ -129,7 +133,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         given = near.n_rows + near.n_outliers
         check_enough_rows(given, self.n_components, least)
         # 1. The Gaussian G, and the coordinates that F/G depends on.
-        model = self._learn(rows, seed, final=True, dropped=near.n_outliers / given)
+        model = self._learn(rows, seed, near.n_outliers / given)
         # 2. The degree.
         degree, compared = self._choose_degree(rows, model, seed)
         # 3. F/G by its Hermite expansion.
@@ -157,25 +161,45 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         }
         if near.n_outliers:
             notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
+        self.stats_ |= self._bound_distance(model, density, rows, seed)
         self.notes_ = Notes([*notes, *self._store(model, density, rows.like)])
 
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
         if not isinstance(self.degree, str):
             return int(self.degree), NOT_COMPARED
-        enough = least_degree(model.bound, self.epsilon, self.max_degree)
+        enough = least_degree(model.bound, self.epsilon, self.max_degree) or self.max_degree
         if self.degree == "auto" or self.n_components == 1:
             # without a bound higher orders may diverge
             bounded = math.isfinite(model.bound(enough))
             return enough if bounded else 2, NOT_COMPARED
         degrees = list(range(2, min(enough + 2, self.max_degree) + 1, 2))
         fewest = self._least_rows(rows.n_features) + 1
-        fit = partial(self._fit_fold, seed)
+        fit = partial(self._fit_fold, model, seed)
         compared = compare_degrees(fit, rows, degrees, fewest=fewest, highest=self.max_degree)
         return compared.best, compared
 
-    def _fit_fold(self, seed: int, kept: Rows) -> Callable[[int], ClippedDensity]:
+    def _fit_fold(
+        self, model: RatioModel, seed: int, kept: Rows
+    ) -> Callable[[int], ClippedDensity]:
         """Learn from the rows of a fold; return densities by degree."""
-        return partial(self._trial, kept, self._learn(kept, seed, final=False), seed)
+        return partial(self._trial, kept, self._learn_part(model, seed, kept), seed)
+
+    def _bound_distance(
+        self, model: RatioModel, density: ClippedDensity, rows: Rows, seed: int
+    ) -> dict[str, float]:
+        """Bound the sampling error, and with it the distance of the density from the truth."""
+
+        def fit(group: Rows) -> ClippedDensity:
+            again = self._learn_part(model, seed, group)
+            expansion = again.expand(density.expansion.degree)
+            return replace(density, span=again.reference, expansion=expansion)
+
+        fewest = self._least_rows(rows.n_features)
+        sampling = bound_sampling_error(fit, density, rows, fewest=fewest, seed=seed)
+        truncation = model.bound(density.expansion.degree)
+        total = truncation + sampling + self.stats_["clip_error"]
+        bounds = {"truncation_error": truncation, "sampling_error": sampling}
+        return bounds | {"distance_bound": min(total, 1.0)}
 
     def _trial(self, rows: Rows, model: RatioModel, seed: int, degree: int) -> ClippedDensity:
         """Return the density of a degree, normalised roughly, to be compared with others."""
@@ -190,13 +214,11 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         check_whole_or("degree", self.degree, ("auto", "cv"), 1, highest_degree)
         check_number("epsilon", self.epsilon, 1e-6, 1.0)
         check_whole("max_degree", self.max_degree, 2, highest_degree)
-        if isinstance(self.clip, str):
-            check_option("clip", self.clip, ("auto",), besides="a number or ")
-        else:
-            check_number("clip", self.clip, 1.0)
+        check_number_or("clip", self.clip, ("auto",), 1.0)
         check_number("floor", self.floor, 0.0, 0.5)
         check_method(self.method, methods)
-        check_whole("n_draws", self.n_draws, 1)
+        if self.n_draws is not None:
+            check_whole("n_draws", self.n_draws, 1)
 
     def _differs(self) -> bool:
         """Return whether the density clearly differs from the rows."""

@@ -195,7 +195,7 @@ class OrderByOrder:
 
     degree: int
     orders: tuple[PaperMoments, ...]  # of orders 2, …, degree
-    n_draws: int  # auxiliary Gaussians that a query is averaged over
+    n_draws: int | None  # auxiliary Gaussians that a query is averaged over; exact by None
     seed: int
 
     def __call__(self, coordinates: Array) -> Array:
@@ -235,7 +235,7 @@ def expand(
     degree: int,
     *,
     method: str = "closed_form",
-    n_draws: int = 100,
+    n_draws: int | None = None,
     seed: int = 0,
 ) -> Expansion:
     """Estimate the expansion of F/G up to a degree, jointly or by "paper" order by order."""

@@ -33,6 +33,7 @@ from implicitmoments.density.hermite_expansion import DenseExpansion
 from implicitmoments.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
+    expand_labels,
     hermite_values,
 )
 from implicitmoments.moments import PaperMoments, implicit_moments
@@ -134,7 +135,7 @@ class PaperExpansion(LabelExpansion):
     # for b the moment :math:`M_{2b}` contracted with b identities: a number
     norms: dict[int, float]
     excess: float
-    n_draws: int
+    n_draws: int | None
     seed: int
 
     def in_label(self, x: Array) -> Array:
@@ -169,7 +170,14 @@ def contract_run(run: Run, times: int) -> Run:
 
 
 def expand_paper(
-    rows: Rows, basis: Floats, k: int, degree: int, *, excess: float, n_draws: int, seed: int
+    rows: Rows,
+    basis: Floats,
+    k: int,
+    degree: int,
+    *,
+    excess: float,
+    n_draws: int | None,
+    seed: int,
 ) -> LabelExpansion:
     """Run the paper's algorithm for every order, with its weights y^t / t!."""
     degree -= degree % 2
@@ -223,7 +231,7 @@ class ShiftedExpansion(LabelExpansion):
     means: Floats  # (degree + 1,), of He_r(z)
     closed: dict[int, BalancedMoments]  # for r the moments of all orders, by the closed form
     terms: tuple[tuple[int, int, PaperMoments], ...]  # or (a, r, moment) by the paper's algorithm
-    n_draws: int
+    n_draws: int | None
     seed: int
 
     def in_label(self, x: Array) -> Array:
@@ -247,7 +255,7 @@ class ShiftedExpansion(LabelExpansion):
 
 
 def expand_shifted(
-    rows: Rows, basis: Floats, k: int, degree: int, *, method: str, n_draws: int, seed: int
+    rows: Rows, basis: Floats, k: int, degree: int, *, method: str, n_draws: int | None, seed: int
 ) -> LabelExpansion:
     r"""Estimate moments with weights :math:`w_i \eta_{ir}`, which have either sign."""
     if len(basis) == 0 or degree < 2:
@@ -265,6 +273,30 @@ def expand_shifted(
     sums = on_span.fold(partial(_sum_hermite, degree), width=degree, what="moments of labels")
     means = to_numpy(sums["values"]) / float(sums["total"])
     return ShiftedExpansion(degree, means, closed, tuple(terms), n_draws, seed)
+
+
+def expand_lines(
+    rows: Rows,
+    basis: Floats,
+    k: int,
+    degree: int,
+    *,
+    method: str,
+    intercepts: bool,
+    excess: float,
+    **draws: Any,
+) -> LabelExpansion:
+    """Estimate the expansion of F/G from rows (x', z), by one of the methods of the estimator.
+
+    ``excess`` is the variance of the noise less 1; ``draws`` are ``n_draws`` and ``seed``.
+    """
+    if method == "closed_form":
+        return expand_labels(rows, basis, k, degree, odd=intercepts)
+    if intercepts:
+        return expand_shifted(rows, basis, k, degree, method=method, **draws)
+    if method == "contracted":
+        return expand_contracted(rows, basis, k, degree, excess=excess)
+    return expand_paper(rows, basis, k, degree, excess=excess, **draws)
 
 
 def _sum_hermite(degree: int, block: Block) -> Sums:

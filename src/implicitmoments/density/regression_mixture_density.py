@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -11,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, move_like
+from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
+from implicitmoments.density.degree import least_degree
 from implicitmoments.density.expanded_density import (
     ASSUMED_NOISE,
     FAR,
@@ -24,9 +24,7 @@ from implicitmoments.density.regression_contraction import (
     ContractedExpansion,
     PaperExpansion,
     ShiftedExpansion,
-    expand_contracted,
-    expand_paper,
-    expand_shifted,
+    expand_lines,
 )
 from implicitmoments.density.regression_density import (
     RegressionDensity,
@@ -40,7 +38,6 @@ from implicitmoments.density.regression_expansion import (
     GradedExpansion,
     LabelConstant,
     LabelExpansion,
-    expand_labels,
 )
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
@@ -51,8 +48,7 @@ from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_flag,
-    check_number,
-    check_option,
+    check_number_or,
     check_positive_number,
     check_whole,
 )
@@ -114,8 +110,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         to order ``degree`` by the closed form, and contracts them by the sum of the proof;
         ``"paper"`` by algorithm Implicit-Moment-Estimation. With intercepts both estimate
         coefficients order by order.
-    n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` per evaluation.
+    n_draws : int, optional
+        Auxiliary draws of ``method="paper"`` per evaluation. By default the mean over them is
+        exact where it is affordable, and otherwise over as many as the box takes.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -152,8 +149,10 @@ class RegressionMixtureDensity(ExpandedDensity):
         infinite where the expansion of such a line diverges, and where no such lines with this
         noise have residuals like those of the rows. ``weight_beyond`` is the weight of
         longer lines that the rows do not exclude, ``truncation_estimate`` the mean error of lines
-        as estimated; ``intercepts_differ``; ``normalizer_error``, a standard error; ``distance``,
-        a lower bound of the total variation distance from the rows, up to chance;
+        as estimated; ``sampling_error``, a bound of what estimated coefficients cost,
+        ``clip_error``, what clipping costs, and ``distance_bound``, the sum of these two and of
+        the bound above, at most 1; ``intercepts_differ``; ``normalizer_error``, a standard error;
+        ``distance``, a lower bound of the total variation distance from the rows, up to chance;
         ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, and ``still_rising``, whether
         the highest was clearly better than the one before, by ``last_rise``; ``n_coefficients``;
@@ -214,7 +213,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     clip: float | str = "auto"
     floor: float = 1e-6
     method: str = "closed_form"
-    n_draws: int = 100
+    n_draws: int | None = None
     max_proposals: int = 20_000_000
     drop_outliers: bool = True
     random_state: RandomState = None
@@ -228,25 +227,16 @@ class RegressionMixtureDensity(ExpandedDensity):
         check_flag("whiten", self.whiten)
         if self.max_slope is not None:
             check_positive_number("max_slope", self.max_slope)
-        if isinstance(self.label_scale, str):
-            check_option("label_scale", self.label_scale, ("auto",), besides="a number or ")
-        else:
-            check_number("label_scale", self.label_scale, 0.75, 10.0)
+        check_number_or("label_scale", self.label_scale, ("auto",), 0.75, 10.0)
 
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
+    def _learn(self, rows: Rows, seed: int, dropped: float) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
-        k = self.n_components
-        centred = not (self.whiten or self.fit_intercept)
-        frame, spectrum = find_frame(rows, k, whiten=self.whiten, centred=centred)
-        spread = frame.scale
+        frame, spectrum, noise = self._find_frame(rows)
+        k, spread, known = self.n_components, frame.scale, self.noise is not None
         differ = self.fit_intercept and k > 1 and intercepts_differ(frame.rows(rows), 1.0)
-        # the variance of the noise in units of z: what the mean of |β'|², a trace, leaves of 1
-        noise, known = max(1.0 - float(np.sum(spectrum)), 0.0), self.noise is not None
-        if self.noise is not None:
-            noise = (self.noise / spread) ** 2
         bound, noise = find_bound(
             frame,
             rows,
@@ -259,48 +249,50 @@ class RegressionMixtureDensity(ExpandedDensity):
             scale=None if isinstance(self.label_scale, str) else float(self.label_scale),
             dropped=dropped,
         )
-        share = min(noise, 1.0)
-        frame = replace(frame, scale=bound.scale * spread)
-        expansion = partial(self._expand, frame.rows(rows), frame, share / bound.scale**2, seed)
-        model = RatioModel(frame, bound, expansion)
-        if final:
-            model.stats.update(
-                noise=spread * math.sqrt(share),
-                noise_share=noise,
-                label_scale=bound.scale,
-                intercepts_differ=differ,
-                longest_line=bound.longest * spread,
-                weight_beyond=bound.weight_beyond,
-            )
-            if k > 1:
-                floor = noise_floor(spectrum, rows.total)
-                model.stats.update(spectrum_stats((spectrum, floor, len(frame.basis), 2)))
-        return model
+        stats = {
+            "noise": spread * math.sqrt(min(noise, 1.0)),
+            "noise_share": noise,
+            "label_scale": bound.scale,
+            "intercepts_differ": differ,
+            "longest_line": bound.longest * spread,
+            "weight_beyond": bound.weight_beyond,
+        }
+        if k > 1:
+            floor = noise_floor(spectrum, rows.total)
+            stats |= spectrum_stats((spectrum, floor, len(frame.basis), 2))
+        return replace(self._at_scale(bound, rows, frame, noise, seed), stats=stats)
 
-    def _expand(
-        self, rows: Rows, frame: RegressionFrame, share: float, seed: int, degree: int
-    ) -> LabelExpansion:
-        k, basis = self.n_components, frame.basis
-        if self.method == "closed_form":
-            return expand_labels(rows, basis, k, degree, odd=self.fit_intercept)
-        how: dict[str, Any] = {"n_draws": self.n_draws, "seed": seed}
-        if self.fit_intercept:
-            return expand_shifted(rows, basis, k, degree, method=self.method, **how)
-        if self.method == "contracted":
-            return expand_contracted(rows, basis, k, degree, excess=share - 1)
-        return expand_paper(rows, basis, k, degree, excess=share - 1, **how)
+    def _learn_part(self, model: RatioModel, seed: int, rows: Rows) -> RatioModel:
+        frame, _, noise = self._find_frame(rows)
+        return self._at_scale(model.bound, rows, frame, noise, seed)
+
+    def _find_frame(self, rows: Rows) -> tuple[RegressionFrame, Floats, float]:
+        """Return the frame, the variances of the slopes, and that of the noise in its unit."""
+        centred = not (self.whiten or self.fit_intercept)
+        frame, spectrum = find_frame(rows, self.n_components, whiten=self.whiten, centred=centred)
+        if self.noise is not None:
+            return frame, spectrum, (self.noise / frame.scale) ** 2
+        # what the mean of |β'|², a trace, leaves of 1
+        return frame, spectrum, max(1.0 - float(np.sum(spectrum)), 0.0)
+
+    def _at_scale(
+        self, bound: Any, rows: Rows, frame: RegressionFrame, noise: float, seed: int
+    ) -> RatioModel:
+        """Return the model with labels at the scale of a bound."""
+        frame = replace(frame, scale=bound.scale * frame.scale)
+        how: dict[str, Any] = {"method": self.method, "intercepts": self.fit_intercept}
+        how |= {"excess": min(noise, 1.0) / bound.scale**2 - 1, "n_draws": self.n_draws}
+        given = frame.rows(rows), frame.basis, self.n_components
+        return RatioModel(frame, bound, partial(expand_lines, *given, seed=seed, **how))
 
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
         whitening = Whitening.of(rows, reduce=True)
-        names = getattr(self, "feature_names_in_", None)
-        deviations = find_deviations(rows, whitening, names)
-        notes = Notes()
-        if deviations is not None:
-            notes.append(Note("moments_of_inputs_not_gaussian", deviations))
+        deviations = find_deviations(rows, whitening, getattr(self, "feature_names_in_", None))
+        notes = [Note("moments_of_inputs_not_gaussian", deviations)] if deviations else []
         if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
-        return notes
+        return Notes(notes)
 
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
         frame, stats = model.reference, self.stats_
@@ -311,13 +303,9 @@ class RegressionMixtureDensity(ExpandedDensity):
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         self.noise_ = float(stats["noise"] if self.noise is None else self.noise)
         stats["n_coefficients"] = getattr(expansion, "n_coefficients", None)
-        bound: Any = model.bound
-        degrees = range(2, MOST_ORDERS + 1, 2)
-        small = bisect_left(degrees, True, key=lambda n: bound(n) <= self.epsilon / 2)
-        stats["truncation_error"] = bound(self.degree_)
-        stats["truncation_estimate"] = bound.estimate(self.degree_)
-        stats["degree_for_epsilon"] = [*degrees, None][small]
-        return self._findings_of_fit(contradicted=bound.contradicted)
+        stats["truncation_estimate"] = model.bound.estimate(self.degree_)
+        stats["degree_for_epsilon"] = least_degree(model.bound, self.epsilon, MOST_ORDERS)
+        return self._findings_of_fit(contradicted=model.bound.contradicted)
 
     def _findings_of_fit(self, *, contradicted: bool) -> Notes:
         """Return notes on possible errors of the density."""
@@ -407,9 +395,3 @@ class RegressionMixtureDensity(ExpandedDensity):
         center = rows.x.mean(axis=0)
         what = "log density of x and {target}"
         return Densities(directions[:1], center, logs, what, residuals=residuals)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return tags with the requirement of labels."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

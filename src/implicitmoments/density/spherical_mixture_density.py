@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import chndtr
+from sklearn.base import clone
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.density.clipped_density import ClippedDensity, Reference, evaluate_rows
@@ -126,8 +127,9 @@ class SphericalMixtureDensity(ExpandedDensity):
     method : {"closed_form", "paper"}, default "closed_form"
         How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
         evaluated with auxiliary draws; for comparison, it needs far more rows.
-    n_draws : int, default 100
-        Auxiliary draws of ``method="paper"`` per evaluation.
+    n_draws : int, optional
+        Auxiliary draws of ``method="paper"`` per evaluation. By default the mean over them is
+        exact where it is affordable, and otherwise over as many as the box takes.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -155,12 +157,15 @@ class SphericalMixtureDensity(ExpandedDensity):
     stats_ : dict
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`;
         ``largest_norm``, a bound of the norms of all means whose weight is at least 0.02/k, and
-        ``truncation_error``, a bound of what orders above the degree cost in total variation,
-        without sampling error. Both hold with probability 0.999, also if the rows left out as
+        ``truncation_error``, a bound of what orders above the degree cost in total variation.
+        Both hold with probability 0.999, also if the rows left out as
         outliers are those of a component. ``largest_norm`` is infinite, and the other 1, where
         rows are too few, where about 0.02/k of them or more were left out, or where they
-        contradict the model. ``normalizer_error``, a standard error; ``distance``, a lower bound
-        of the total variation distance from the rows, up to chance;
+        contradict the model. ``sampling_error``, a bound of what the coefficients cost that are
+        estimated from finitely many rows, ``clip_error``, what clipping costs, and
+        ``distance_bound``, the sum of the three errors, at most 1. ``normalizer_error``, a
+        standard error; ``distance``, a lower bound of the total variation distance from the rows,
+        up to chance;
         ``negative_rows``, the proportion of the rows at which the expansion is negative;
         ``outliers`` left out; ``scores`` of the degrees compared, minus their distances from
         the rows, and ``still_rising``, whether the highest of them was clearly better than the
@@ -178,7 +183,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     >>> from implicitmoments import SphericalMixtureDensity
     >>> from implicitmoments.datasets import make_spherical_mixture
     >>> X, _ = make_spherical_mixture(20_000, 3, 5, radius=1.2, random_state=0)
-    >>> model = SphericalMixtureDensity(n_components=3, random_state=0).fit(X)
+    >>> model = SphericalMixtureDensity(n_components=3, degree=6, random_state=0).fit(X)
     >>> model.score_samples(X[:10]).shape
     (10,)
     >>> model.sample(100).shape
@@ -211,7 +216,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     clip: float | str = "auto"
     floor: float = 1e-6
     method: str = "closed_form"
-    n_draws: int = 100
+    n_draws: int | None = None
     max_proposals: int = 20_000_000
     drop_outliers: bool = True
     random_state: RandomState = None
@@ -225,10 +230,10 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _least_rows(self, d: int) -> int:  # noqa: ARG002
         return max(2, self.n_components)
 
-    def _learn(self, rows: Rows, seed: int, *, final: bool, dropped: float = 0.0) -> RatioModel:
+    def _learn(self, rows: Rows, seed: int, dropped: float = 0.0) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
-        k, method = self.n_components, self.method if final else "closed_form"
-        how: dict[str, Any] = {"method": method, "n_draws": self.n_draws, "seed": seed}
+        k = self.n_components
+        how: dict[str, Any] = {"method": self.method, "n_draws": self.n_draws, "seed": seed}
         reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
             factor = factor_covariance(self.variance, rows.n_features)
@@ -240,19 +245,23 @@ class SphericalMixtureDensity(ExpandedDensity):
         bound = Truncation(rows, span, k, seed, dropped)
         return RatioModel(reference, bound, cache(partial(expand, rows, span, k, **how)))
 
+    def _learn_part(self, model: RatioModel, seed: int, rows: Rows) -> RatioModel:  # noqa: ARG002
+        return self._learn(rows, seed)
+
     def _choose_degree(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, DegreeScores]:
         if not isinstance(self.degree, str):
             return int(self.degree), NOT_COMPARED
         if self.n_components == 1:
             return 2, NOT_COMPARED
         if self.method != "closed_form":
-            model = self._learn(rows, seed, final=False)
+            closed: SphericalMixtureDensity = clone(self).set_params(method="closed_form")
+            return closed._choose_degree(rows, closed._learn(rows, seed), seed)
         trial = partial(self._trial, rows, model, seed)
         found = candidate_densities(trial, self.max_degree, n_rows=rows.total, seed=seed)
         held_out = None
         if self.degree == "cv":
             fewest = self._least_rows(rows.n_features) + 1
-            fit = partial(self._fit_fold, seed)
+            fit = partial(self._fit_fold, model, seed)
             held_out = held_out_excess(fit, rows, list(found), fewest=fewest, seed=seed)
         compared = compare_distances(found, rows, seed, held_out)
         return compared.best, compared
@@ -263,7 +272,6 @@ class SphericalMixtureDensity(ExpandedDensity):
         self.center_ = move_like(model.reference.center, like)
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["largest_norm"] = model.bound.largest_norm
-        stats["truncation_error"] = model.bound(self.degree_)
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
         stats |= spectrum_stats((span.spectrum - 1, floor, span.p, 2))
         notes = Notes()

@@ -382,7 +382,7 @@ def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
 
 
 def _block_sums(slopes: Floats, offsets: Floats | None, state: Gaussians, block: Block) -> Sums:
-    """Return the sums of a block of rows, in whose numbers log densities of Gaussians are linear."""
+    """Return the sums of a block of rows, in which log densities of Gaussians are linear."""
     x, times = block["x"], block.get("counts")
     xp = namespace_of(x)
     joint = linear_rows(x, move_like(slopes, x))

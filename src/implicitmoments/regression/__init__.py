@@ -1,7 +1,7 @@
 """Mixtures of linear regressions: global starts, moves and EM."""
 
 from implicitmoments.regression.estimator import RegressionMixture
-from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.family import LineFamily, least_ratio
 from implicitmoments.regression.fit import fit_lines
 from implicitmoments.regression.initialisation import search_span, unalias
 from implicitmoments.regression.lines import (
@@ -24,6 +24,7 @@ __all__ = [
     "Standard",
     "design_rows",
     "fit_lines",
+    "least_ratio",
     "line_errors",
     "responsibilities",
     "standardise",

@@ -22,6 +22,7 @@ from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.fit import (
     FittedLines,
+    bound_notes,
     data_notes,
     fit_lines,
     fit_notes,
@@ -132,8 +133,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
         rows if a line is split, and ``split_penalty``, the rise above which BIC prefers the
         split; ``bic_gain_by_noise``, what BIC of some rows is lower by with Student's t, and with
-        separate noise, where they were compared; ``bic_by_n_components`` of ``"auto"``, on the
-        rows searched; ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``,
+        separate noise or one line more, where they were compared; ``bic_by_n_components`` of
+        ``"auto"``; ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``,
         ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
@@ -190,6 +191,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         notes += self._store_errors(rows, fitted.lines, given.first["x"])
         self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
         notes += fit_notes(fitted, self.stats_)
+        notes += bound_notes(fitted, most, self.max_components)
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)
@@ -289,11 +291,6 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         slopes = move_like(lines.coef[labels, 1:], X)
         return X, xp.sum(X * slopes, axis=1) + offsets, index_like(labels, X)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
     def _lines(self) -> Lines:
         """Return the lines in the user's coordinates, on the host."""
         weights, coef, intercept, noise = (
@@ -323,8 +320,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             _given_as(value, like) for value in (lines.weights, coef, intercept, noise)
         )
         # y was divided by its scale, so its density was multiplied by it
-        self.lower_bound_ = fitted.em.level - float(np.log(standard.scale))
-        self.n_iter_, self.converged_ = fitted.em.n_iter, fitted.em.converged
+        self.lower_bound_ = fitted.fit.em.level - float(np.log(standard.scale))
+        self.n_iter_, self.converged_ = fitted.fit.em.n_iter, fitted.fit.em.converged
 
     def _store_errors(self, rows: Rows, lines: Lines, like: Array) -> list[Note]:
         """Set the standard errors, in the user's units; note where there are none."""

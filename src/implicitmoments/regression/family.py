@@ -21,11 +21,19 @@ from implicitmoments.regression.lines import (
     weighted_products,
 )
 from implicitmoments.rows import Rows
+from implicitmoments.search.em import Places
 from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
-LARGEST_RATIO = 1e3  # of two variances: Hathaway's constraint, without which there is no maximum
+# A line through as many rows as it has coefficients has no noise, and the likelihood no maximum
+# (Hathaway 1985). Each of the m rows of a line gains log(m s / (n s_i)) over rows with noise s. So
+# if s_i >= c s with c = R q / n, a line of fewer than R rows for each of its q coefficients gains
+# nothing. Chance makes no lines of more rows, so the floor is c^(m / (R q)) s for them. With
+# R = 4, two lines fitted to rows of one from 100 starts seldom have the lower BIC.
+ROWS_PER_COEFFICIENT = 4
+LARGEST_FLOOR = 0.5  # of the noise of the others: with fewer rows, noise may still differ
 RIDGE = 1e-9  # per row: a line with fewer rows than coefficients still has a solution
+ROUNDING = 1e-6  # relative, of a variance at its floor
 SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
 DIRECTIONS = 2  # of splits, beside the intercept: the widest one, and a random one
 # Two parts of a line, in standard deviations of its residuals, and their weights. Unequal parts
@@ -44,9 +52,13 @@ class LineFamily:
     Attributes
     ----------
     model : Model
+    least_ratio : float
+        c, the least ratio of the noise of a light line to that of all lines together. That of
+        a line of a weight w above c may be as small as :math:`c^{w/c}`.
     """
 
     model: Model
+    least_ratio: float = 0.0
 
     def e_step(self, rows: Rows, state: Lines) -> LineSums:
         """Return the sums of one pass over all rows."""
@@ -63,7 +75,7 @@ class LineFamily:
         variances = np.full(before.k, pooled) if self.model.shared else own
         factors, tails = float(sums.products[:, 0, 0].sum()), float(sums.tails.sum())
         freedom = update_freedom(before.freedom, 1, float(n.sum()), factors, tails)
-        return Lines(n / n.sum(), coef, _bounded(variances[None])[0], freedom)
+        return Lines(n / n.sum(), coef, self._bounded(variances, n / n.sum()), freedom)
 
     def adopt(self, state: Lines) -> Lines:
         """Return lines with noise of another law, to start from."""
@@ -89,7 +101,8 @@ class LineFamily:
         weights = np.exp(packed[k * q : -k] - packed[k * q : -k].max())
         variances = np.exp(np.clip(packed[-k:], np.log(SMALLEST_VARIANCE), 50.0))
         coef = packed[: k * q].reshape(k, q)
-        return Lines(weights / weights.sum(), coef, _bounded(variances[None])[0], freedom)
+        weights = weights / weights.sum()
+        return Lines(weights, coef, self._bounded(variances, weights), freedom)
 
     def scale(self, state: Lines) -> Floats:
         """Return roots of the complete-data information per row."""
@@ -138,11 +151,12 @@ class LineFamily:
         variances = before.variances.reshape(-1, size)
         if not self.model.shared:
             variances = squares / np.maximum(n, TINY)
-            variances = np.maximum(variances, before.variances.max() / LARGEST_RATIO)
+            variances = np.maximum(variances, self.least_ratio**2 * before.variances.max())
         elif rest is not None:
             pooled = (squares.sum(axis=1, keepdims=True) + rest[1]) / (whole + rest[0])
             variances = np.repeat(pooled, size, axis=1)
-        return Lines(weights.ravel(), coef, _bounded(variances).ravel(), before.freedom)
+        own = np.maximum(variances, SMALLEST_VARIANCE).ravel()
+        return Lines(weights.ravel(), coef, own, before.freedom)
 
     def rest_bound(self, rest: Floats, trials: Lines, size: int) -> Floats:
         """Return the expected log-likelihood of the rest under each trial's shared variance."""
@@ -209,6 +223,22 @@ class LineFamily:
         """Return no lines: splits find the missing ones."""
         return state.take(np.zeros(0, dtype=int))
 
+    def at_floor(self, state: Lines) -> Places:
+        """Return the lines whose noise is as small as it may be."""
+        least = self._least_variances(state.variances, state.weights)
+        return np.flatnonzero(state.variances <= (1 + ROUNDING) * least)
+
+    def _bounded(self, variances: Floats, weights: Floats) -> Floats:
+        return np.maximum(variances, self._least_variances(variances, weights))
+
+    def _least_variances(self, variances: Floats, weights: Floats) -> Floats:
+        least = np.full(len(weights), SMALLEST_VARIANCE)
+        if self.model.shared or self.least_ratio == 0:
+            return least
+        power = np.maximum(weights / self.least_ratio, 1.0)
+        floor = float(weights @ variances) * self.least_ratio ** (2 * power)
+        return np.asarray(np.maximum(least, floor))
+
     def _solve(self, products: Floats, before: Floats) -> Floats:
         """Return weighted least squares of each line; one without rows stays where it is."""
         first, n = self.model.first, products[:, 0, 0]
@@ -220,15 +250,20 @@ class LineFamily:
         return solved
 
 
+def least_ratio(n: int, q: int) -> float:
+    """Return the least ratio of the noise of one line to that of the others.
+
+    Examples
+    --------
+    >>> least_ratio(1_000, 5), least_ratio(20, 5)
+    (0.02, 0.5)
+    """
+    return min(ROWS_PER_COEFFICIENT * q / n, LARGEST_FLOOR)
+
+
 def _squares(products: Floats, coef: Floats) -> Floats:
     """Return the sums of squared residuals of each line."""
     A, c = products[:, :-1, :-1], products[:, :-1, -1]
     squares = products[:, -1, -1] - 2 * np.sum(coef * c, axis=1)
     squares += np.einsum("ki,kij,kj->k", coef, A, coef)
     return np.asarray(np.maximum(squares, 0.0))
-
-
-def _bounded(variances: Floats) -> Floats:
-    """Keep variances (m, k) above rounding, and within the largest ratio of one another."""
-    least = variances.max(axis=1, keepdims=True) / LARGEST_RATIO
-    return np.asarray(np.maximum(variances, np.maximum(least, SMALLEST_VARIANCE)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import Note
-from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.family import LineFamily, least_ratio
 from implicitmoments.regression.initialisation import (
     LineStart,
     WaveRows,
@@ -33,6 +33,7 @@ from implicitmoments.search import (
     Budget,
     Fitted,
     Searched,
+    bic,
     choose_k,
     grow,
     rank_moves,
@@ -43,6 +44,7 @@ from implicitmoments.search.moves import Ranking
 from implicitmoments.search.tails import Rival, compare_laws, compare_with_more, suspicious
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
+ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
 SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
@@ -67,19 +69,27 @@ class Unexplained:
 
 
 @dataclass(frozen=True, eq=False)
+class KLines:
+    """A fit of a given number of lines to all rows."""
+
+    em: Fitted[Lines]  # of EM on all rows
+    n_moves: int  # moves that raised the likelihood
+    start: LineStart
+    waves: WaveRows  # in which peaks were searched
+    n_decoded: int  # vectors decoded from the moments, to start from
+    decoded: Components | None  # what was decoded from the moments
+
+
+@dataclass(frozen=True, eq=False)
 class FittedLines:
     """Lines fitted to all rows."""
 
     lines: Lines  # the heaviest first
-    em: Fitted[Lines]  # of EM on all rows
-    n_moves: int  # moves that raised the likelihood
-    start: LineStart
-    n_decoded: int  # vectors decoded from the moments, to start from
-    decoded: Components | None  # what was decoded from the moments
+    fit: KLines
     left: Unexplained
-    # of ``n_scored`` rows, where the number of lines was chosen
+    at_floor: list[int]  # lines whose noise is as small as it may be
+    # where the number of lines was chosen
     bic_by_k: dict[int, float] = field(default_factory=dict)
-    n_scored: float = 0.0
 
 
 def fit_lines(
@@ -104,45 +114,91 @@ def fit_lines(
     max_iter, tol : int and float
         Of EM on all rows.
     """
-    family, rng = LineFamily(model), np.random.default_rng(seed)
+    q = rows.n_features - 1
+    # the floor of the noise is for the rows that are searched, and the same for all k
+    family = LineFamily(model, least_ratio(min(rows.kept, _rows_for(1, q)), q))
     about = k or min(most, USUAL_LINES)
     many = _some(rows, max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
-    waves = WaveRows.of(many, search_span(many, about))
-    starts, scores = list[Lines](), dict[int, float]()
-    if k is None:
-        chosen, scores = _choose(family, many, most, rng)
-        k, starts = chosen.k, [chosen]
+    data = _Data(family, rows, many, gaussian, seed, replace(WHOLE, steps=max_iter, tol=tol))
+    fits = _choose(data, most) if k is None else {k: _fit_k(data, k)}
+    scores = {number: data.bic(fit) for number, fit in sorted(fits.items())}
+    best = fits[min(scores, key=scores.__getitem__)]
+    lines = best.em.state.keep(np.argsort(-best.em.state.weights, kind="stable"))
+    left = _unexplained(family, many, best.waves, lines, np.random.default_rng(seed))
+    at_floor = family.at_floor(lines).tolist()
+    return FittedLines(lines, best, left, at_floor, scores if k is None else {})
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Rows, and what is the same for fits of any number of lines."""
+
+    family: LineFamily
+    rows: Rows  # all of them
+    many: Rows  # held in memory; all where they are few enough
+    gaussian: bool
+    seed: int
+    budget: Budget  # of EM on all rows
+
+    def bic(self, fit: KLines) -> float:
+        """Return BIC of all rows."""
+        total = self.rows.total
+        return bic(fit.em.level * total, self.family.n_parameters(fit.em.state), total)
+
+
+def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
+    """Fit k lines; ``others`` compete with the usual starts."""
+    family, many, rng = data.family, data.many, np.random.default_rng(data.seed)
+    waves = WaveRows.of(many, search_span(many, k))
     # Starts compete: peaks and decoded moments, and lines grown from one by splits.
-    vectors, decoded = decode_moments(many, k, seed)
-    start = first_lines(waves, k, model, rng, vectors)
-    if not starts and not (gaussian and start.n_peaks == k):
-        starts = _grow(family, many, k, rng)
+    vectors, decoded = decode_moments(many, k, data.seed)
+    start = first_lines(waves, k, family.model, rng, vectors)
+    starts = [start.lines, *others]
+    if not (data.gaussian and start.n_peaks == k):
+        starts += _grow(family, many, k, rng)
     # Moves on a sample, which the likelihood judges.
-    searched = _search(family, rows, [start.lines, *starts], rng)
+    searched = _search(family, data.rows, starts, rng)
     # EM on all rows.
-    em = run_em(family, rows, searched.state, replace(WHOLE, steps=max_iter, tol=tol))
-    lines = em.state.keep(np.argsort(-em.state.weights, kind="stable"))
-    left = _unexplained(family, many, waves, lines, rng)
-    return FittedLines(
-        lines, em, searched.accepted, start, len(vectors), decoded, left, scores, many.total
-    )
+    em = run_em(family, data.rows, searched.state, data.budget)
+    return KLines(em, searched.accepted, start, waves, len(vectors), decoded)
 
 
-def _choose(
-    family: LineFamily, rows: Rows, most: int, rng: np.random.Generator
-) -> tuple[Lines, dict[int, float]]:
-    """Return as many lines as minimise BIC, and BIC by the number of lines.
+def _choose(data: _Data, most: int) -> dict[int, KLines]:
+    """Return fits of several numbers of lines, the best of them by BIC and its neighbours.
 
-    Lines are grown from one on a sample; all rows given may show more of them, or fewer.
+    Lines are grown from one on a sample, which shows about how many there are. That number, the
+    smallest ones and the neighbours of the best are then fitted as if they were asked for.
     """
-    some = _some(rows, SEARCH.rows)
-    chosen = choose_k(
-        family, some, _one_line(family, rows), most, N_MOVES, rng, EM_ON_SAMPLE, _local(rows)
-    )
-    if some is not rows:
-        lines = chosen.searched.state
-        chosen = choose_k(family, rows, lines, most, 0, rng, EM_ON_SAMPLE, _local(rows))
-    return chosen.searched.state, chosen.scores
+    some, rng = _some(data.many, SEARCH.rows), np.random.default_rng(data.seed)
+    one = _one_line(data.family, some)
+    grown = choose_k(data.family, some, one, most, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
+    held = replace(data, rows=data.many)
+
+    def fit(k: int) -> KLines:
+        return _fit_k(held, k, [grown.states[k]] if k in grown.states else [])
+
+    def fit_all(k: int) -> KLines:
+        found = fits[k] if k in fits else fit(k)
+        em = run_em(data.family, data.rows, found.em.state, data.budget)
+        return replace(found, em=em)
+
+    fits = _walk(held, fit, {*ALWAYS, grown.searched.state.k}, most)
+    if data.many.kept == data.rows.kept:
+        return fits
+    return _walk(data, fit_all, {min(fits, key=lambda k: held.bic(fits[k]))}, most)
+
+
+def _walk(
+    data: _Data, fit: Callable[[int], KLines], first: Set[int], most: int
+) -> dict[int, KLines]:
+    """Fit some numbers of lines, and then the neighbours of the best, until it is known."""
+    fits: dict[int, KLines] = {}
+    wanted = set(first)
+    while wanted := {k for k in wanted if 1 <= k <= most and k not in fits}:
+        fits |= {k: fit(k) for k in sorted(wanted)}
+        best = min(fits, key=lambda k: data.bic(fits[k]))
+        wanted = {best - 1, best + 1}
+    return fits
 
 
 def _grow(family: LineFamily, rows: Rows, k: int, rng: np.random.Generator) -> list[Lines]:
@@ -208,11 +264,11 @@ def _rivals(
     if model.student or not suspicious(family, some, lines, 1, ranking):
         return {}
     compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
-    rivals = {"student": compare(LineFamily(replace(model, student=True)))}
+    rivals = {"student": compare(replace(family, model=replace(model, student=True)))}
     if rivals["student"].clear:
         rivals["more"] = compare_with_more(family, some, lines, ranking)
         if model.shared and lines.k > 1:
-            rivals["separate"] = compare(LineFamily(replace(model, shared=False)))
+            rivals["separate"] = compare(replace(family, model=replace(model, shared=False)))
     return rivals
 
 
@@ -288,20 +344,40 @@ def fit_notes(fitted: FittedLines, stats: dict[str, Any]) -> list[Note]:
     return []
 
 
+def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
+    """Return notes where the noise or the number of lines is at its bound.
+
+    Parameters
+    ----------
+    most : int
+        The largest number of lines that was tried.
+    asked : int
+        The largest that the user allowed; rows may be too few for it.
+    """
+    notes, lines = list[Note](), fitted.lines
+    if 1 < lines.k == most and fitted.bic_by_k:
+        limited = "stopped_at_max_components" if most == asked else "rows_limit_lines"
+        notes.append(Note(limited, {"most": most}))
+    if fitted.at_floor and np.sqrt(lines.variances.max()) >= EXACT:
+        ratio = math.sqrt(lines.variances.min() / (lines.weights @ lines.variances))
+        notes.append(Note("noise_at_floor", {"lines": fitted.at_floor, "ratio": ratio}))
+    return notes
+
+
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     """Return the numbers of a fit, in the units of the user."""
-    units = 2 * fitted.n_scored * float(np.log(standard.scale))
+    fit, units = fitted.fit, 2 * standard.mass * float(np.log(standard.scale))
     return {
         "n_varying": standard.n_features,
-        "n_peaks": fitted.start.n_peaks,
-        "n_decoded": fitted.n_decoded,
-        "n_moves": fitted.n_moves,
+        "n_peaks": fit.start.n_peaks,
+        "n_decoded": fit.n_decoded,
+        "n_moves": fit.n_moves,
         "highest_peak_left": fitted.left.highest_peak,
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
         "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
-        "mean_log_likelihood_history": fitted.em.history,
-        **component_stats(fitted.decoded),
+        "mean_log_likelihood_history": fit.em.history,
+        **component_stats(fit.decoded),
     }

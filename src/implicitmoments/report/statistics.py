@@ -138,6 +138,13 @@ STATISTICS = {
     "truncation_error": Statistic(
         "contribution of higher degrees, at most", "In total variation."
     ),
+    "sampling_error": Statistic(
+        "sampling error of the coefficients, at most", "In total variation."
+    ),
+    "distance_bound": Statistic(
+        "distance from the truth, at most",
+        "In total variation, if the model is right: truncation, sampling and clipping.",
+    ),
     "degree_for_epsilon": Statistic(
         "sufficient degree",
         "Higher degrees contribute less than epsilon.",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ class Chosen(Generic[S]):
     searched: Searched[S]
     # the criterion of each number of components that was tried
     scores: dict[int, float] = field(default_factory=dict)
+    # and the state that has it
+    states: dict[int, S] = field(default_factory=dict)
 
 
 def choose_k(  # noqa: PLR0913 (each documented)
@@ -65,7 +68,7 @@ def choose_k(  # noqa: PLR0913 (each documented)
     least : float
         A criterion to surpass: the search ends where that is out of reach.
     """
-    total, scores = total_rows(family, rows), dict[int, float]()
+    total, scores, states = total_rows(family, rows), dict[int, float](), dict[int, S]()
 
     def parameters(k: int) -> int:
         return family.n_parameters(state.take(np.zeros(k, dtype=np.int64)))
@@ -91,7 +94,8 @@ def choose_k(  # noqa: PLR0913 (each documented)
         )
         known = found.ranking
         score = bic(found.log_likelihood, family.n_parameters(found.state), total)
-        scores[found.state.k] = min(score, scores.get(found.state.k, math.inf))
+        before = (scores.get(k, math.inf), states.get(k, found.state))
+        scores[k], states[k] = min(before, (score, found.state), key=itemgetter(0))
         return score, found
 
     def hopeless(found: Searched[S]) -> bool:
@@ -121,13 +125,13 @@ def choose_k(  # noqa: PLR0913 (each documented)
         judge(state, 0, GROW), lambda each: judge(each, 0, GROW), (grown, pruned), patience=1
     )
     if hopeless(rough):
-        return Chosen(rough, dict(sorted(scores.items())))
+        return Chosen(rough, dict(sorted(scores.items())), states)
     best = grow_and_prune(
         judge(rough.state, n_moves, budget),
         lambda each: judge(each, n_moves, budget),
         (grown, pruned),
     )
-    return Chosen(best, dict(sorted(scores.items())))
+    return Chosen(best, dict(sorted(scores.items())), states)
 
 
 def grow_and_prune(
