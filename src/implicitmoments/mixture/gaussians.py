@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from implicitmoments.search import Expectations, State
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import is_gaussian, log_constants, log_tails
 
+if TYPE_CHECKING:
+    Filled = Floats
+else:
+    Filled = Floats | None  # of a file of before; filled in when an object is made
+
 # From the fewest to the most parameters.
 COVARIANCE_TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
 
@@ -41,7 +46,7 @@ class Gaussians(State):
     # (k, d, d), or diagonals (k, d); variances (k,) of all columns become diagonals
     covariances: Floats
     # (k,), degrees of freedom, all equal; infinite, by default, for Gaussians
-    freedom: Floats = cast(Floats, None)  # noqa: RUF009 (a file of before has none)
+    freedom: Filled = cast(Floats, None)  # noqa: RUF009
 
     def __post_init__(self) -> None:
         if cast(Any, self.freedom) is None:
@@ -165,8 +170,8 @@ class GaussianSums(Expectations):
     products: Floats
     # (k,), factors and tails of Student's law; the counts and 0, by default, for Gaussians. Points
     # and products are sums of rows times these factors.
-    factors: Floats = cast(Floats, None)  # noqa: RUF009
-    tails: Floats = cast(Floats, None)  # noqa: RUF009
+    factors: Filled = cast(Floats, None)  # noqa: RUF009
+    tails: Filled = cast(Floats, None)  # noqa: RUF009
 
     def __post_init__(self) -> None:
         if cast(Any, self.factors) is None:
