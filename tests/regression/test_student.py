@@ -109,15 +109,14 @@ def test_auto_finds_the_lines_and_the_degrees_of_freedom(k):
 
 @pytest.mark.parametrize("k", [2, "auto"])
 def test_heavy_tails_are_noted_also_where_further_lines_absorb_them(k):
-    X, y, _ = two_lines(1_000, 5)
-    model = im.RegressionMixture(k, random_state=0).fit(X, y)
-    (note,) = model.notes_
-    assert note.code == "heavy_tails"
+    X, y, _ = two_lines(400, 5)
+    model = im.RegressionMixture(k, drop_outliers=False, random_state=0).fit(X, y)
+    (note,) = (note for note in model.notes_ if note.code == "heavy_tails")
     assert (note.values["k"], note.values["found"]) == (model.n_components_, 2)
     assert 2 < note.values["freedom"] < 5
     # the advice helps
     better = im.RegressionMixture(k, noise="student", random_state=0).fit(X, y)
-    assert better.bic(X, y) < model.bic(X, y) - 50
+    assert better.bic(X, y) < model.bic(X, y) - 10
     assert better.notes_ == []
 
 

@@ -167,7 +167,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
         rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
         ``turns`` of the polynomial; ``loss_history``, ``n_starts`` and ``decoded`` of the
-        network; ``whitened``, ``method``, ``rows_used``; ``outliers``, rows very far from all
+        network; ``whitened``, ``method``, ``rows_used``; ``outliers_kept``, rows very far from all
         others, which are kept; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders``
         of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -245,9 +245,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             notes += fitted.notes
         # 4. The hypothesis with the smaller expected error predicts.
         self._store_polynomial(fitted, k, problem)
-        self.stats_["outliers"], self.notes_ = n_extreme, notes
+        self.stats_["outliers_kept"], self.notes_ = n_extreme, notes
         if refined is not None:
             self._store_network(refined, problem)
+        if not standard and self.stats_["hypothesis"] == "polynomial":
+            self.notes_.append(Note("polynomial_of_other_inputs"))
 
     def _prediction(self) -> RowFunction:
         return RowFunction(partial(evaluate_hypothesis, self._hypothesis, self.whitening_))
@@ -312,7 +314,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
-        whitening, notes = Whitening.of(rows, reduce=True), Notes()
+        whitening = Whitening.of(rows, reduce=True)
+        notes = Notes(whitening.column_notes(getattr(self, "feature_names_in_", None)))
         standard = looks_standard(whitening, rows.total)
         names = getattr(self, "feature_names_in_", None)
         deviations = find_deviations(rows, whitening, names)
@@ -383,5 +386,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             self.stats_["hypothesis"] = "network"
         else:
             self.notes_.append(Note("polynomial_predicts"))
+        if self.n_components != "auto" and best.network.k < int(self.n_components):
+            values = {"asked": self.n_components, "k": best.network.k}
+            self.notes_.append(Note("components_merged", values))
         if not best.converged:
             self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))

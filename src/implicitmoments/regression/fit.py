@@ -27,21 +27,27 @@ from implicitmoments.regression.lines import Lines, Model, Standard
 from implicitmoments.rows import Rows, Whitening
 from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.search import (
+    ENOUGH,
     LOCAL,
     SEARCH,
     WHOLE,
+    Alternative,
     Budget,
     Fitted,
     Searched,
     bic,
     choose_k,
+    cross_populations,
     grow,
+    merge_note,
+    one_less,
+    one_more,
     rank_moves,
     run_em,
     search_moves,
 )
 from implicitmoments.search.moves import Ranking
-from implicitmoments.search.tails import Rival, compare_laws, compare_with_more, suspicious
+from implicitmoments.search.tails import Rival, compare_laws, suspicious, tails_note
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
@@ -50,9 +56,10 @@ SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coe
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
 N_MOVES = 8  # tried on a sample; the first is usually the right one
-# Growing costs little on so many numbers, so that several compete: with discrete inputs lines
-# may exchange labels between the values of a column, which no split of one line repairs.
-SMALL, N_GROWTHS = 2**17, 6
+# Failures in a row before crossings end: no more than so many products of features, rows x lines
+# x coefficients², so that crossings take a few seconds at most; they are left out below the least.
+PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS = 12, 4, 2**26
+N_GROWTHS = 2  # one in each of the two populations
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
@@ -64,8 +71,12 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
-    # other laws of the noise, and one line more, as far as they were compared
+    # one line less, and more of them, if BIC of those rows is lower
+    less: Alternative[Lines] | None
+    more: Alternative[Lines] | None
+    # other laws of the noise, as far as they were compared, and the best if it is clearly better
     rivals: dict[str, Rival[Lines]]
+    law: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +89,7 @@ class KLines:
     waves: WaveRows  # in which peaks were searched
     n_decoded: int  # vectors decoded from the moments, to start from
     decoded: Components | None  # what was decoded from the moments
+    apart: float  # nats by which two independent searches differed
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,17 +162,16 @@ def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
     """Fit k lines; ``others`` compete with the usual starts."""
     family, many, rng = data.family, data.many, np.random.default_rng(data.seed)
     waves = WaveRows.of(many, search_span(many, k))
-    # Starts compete: peaks and decoded moments, and lines grown from one by splits.
+    # Starts compete: peaks and decoded moments, and lines grown and crossed.
     vectors, decoded = decode_moments(many, k, data.seed)
     start = first_lines(waves, k, family.model, rng, vectors)
-    starts = [start.lines, *others]
-    if not (data.gaussian and start.n_peaks == k):
-        starts += _grow(family, many, k, rng)
+    clear = data.gaussian and start.n_peaks == k
+    grown, apart = _compete(family, many, start.lines, rng, clear=clear)
     # Moves on a sample, which the likelihood judges.
-    searched = _search(family, data.rows, starts, rng)
+    searched = _search(family, data.rows, [start.lines, *others, *grown], rng)
     # EM on all rows.
     em = run_em(family, data.rows, searched.state, data.budget)
-    return KLines(em, searched.accepted, start, waves, len(vectors), decoded)
+    return KLines(em, searched.accepted, start, waves, len(vectors), decoded, apart)
 
 
 def _choose(data: _Data, most: int) -> dict[int, KLines]:
@@ -179,8 +190,7 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
 
     def fit_all(k: int) -> KLines:
         found = fits[k] if k in fits else fit(k)
-        em = run_em(data.family, data.rows, found.em.state, data.budget)
-        return replace(found, em=em)
+        return replace(found, em=run_em(data.family, data.rows, found.em.state, data.budget))
 
     fits = _walk(held, fit, {*ALWAYS, grown.searched.state.k}, most)
     if data.many.kept == data.rows.kept:
@@ -192,8 +202,7 @@ def _walk(
     data: _Data, fit: Callable[[int], KLines], first: Set[int], most: int
 ) -> dict[int, KLines]:
     """Fit some numbers of lines, and then the neighbours of the best, until it is known."""
-    fits: dict[int, KLines] = {}
-    wanted = set(first)
+    fits, wanted = dict[int, KLines](), set(first)
     while wanted := {k for k in wanted if 1 <= k <= most and k not in fits}:
         fits |= {k: fit(k) for k in sorted(wanted)}
         best = min(fits, key=lambda k: data.bic(fits[k]))
@@ -201,15 +210,34 @@ def _walk(
     return fits
 
 
-def _grow(family: LineFamily, rows: Rows, k: int, rng: np.random.Generator) -> list[Lines]:
-    """Return k lines grown from one; several times where that costs little."""
-    q = rows.n_features - 1
+def _compete(
+    family: LineFamily, rows: Rows, start: Lines, rng: np.random.Generator, *, clear: bool
+) -> tuple[list[Lines], float]:
+    """Return lines that compete with a start, and the nats by which two searches differed.
+
+    Lines are grown from one by splits, and crossed with lines through few rows each. With discrete
+    inputs lines may exchange labels between the values of a column, and with few rows they may
+    hold rows of many others: no split of one line repairs that.
+
+    Parameters
+    ----------
+    clear : bool
+        The start is known to be good: only where rows are few do others compete with it.
+    """
+    k, q = start.coef.shape
     some = _some(rows, _rows_for(k, q))
-    times = N_GROWTHS if some.n * k * q <= SMALL else 1
-    return [
-        grow(family, some, _one_line(family, some), k, rng, local=_local(some)).state
-        for _ in range(times)
-    ]
+    if k == 1 or (clear and some.n < rows.kept):
+        return [], 0.0
+    patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
+    few = patience >= LEAST_PATIENCE
+    one, times = _one_line(family, some), N_GROWTHS if few else 1
+    grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
+    if not few:
+        return grown, 0.0
+    crossed = cross_populations(
+        family, some, [*grown, start], lambda: family.random_lines(some, start, rng), patience, rng
+    )
+    return [crossed.state], crossed.apart if some.n == rows.kept else 0.0
 
 
 def _search(
@@ -243,8 +271,9 @@ def _unexplained(
     peaks = peaks_left(waves, lines, family.model, rng)
     some = _some(rows, lines.k * _local(rows).rows)
     ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
-    gains = np.zeros(lines.k)
-    gains[ranking.origins] = ranking.gains
+    gains, splits = np.zeros(lines.k), ranking.origins >= 0
+    gains[ranking.origins[splits]] = ranking.gains[splits]
+    level = ranking.shares.log_likelihood / some.total
     larger = lines.split(0, lines.take(np.array([0, 0])))
     extra = family.n_parameters(larger) - family.n_parameters(lines)
     return Unexplained(
@@ -252,24 +281,31 @@ def _unexplained(
         noise_maximum(waves.n_searched),
         gains,
         0.5 * extra * math.log(some.total),
-        _rivals(family, rows, lines, ranking),
+        one_less(family, lines, ranking.merges, [(some, level)]),
+        one_more(family, lines, ranking, some, level),
+        *_rivals(family, rows, lines, ranking),
     )
 
 
 def _rivals(
     family: LineFamily, rows: Rows, lines: Lines, ranking: Ranking[Lines]
-) -> dict[str, Rival[Lines]]:
-    """Compare Gaussian noise with heavier tails; if clear, with other ways to explain them."""
+) -> tuple[dict[str, Rival[Lines]], str | None]:
+    """Compare Gaussian noise with heavier tails; if clear, with other ways to explain them.
+
+    Returns the fits of other laws, and the best of them unless a further line is better.
+    """
     model, some = family.model, _some(rows, SAMPLE_ROWS)
     if model.student or not suspicious(family, some, lines, 1, ranking):
-        return {}
+        return {}, None
     compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
     rivals = {"student": compare(replace(family, model=replace(model, student=True)))}
-    if rivals["student"].clear:
-        rivals["more"] = compare_with_more(family, some, lines, ranking)
-        if model.shared and lines.k > 1:
-            rivals["separate"] = compare(replace(family, model=replace(model, shared=False)))
-    return rivals
+    if not rivals["student"].clear:
+        return rivals, None
+    if model.shared and lines.k > 1:
+        rivals["separate"] = compare(replace(family, model=replace(model, shared=False)))
+    best = max(rivals, key=lambda name: rivals[name].gain)
+    more = one_more(family, lines, ranking, some, family.e_step(some, lines).level)
+    return rivals, best if more is None or more.gain < rivals[best].gain else None
 
 
 def _some(rows: Rows, n: int) -> Rows:
@@ -305,7 +341,7 @@ def data_notes(
     names: Sequence[str] | None,
 ) -> list[Note]:
     """Return notes about rows that differ from what the fit assumes."""
-    notes: list[Note] = []
+    notes = standard.whitening.column_notes(names)
     if standard.constant:
         notes.append(Note("constant_labels"))
     if k != 1:  # one line is least squares, which assumes nothing of x
@@ -317,26 +353,39 @@ def data_notes(
     return notes
 
 
-def fit_notes(fitted: FittedLines, stats: dict[str, Any]) -> list[Note]:
-    """Return a note where the residuals show another line or another law of the noise."""
-    left = fitted.left
-    rivals = {name: each for name, each in left.rivals.items() if each.clear}
-    best = max(rivals, key=lambda name: rivals[name].gain, default="")
-    if float(np.sqrt(fitted.lines.variances.max())) < EXACT:
+def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
+    """Return notes where the residuals show another line, or two searches ended at other lines.
+
+    Parameters
+    ----------
+    noise : float
+        Relative to sd(y).
+    """
+    if noise < EXACT:
         return []
-    if best == "separate":
-        return [Note("noise_differs", {"gain": rivals[best].gain})]
-    if best == "student":
-        found = rivals[best].state
-        values = {"freedom": float(found.freedom[0]), "k": fitted.lines.k, "found": found.k}
-        return [Note("heavy_tails", {**values, "gain": rivals[best].gain})]
-    gains = stats["split_gain_by_line"]
-    widest = max(range(len(gains)), key=gains.__getitem__)
-    gain, penalty = gains[widest], stats["split_penalty"]
-    if best == "more":  # after EM of all lines
-        gain = max(gain, penalty + 0.5 * rivals[best].gain)
-    if gain > penalty:
-        values = {"line": widest, "gain": gain, "penalty": penalty}
+    apart, left, k = fitted.fit.apart, fitted.left, fitted.lines.k
+    notes = _number_notes(left) if left.law is None else [_law_note(left.law, left.rivals, k)]
+    return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
+
+
+def _law_note(law: str, rivals: dict[str, Rival[Lines]], k: int) -> Note:
+    """Return the note on noise of another law."""
+    found, gain = rivals[law].state, rivals[law].gain
+    if law == "separate":
+        return Note("noise_differs", {"gain": gain})
+    return tails_note(found.freedom, k, found.k, gain)
+
+
+def _number_notes(left: Unexplained) -> list[Note]:
+    """Return a note on two lines that are one, or on a line that the residuals show.
+
+    Of the former and a line that looks double, that of lower BIC.
+    """
+    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
+        return [merge_note(left.less)]
+    if left.more is not None:
+        gain, penalty = left.more.change, left.more.penalty
+        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
         return [Note("line_looks_double", values)]
     if left.highest_peak > HIGH * left.noise_maximum:
         values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
@@ -367,6 +416,7 @@ def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     """Return the numbers of a fit, in the units of the user."""
     fit, units = fitted.fit, 2 * standard.mass * float(np.log(standard.scale))
+    less = fitted.left.less
     return {
         "n_varying": standard.n_features,
         "n_peaks": fit.start.n_peaks,
@@ -377,6 +427,8 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
         "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
+        **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
+        "searches_apart": fit.apart,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,
         **component_stats(fit.decoded),

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
-import numpy as np
-
 from implicitmoments.arrays import Floats, namespace_of
+from implicitmoments.notes import Note
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
 from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, bic, run_em
@@ -119,19 +118,10 @@ def compare_laws(
     return Rival(best, before - after, total, chance)
 
 
-def compare_with_more(
-    family: Family[R, S, E],
-    rows: R,
-    state: S,
-    ranking: Ranking[S],
-    budget: Budget = GROW,
-) -> Rival[S]:
-    """Fit held rows with the best split: a missing component may look like another law."""
-    total = trials.total_rows(family, rows)
-    own = run_em(family, rows, state, budget)
-    more = run_em(family, rows, ranking.apply(state, np.zeros(1, dtype=np.int64)), budget)
-    extra = family.n_parameters(more.state) - family.n_parameters(state)
-    return Rival(more.state, -bic((more.level - own.level) * total, extra, total), total)
+def tails_note(freedom: Floats, k: int, found: int, gain: float) -> Note:
+    """Return the note on k components for which fewer, with heavy tails, do."""
+    values = {"freedom": float(freedom[0]), "k": k, "found": found, "gain": gain}
+    return Note("heavy_tails", values)
 
 
 def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | None:
