@@ -24,7 +24,7 @@ CODES = {
     "biases_likely",
     "negative_component",
     "negative_weights_likely",
-    "component_missing",
+    "neuron_missing",
     "polynomial_of_other_inputs",
     "polynomial_predicts",
 }
@@ -58,7 +58,7 @@ WRONG = [
     Case("small biases", "relu", {}, {"fit_bias": True}, frozenset({"biases_likely"})),
     Case("biases", "relu", {}, {"fit_bias": True}, frozenset({"biases_likely"})),
     Case("biases, softplus", "softplus", {}, {"fit_bias": True}, frozenset({"biases_likely"})),
-    Case("0.3 rad apart", "relu", {}, {"n_components": 0}, frozenset({"component_missing"})),
+    Case("0.3 rad apart", "relu", {}, {"n_components": 0}, frozenset({"neuron_missing"})),
     Case(
         "polynomial, shifted inputs",
         "relu",

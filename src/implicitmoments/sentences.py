@@ -104,7 +104,7 @@ NOTES: dict[str, str] = {
     "{share:percent} lower; `fit_bias=True` estimates them",
     "negative_component": "a component with a negative weight makes the mean squared error "
     "{share:percent} lower; `positive=False` learns weights of both signs",
-    "component_missing": "a further component makes the mean squared error {share:percent} lower, "
+    "neuron_missing": "a further component makes the mean squared error {share:percent} lower, "
     "as where two directions are close together; use `n_components={k}` or more, or a larger "
     "`n_starts`",
     "components_merged": "`n_components={asked}`, but the labels determine {k:count component}: "
@@ -380,8 +380,7 @@ FIT: frozenset[str] = frozenset(
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
         *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
         "columns_differ_in_spread",
-        *("biases_likely", "negative_component", "component_missing"),
-        *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
+        *("biases_likely", "negative_component", "neuron_missing"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
         "errors_unknown",
     }
@@ -392,9 +391,8 @@ QUIET: frozenset[str] = frozenset(
         "columns_left_out",
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        *("directions_up_to_sign", "errors_too_large"),
-        "moments_unresolved",  # the likelihood judges
         *("directions_up_to_sign", "errors_too_large", "components_merged"),
+        "moments_unresolved",  # the likelihood judges
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

@@ -49,7 +49,7 @@ def note_alternative(
         grown = add_component(some, free, rng)
         if grown is not None:
             negative = network.positive and bool(np.any(grown.network.weights < 0))
-            tried["negative_component" if negative else "component_missing"] = grown
+            tried["negative_component" if negative else "neuron_missing"] = grown
     clear = criterion(start, some.total) - CLEAR
     found = {code: criterion(fitted, some.total) for code, fitted in tried.items()}
     code = min(found, key=lambda each: found[each], default="")

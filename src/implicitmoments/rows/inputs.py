@@ -55,8 +55,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     """Yield the rows of a fit, validated and open for its duration, and its seed.
 
     Their columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where weights
-    were given, scaled to a mean of 1 where the mean is less. The number and names of features are
-    stored on the estimator.
+    were given, scaled to a mean of 1 where they are no counts. The number and names of features
+    are stored on the estimator.
 
     Parameters
     ----------
@@ -268,7 +268,11 @@ def check_n_features(estimator: Any, n_features: int) -> None:
 
 
 def _with_mean_weight(rows: Rows) -> Rows:
-    """Scale weights to mean 1 if it is smaller: such weights are proportions, not counts."""
+    """Scale weights to mean 1 if it is smaller, or if some weight is not a whole number.
+
+    Such weights are proportions, not counts: a larger total would pass for more rows, and buy
+    components.
+    """
     if not rows.weighted_rows:
         return rows
     sums = rows.fold_numbered(_sum_weights, what="counting rows")
@@ -281,7 +285,7 @@ def _with_mean_weight(rows: Rows) -> Rows:
         raise InputError(
             "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
         )
-    if total < n:
+    if total < n or sums["parts"]:
         rows, total = rows.weighted(n / total), float(n)
     return replace(rows, known=Census(n, total))
 
@@ -292,4 +296,5 @@ def _sum_weights(block: Block, rows: range) -> Sums:  # noqa: ARG001
         "total": weights.sum(),
         "n": np.count_nonzero(weights > 0),
         "negative": np.count_nonzero(weights < 0),
+        "parts": np.count_nonzero(weights != np.round(weights)),
     }
