@@ -50,6 +50,9 @@ NOTES: dict[str, str] = {
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
     "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
     "with so few rows: use more rows, or compare `bic()` of larger `n_components`",
+    "choice_uncertain": "BIC of {k:count line} is only {difference:.1f} higher, and two searches "
+    "for {k:count line} ended {apart:.1f} nats apart: another search may prefer that number; "
+    "compare `bic()` of `n_components={k}` for a few values of `random_state`",
     "noise_at_floor": "the noise of lines {lines} is at its floor, {ratio:.2g} times that of all "
     "lines together: the likelihood has no maximum where a line passes through few rows, or "
     "through equal values of y; such a line may mean nothing, and other seeds may find others; "

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
+from implicitmoments.regression import FittedLines, Lines, bound_notes
 from implicitmoments.testing import match_rows, refuses
 
 
@@ -139,6 +140,17 @@ def test_auto_has_the_least_criterion_of_direct_fits(rng):
     np.testing.assert_allclose(scores[1], auto.bic(X, y), rtol=1e-9)
     direct = clone(model).set_params(n_components=2).fit(X, y)
     assert scores[2] <= direct.bic(X, y) + 0.1
+
+
+@pytest.mark.parametrize(("apart", "codes"), [(1.0, []), (4.0, ["choice_uncertain"])])
+def test_a_choice_that_another_search_may_change_is_noted(apart, codes):
+    """BIC is twice the log-likelihood, by which the searches differed."""
+    lines = Lines(np.ones(1), np.zeros((1, 2)), np.ones(1))
+    criteria = {1: 100.0, 2: 105.0, 3: 120.0}
+    fitted = FittedLines(lines, None, None, [], criteria, {1: 0.0, 2: apart, 3: apart})
+    notes = bound_notes(fitted, 5, 50)
+    assert [note.code for note in notes] == codes
+    assert all(note.values["k"] == 2 for note in notes)
 
 
 def test_noise_at_its_floor_is_noted(rng):
