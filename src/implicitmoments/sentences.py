@@ -379,7 +379,7 @@ FIT: frozenset[str] = frozenset(
     {
         "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
-        *("rows_limit_lines", "heavy_tails", "noise_differs"),
+        *("rows_limit_lines", "choice_uncertain", "heavy_tails", "noise_differs"),
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
         *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
         "columns_differ_in_spread",
