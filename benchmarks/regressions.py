@@ -47,6 +47,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Data = tuple[Floats, Floats, Truth]
 WITHIN = 1.2
 ENOUGH = 2.0  # nats below EM from the truth
+DEFAULT = Model()
 SCRIPT = Path(__file__).with_name("regressions.R")
 
 
@@ -114,6 +115,7 @@ PUSH: dict[str, Callable[[int], Data]] = {
     "six-light": lambda s: light(12, 20, 100_000, s, 12.0),
     "10:1-20k": lambda s: unit(8, 20, 20_000, s, weights=np.geomspace(10, 1, 8)),
     "10:1-8k": lambda s: unit(8, 20, 8_000, s, weights=np.geomspace(10, 1, 8)),
+    "k12-10:1": lambda s: unit(12, 10, 20_000, s, weights=np.geomspace(10, 1, 12)),
     "pairs-30k": lambda s: pairs(12, 20, 30_000, s),
     "k24": lambda s: unit(24, 20, 200_000, s),
     "k32": lambda s: unit(32, 20, 300_000, s),
@@ -146,10 +148,10 @@ def largest_error(coef: Floats, truth: Truth) -> float:
 class Plain:
     """Plain EM with the inner loops of the library, in the same coordinates."""
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: Data, model: Model = DEFAULT) -> None:
         X, y, self.truth = data
-        self.standard, self.rows = standardise(Rows.of(X, y=y), intercept=True)
-        self.family = LineFamily(Model())
+        self.standard, self.rows = standardise(Rows.of(X, y=y), intercept=model.intercept)
+        self.family = LineFamily(model)
 
     def error(self, lines: Lines) -> float:
         """Return the largest error of the lines."""
@@ -158,7 +160,7 @@ class Plain:
     def from_truth(self) -> Fitted[Lines]:
         """Return EM started at the truth."""
         scale, w = self.standard.scale, self.truth.weights
-        coef = self.truth.vectors @ self.standard.whitening.root / scale
+        coef = self.truth.vectors @ self.standard.whitening.root.T / scale
         start = Lines(
             w,
             np.column_stack([np.zeros(len(w)), coef]),

@@ -14,11 +14,25 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.advice import advice
 from silence.coverage import coverage
+from silence.degenerate import degenerate
+from silence.discrete import discrete
+from silence.extra import extra
 from silence.rates import Run
+from silence.shape import shape
+from silence.small import small
+from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
+    "advice": advice,
     "coverage": coverage,
+    "degenerate": degenerate,
+    "discrete": discrete,
+    "extra": extra,
+    "outliers": wild_rows,
+    "shape": shape,
+    "small": small,
 }
 
 

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.notes import Note, warn_of
 from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
 from implicitmoments.rows.dask_columns import dask_module
+from implicitmoments.rows.fold import take_rows
 from implicitmoments.rows.inputs import check_n_features, open_rows
+from implicitmoments.rows.mapped_rows import Rule
+from implicitmoments.rows.outliers import few_enough
 from implicitmoments.search import bic
+
+
+class Total(NamedTuple):
+    """A sum over the rows that a model is for."""
+
+    total: float
+    weight: float  # of these rows
+    n_rows: int  # that were given
+    n_outliers: int  # of them, which were left out
+
+    @property
+    def mean(self) -> float:
+        """The mean over the rows."""
+        return self.total / self.weight
+
+    @property
+    def notes(self) -> list[Note]:
+        """What to say of the sum."""
+        values = {"n": self.n_outliers, "rows": self.n_rows}
+        return [Note("outliers_not_scored", values)] if self.n_outliers else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,25 +60,40 @@ class RowFunction:
             parts = [self._apply(block) for block in rows.blocks(self.width, whole=True)]
         return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 
-    def total(self, model: Any, X: Any, y: Any, sample_weight: Any = None) -> Sums:
-        """Return the weighted ``total`` of the results over rows, and the ``weight`` of the rows.
+    def total(self, model: Any, X: Any, y: Any, sample_weight: Any = None) -> Total:
+        """Sum the results over the rows that the model is for.
 
+        Outliers by the rule of the fit are left out, unless they are so many that they are none.
         One pass, without storing values per row.
         """
         how: dict[str, Any] = {"labelled": self.labelled, "reset": False}
+        measure = partial(self._sum, getattr(model, "_near", None))
         with open_rows(model, X, y, sample_weight, **how) as (rows, _):
-            return rows.fold(self._sum, width=self.width, what="score")
+            sums = rows.fold(measure, width=self.width, what="score")
+        n, n_out = int(sums["n"]), int(sums["out"])
+        total, weight = float(sums["total"]), float(sums["weight"])
+        if n_out and few_enough(n_out, n):
+            return Total(total, weight, n, n_out)
+        far = float(sums["far total"]), float(sums["far weight"])
+        return Total(total + far[0], weight + far[1], n, 0)
 
     def _apply(self, block: Block) -> Array:
         return self.function(*(block[name] for name in ("x", "y")[: 1 + self.labelled]))
 
-    def _sum(self, block: Block) -> Sums:
+    def _sum(self, rule: Rule | None, block: Block) -> Sums:
         found, counts = self._apply(block), weights_of(block)
-        xp = namespace_of(found)
-        return {
-            "total": xp.sum(found * counts, dtype=xp.float64),
-            "weight": xp.sum(counts, dtype=xp.float64),
-        }
+        xp, kept = namespace_of(found), None if rule is None else rule(block)
+        sums: Sums = {"n": int(found.shape[0]), "out": 0, "far total": 0.0, "far weight": 0.0}
+        columns = {"found": found * counts, "counts": counts}
+        if kept is not None:
+            far = take_rows(columns, ~kept)
+            sums["out"] = int(far["found"].shape[0])
+            sums["far total"] = xp.sum(far["found"], dtype=xp.float64)
+            sums["far weight"] = xp.sum(far["counts"], dtype=xp.float64)
+        near = take_rows(columns, kept)
+        sums["total"] = xp.sum(near["found"], dtype=xp.float64)
+        sums["weight"] = xp.sum(near["counts"], dtype=xp.float64)
+        return sums
 
     def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:
         """Map the function over chunks; labels are passed as an additional column."""
@@ -130,7 +170,13 @@ class DensityScores:
         return self._log_density(X, y).evaluate(self, X, y)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean log density of the rows.
+        """Return the mean log density of the rows that the model is for.
+
+        A fit that leaves out outliers leaves them out here as well, by the same rule and with a
+        warning that counts them: of the rows of the fit this is ``lower_bound_``. All rows count
+        where more than a fifth of them are far, which makes them other data than those of the
+        fit, and with ``drop_outliers=False``. ``score_samples(X).mean()`` is the mean of every
+        row.
 
         Parameters
         ----------
@@ -142,11 +188,12 @@ class DensityScores:
         -------
         float
         """
-        sums = self._log_likelihood(X, y, sample_weight)
-        return float(sums["total"]) / float(sums["weight"])
+        found = self._log_likelihood(X, y, sample_weight)
+        warn_of(found.notes)
+        return found.mean
 
-    def _log_likelihood(self, X: Any, y: Any, sample_weight: Any = None) -> Sums:
-        """Return the ``total`` of the log densities of the rows, and their ``weight``."""
+    def _log_likelihood(self, X: Any, y: Any = None, sample_weight: Any = None) -> Total:
+        """Return the sum of the log densities of the rows without outliers."""
         check_is_fitted(self)
         return self._log_density(X, y).total(self, X, y, sample_weight)
 
@@ -161,6 +208,9 @@ class DensityCriteria(DensityScores):
     def bic(self, X: Any, y: Any = None) -> float:
         """Return the Bayesian information criterion; lower is better.
 
+        Of the rows without outliers, as :meth:`score`. These do not depend on the number of
+        components or the type of covariance, so criteria of one set of rows can be compared.
+
         Parameters
         ----------
         X, y : as for :meth:`score_samples`
@@ -169,11 +219,14 @@ class DensityCriteria(DensityScores):
         -------
         float
         """
-        sums = self._log_likelihood(X, y)
-        return bic(float(sums["total"]), self._n_parameters(), float(sums["weight"]))
+        found = self._log_likelihood(X, y)
+        warn_of(found.notes)
+        return bic(found.total, self._n_parameters(), found.weight)
 
     def aic(self, X: Any, y: Any = None) -> float:
         """Return the Akaike information criterion; lower is better.
+
+        Of the rows without outliers, as :meth:`bic`.
 
         Parameters
         ----------
@@ -183,4 +236,6 @@ class DensityCriteria(DensityScores):
         -------
         float
         """
-        return -2 * float(self._log_likelihood(X, y)["total"]) + 2 * self._n_parameters()
+        found = self._log_likelihood(X, y)
+        warn_of(found.notes)
+        return -2 * found.total + 2 * self._n_parameters()

@@ -10,8 +10,10 @@ NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
-    "or remove them",
+    "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
+    "far from all others; check or remove them",
+    "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
+    "from all others by the rule of the fit; score_samples has the log density of every row",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     "errors_too_large": "no standard errors: the information has {n:,} parameters, "
@@ -24,6 +26,9 @@ NOTES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     # regression
+    "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
+    "linear functions of one another, so their coefficients are not determined, and those of "
+    "least norm are taken; leave some of them out",
     "constant_labels": "y is constant, so all lines coincide",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
     "test rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis "
@@ -33,6 +38,9 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
+    "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
+    "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
+    "values of `random_state`, and use more rows or fewer lines",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
     "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
@@ -138,11 +146,17 @@ NOTES: dict[str, str] = {
     "variance and weights; use more rows or fewer components",
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
     "({least}) to {most_spread:.3g} ({most}), but the model has one variance for all columns: "
-    "groups may be split or merged; divide each column by its spread before the fit, or use "
-    "`GaussianMixture` with `covariance_type='diag'`",
-    "component_not_spherical": "component {component} is not spherical (variance ratio "
-    "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
-    "increase `n_components`, or use `GaussianMixture` with `covariance_type='full'`",
+    "groups may be split or merged; use `GaussianMixture` with `covariance_type={kind!r}`",
+    "components_differ_in_covariance": "components have different covariances (standard "
+    "deviations from {least_spread:.3g} to {most_spread:.3g}), but the model has one for all, and "
+    "BIC of one each is lower by {gain:,.0f}: groups may be split or merged; use "
+    "`covariance_type={kind!r}`",
+    "columns_correlated": "columns are correlated within components ({columns}: "
+    "{correlation:.2f}), but not in the model, and BIC of full covariances is lower by "
+    "{gain:,.0f}; use `covariance_type={kind!r}`",
+    "components_not_round": "components are not spherical: up to {ratio:.1f} times as wide along "
+    "{direction} as across; BIC of such covariances is lower by {gain:,.0f} with "
+    "{k:count component}; use `GaussianMixture` with `covariance_type={kind!r}`",
     "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
     "or, where groups do not have the shape that the model assumes, set `n_components`",
     "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): a "
@@ -150,15 +164,25 @@ NOTES: dict[str, str] = {
     "`covariance_type`, choose the number with the least `icl()`, or set `n_components`",
     "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
     "be fewer; use `n_components={fewer}` or `n_components='auto'`",
+    "components_are_one": "components {which} are likely to be one: merging them lowers the "
+    "log-likelihood by {loss:.1f}, less than the {penalty:.1f} that BIC charges for a component; "
+    "use `n_components={fewer}` or `n_components='auto'`",
+    "component_missing": "a component is likely to be missing: BIC is lower by {gain:,.0f} with "
+    "{more:count component} (those that look like two: {which}); use `n_components={more}` or "
+    "`n_components='auto'`",
     "local_optimum": "components overlap or have few rows, and no moments confirm them: the fit "
     "may be one of several local optima; compare `lower_bound_` for a few values of "
     "`random_state`",
-    "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
-    "number of rows nor the separation confirms the others: there may be fewer components, or "
-    "the fit may be one of several local optima; compare `bic()` for fewer components, and "
+    "moments_unresolved": "the moments alone resolve {resolved} of {k} components: those that EM "
+    "started from ({start}) are confirmed by their likelihood alone; in doubt compare "
     "`lower_bound_` for a few values of `random_state`",
     "columns_constant": "columns without variation: {columns}; they say nothing about the "
     "components; leave them out",
+    "variance_at_floor": "components {which} have the least variance that the fit allows along "
+    "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
+    "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
+    "columns_left_out": "columns without variation were left out of the fit: {columns}; the "
+    "variance and all densities are those of the other columns",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
     "singular but for `reg_covar`; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
@@ -270,7 +294,14 @@ FACTS: dict[str, str] = {
 }
 
 ERRORS: dict[str, str] = {
-    # of model files: sentences of an older version, and codes of a newer one
+    # of model files: sentences and codes of an older version, and codes of a newer one
+    "component_not_spherical": "component {component} is not spherical (variance ratio "
+    "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
+    "increase `n_components`, or use `GaussianMixture` with `covariance_type='full'`",
+    "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
+    "number of rows nor the separation confirms the others: there may be fewer components, or "
+    "the fit may be one of several local optima; compare `bic()` for fewer components, and "
+    "`lower_bound_` for a few values of `random_state`",
     "stored_sentence": "{text}",
     "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # command line: models and parameters
@@ -326,9 +357,12 @@ SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
+        "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
         "rows_limit_lines",
-        *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
+        *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
+        *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
+        "columns_differ_in_spread",
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
         "errors_unknown",
     }
@@ -336,9 +370,11 @@ FIT: frozenset[str] = frozenset(
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
+        "columns_left_out",
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large"),
+        "moments_unresolved",  # the likelihood judges
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

@@ -1,7 +1,7 @@
 """Five planted outliers: all estimators find them by one rule, and none is silent about them.
 
-Models of the rows leave them out. Regressions keep them, because a far x is leverage and not
-an error, and say so.
+Models of the rows leave them out. Regressions keep a far x, which is leverage and not an error,
+and say so; mixtures of regressions leave out a far label.
 """
 
 import numpy as np
@@ -61,8 +61,9 @@ def cases():
 def test_planted_outliers_are_counted_and_noted(name, make, where, rng):
     X, y = data(name)
     model = fitted(make, *plant(X, y, where, rng))
-    assert model.stats_["outliers"] == N_OUT
-    code = "outliers_dropped" if name in DROPPED else "outliers_kept"
+    dropped = name in DROPPED or (name == "RegressionMixture" and where == "y")
+    code = "outliers_dropped" if dropped else "outliers_kept"
+    assert model.stats_["outliers" if dropped else "outliers_kept"] == N_OUT
     (note,) = (note for note in model.notes_ if note.code == code)
     assert note.values["n"] == N_OUT
 
@@ -71,7 +72,7 @@ def test_planted_outliers_are_counted_and_noted(name, make, where, rng):
 @pytest.mark.parametrize("name", [*DROPPED, *KEPT])
 def test_rows_without_outliers_have_none(name):
     model = fitted({**DROPPED, **KEPT}[name], *data(name))
-    assert model.stats_["outliers"] == 0
+    assert model.stats_.get("outliers", 0) == model.stats_.get("outliers_kept", 0) == 0
     assert not {"outliers_dropped", "outliers_kept"} & set(model.notes_.codes)
 
 
@@ -84,3 +85,58 @@ def test_leverage_is_kept(rng):
     model = im.RegressionMixture(3, random_state=0).fit(far, y)
     apart = np.linalg.norm(truth.vectors[:, None] - model.coef_, axis=2).min(axis=1)
     assert apart[0] < 0.01  # without them the error is about 0.03
+
+
+def wild(n, rng, far=100.0):
+    """Rows of three components, the first of which is far from all."""
+    X = 6.0 * np.eye(3)[rng.integers(3, size=n)] + rng.normal(size=(n, 3))
+    X[0] = far
+    return X
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("far", [100.0, 1e4])
+def test_criteria_and_scores_are_those_of_the_rows_without_outliers(rng, far):
+    X = wild(400, rng, far)
+    models = [im.SphericalMixture(k, random_state=0).fit(X) for k in (2, 3, 4)]
+    for model in models:
+        assert model.score(X) == pytest.approx(model.lower_bound_) == model.score(X[1:])
+        for criterion in (model.bic, model.aic, model.icl):
+            assert criterion(X) == criterion(X[1:])
+    assert min(models, key=lambda each: each.bic(X)).n_components_ == 3
+    for kind in ("full", "tied_spherical"):  # all types and numbers leave out the same rows
+        assert im.GaussianMixture(1, covariance_type=kind).fit(X).stats_["outliers"] == 1
+
+
+def test_a_score_counts_the_rows_that_it_leaves_out(rng):
+    X = wild(400, rng)
+    model = im.SphericalMixture(3, random_state=0).fit(X[1:])
+    with pytest.warns(im.AssumptionWarning) as caught:
+        score = model.score(X)
+    assert [str(each.message).split(" of ")[0][-5:] for each in caught] == ["1 row"]
+    assert score == model.score(X[1:])
+    # rows most of which are far are other data, and every row has a density
+    assert model.score(X[:3]) == pytest.approx(model.score_samples(X[:3]).mean())
+    plain = im.SphericalMixture(3, random_state=0, drop_outliers=False).fit(X[1:])
+    assert plain.score(X) == pytest.approx(plain.score_samples(X).mean())
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+@pytest.mark.parametrize("n_wild", [1, 5])
+@pytest.mark.parametrize("n", [200, 1_500])
+def test_wild_rows_buy_no_component(rng, n, n_wild):
+    X = wild(n, rng)
+    X[:n_wild] = rng.normal(size=(n_wild, 3)) * 100.0
+    model = im.SphericalMixture("auto", random_state=0).fit(X)
+    assert (model.n_components_, model.stats_["outliers"]) == (3, n_wild)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+def test_a_wild_label_is_left_out_of_lines_and_of_their_scores(rng):
+    X, labels = rng.normal(size=(300, 1)), rng.integers(2, size=300)
+    y = np.where(labels, 2 + X[:, 0], -2 - X[:, 0]) + 0.2 * rng.normal(size=300)
+    y[0] = 40.0
+    model = im.RegressionMixture("auto", random_state=0).fit(X, y)
+    assert (model.n_components_, model.stats_["outliers"]) == (2, 1)
+    assert model.lower_bound_ == pytest.approx(model.score(X, y)) == model.score(X[1:], y[1:])
+    assert model.noise_[0] == pytest.approx(0.2, abs=0.03)

@@ -145,7 +145,7 @@ def test_lonely_far_rows_are_left_out_and_groups_are_not(data):
     rows, _ = data
     X = rows.points.copy()
     X[:3] = [[1e6] * D, [-1e6] * D, [60] * D]
-    kept, n_out = leave_out_outliers(Rows.of(X), K)
+    kept, n_out, _ = leave_out_outliers(Rows.of(X), K)
     assert n_out == 3
     assert kept.total == kept.kept == len(X) - 3
     np.testing.assert_array_equal(kept.points, X[3:])

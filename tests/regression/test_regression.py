@@ -283,7 +283,12 @@ def test_constant_labels(rng):
 def test_collinear_and_constant_columns(rng):
     X, y = two_lines(rng, 0.1)
     wide = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(400)])
-    found = RegressionMixture(2, random_state=0).fit(wide, y)
+    with pytest.warns(AssumptionWarning):
+        found = RegressionMixture(2, random_state=0).fit(wide, y)
+    (constant,) = (note for note in found.notes_ if note.code == "columns_constant")
+    (dependent,) = (note for note in found.notes_ if note.code == "inputs_dependent")
+    assert constant.values == {"columns": [3]}
+    assert dependent.values == {"columns": [0, 1, 2], "n": 2, "of": 3}
     plain = RegressionMixture(2, random_state=0).fit(X, y)
     np.testing.assert_allclose(found.predict(wide), plain.predict(X), atol=1e-5)
     assert found.stats_["n_varying"] == 2
@@ -293,6 +298,7 @@ def test_collinear_and_constant_columns(rng):
         RegressionMixture(2, fit_intercept=False).fit(np.zeros((50, 2)), y[:50])
 
 
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")  # inputs_dependent
 def test_fewer_rows_than_coefficients_are_refused(rng):
     X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
     RegressionMixture(1, random_state=0).fit(X, y)
@@ -387,6 +393,30 @@ def test_a_number_of_lines_that_was_chosen_is_measured_as_one_that_was_given(see
     assert auto.n_components_ == 5
     assert auto.stats_["highest_peak_left"] < auto.stats_["noise_maximum"]
     assert auto.notes_ == []
+
+
+def test_few_rows_in_many_features():
+    """Lines grown by splits hold rows of several lines here; crossings find all of them."""
+    rng = np.random.default_rng(seed)
+    X, coef, labels = (
+        rng.normal(size=(500, 16)),
+        rng.normal(size=(5, 17)),
+        rng.integers(5, size=500),
+    )
+    y = np.sum(X * coef[labels, 1:], axis=1) + coef[labels, 0] + 0.1 * rng.normal(size=500)
+    found = RegressionMixture(5, random_state=0).fit(X, y)
+    apart = np.abs(coef[:, None, 1:] - found.coef_).max(axis=2)
+    assert apart.min(axis=1).max() < 0.1
+    assert found.notes_ == []
+
+
+def test_lines_that_depend_on_the_start_are_noted():
+    """Five lines in 200 rows of nothing but noise."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 8)), rng.normal(size=200)
+    found = RegressionMixture(5, random_state=0).fit(X, y)
+    assert found.stats_["searches_apart"] > 2
+    assert "searches_disagree" in found.notes_.codes
 
 
 def discrete(seed, n_binary, n_gaussian, weights, offsets, n):

@@ -65,7 +65,9 @@ def test_a_far_group_stays_if_it_is_large_enough_for_a_component(rng, n_far):
     X = rng.standard_normal((4_000, 3))
     X[:n_far] += [300.0, 0.0, 0.0]
     found = leave_out_outliers(Rows.of(X), 2)
-    # of an equal share, 2,000 rows, 2 in 100
+    assert found.n_outliers == (n_far if n_far < 6 else 0)
+    # for methods of moments: of an equal share, 2,000 rows, 2 in 100
+    found = leave_out_outliers(Rows.of(X), 2, least_share=0.02)
     assert found.n_outliers == (n_far if n_far < 40 else 0)
 
 
@@ -146,3 +148,24 @@ def test_all_estimators_leave_out_the_same_rows(rng, far):
             assert model.fit(X).stats_["outliers"] == 5
             (note,) = [note for note in model.notes_ if note.code == "outliers_dropped"]
             assert note.values["n"] == 5
+
+
+def test_all_rows_of_a_far_group_are_marked_however_many_they_are():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30_000, 2))
+    X[:2_700] += [400.0, 0.0]  # more than are compared with one another
+    X[-3:] = [[0.0, 500.0], [0.0, -600.0], [-700.0, 0.0]]
+    found = leave_out_outliers(Rows.of(X), 2)
+    assert found.n_outliers == 3
+    np.testing.assert_array_equal(found.rows.points, X[:-3])
+
+
+def test_a_background_of_far_rows_is_no_component(rng):
+    """Far rows in two columns are near others by chance, but nowhere denser than elsewhere."""
+    X = mixture(rng, 20_000, 5, 2)
+    X[:100] = rng.uniform(-400, 400, (100, 2))
+    n_far = np.count_nonzero(np.linalg.norm(X[:100], axis=1) > 100)
+    assert leave_out_outliers(Rows.of(X), 5).n_outliers >= n_far
+    X[100:112] = np.array([1_000.0, 0.0]) + rng.standard_normal((12, 2))
+    rule = leave_out_outliers(Rows.of(X), 5).rule
+    assert rule({"x": X})[100:112].all()

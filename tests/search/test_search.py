@@ -12,6 +12,8 @@ from implicitmoments.search import (
     State,
     bic,
     choose_k,
+    cross,
+    cross_populations,
     insertion_gains,
     merge_losses,
     responsibilities,
@@ -209,6 +211,23 @@ def test_moves_reach_em_from_the_truth(rows, spoilt, truth):
     assert found.log_likelihood == pytest.approx(truth.level * sum(SIZES), abs=0.1)
     again = search_moves(FAMILY, rows, found.state, 10, np.random.default_rng(0))
     assert again.accepted == 0
+
+
+def test_a_crossing_has_what_either_fit_has_found(rows, spoilt, truth):
+    other = run_em(FAMILY, rows, line([0.25] * 4, [5.5, 6.5, 12.0, 19.0]), SEARCH).state
+    found = cross(FAMILY, rows, spoilt, other)
+    assert found.state.k == 4
+    assert found.level == pytest.approx(truth.level, abs=1e-4)
+
+
+def test_populations_that_end_apart_say_so(rows, truth):
+    """One start that is good, and others from which EM finds nothing."""
+    rng, wrong = np.random.default_rng(0), line([0.25] * 4, [0.0, 0.0, 0.0, 0.0])
+    found = cross_populations(FAMILY, rows, [truth.state], lambda: wrong, 4, rng)
+    assert found.apart > 100
+    np.testing.assert_allclose(np.sort(found.state.means), MEANS, atol=0.5)
+    agreed = cross_populations(FAMILY, rows, [truth.state] * 2, lambda: wrong, 4, rng)
+    assert agreed.apart < 0.1
 
 
 def test_no_moves_are_tried_where_none_are_allowed(rows, spoilt):

@@ -167,7 +167,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
         rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
         ``turns`` of the polynomial; ``loss_history``, ``n_starts`` and ``decoded`` of the
-        network; ``whitened``, ``method``, ``rows_used``; ``outliers``, rows very far from all
+        network; ``whitened``, ``method``, ``rows_used``; ``outliers_kept``, rows very far from all
         others, which are kept; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders``
         of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -245,7 +245,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             notes += fitted.notes
         # 4. The hypothesis with the smaller expected error predicts.
         self._store_polynomial(fitted, k, problem)
-        self.stats_["outliers"], self.notes_ = n_extreme, notes
+        self.stats_["outliers_kept"], self.notes_ = n_extreme, notes
         if refined is not None:
             self._store_network(refined, problem)
 
@@ -312,7 +312,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
-        whitening, notes = Whitening.of(rows, reduce=True), Notes()
+        whitening = Whitening.of(rows, reduce=True)
+        notes = Notes(whitening.column_notes(getattr(self, "feature_names_in_", None)))
         standard = looks_standard(whitening, rows.total)
         names = getattr(self, "feature_names_in_", None)
         deviations = find_deviations(rows, whitening, names)

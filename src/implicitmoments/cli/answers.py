@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import to_numpy
-from implicitmoments.cli.console import MissingError, bad_input, name_full_device, print_line
+from implicitmoments.cli.console import (
+    MissingError,
+    bad_input,
+    name_full_device,
+    print_line,
+    print_note,
+)
 from implicitmoments.cli.input_rows import (
     CarriedColumns,
     Columns,
@@ -26,6 +32,7 @@ from implicitmoments.cli.output import (
     print_document,
     write_table,
 )
+from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
 
@@ -99,10 +106,18 @@ def score_file(
     if not hasattr(fitted, "score"):
         raise _no_answer(fitted, "score")
     with open_for_model(fitted, file, columns, quiet=quiet) as (source, _):
-        found, n_rows = float(fitted.score(source)) - own.log_volume(fitted), source.n_rows
+        counts, notes = {"rows": source.n_rows}, []
+        if isinstance(fitted, DensityScores):
+            sums = fitted._log_likelihood(source)
+            found, notes, counts["outliers"] = sums.mean, sums.notes, sums.n_outliers
+        else:
+            found = float(fitted.score(source))
+    found -= own.log_volume(fitted)
     if as_json:
-        print_document({"score": found, "rows": n_rows}, indent=None)
+        print_document({"score": found, **counts}, indent=None)
     else:
+        for note in notes if not quiet else []:
+            print_note(note.code, **note.values)
         print_line(repr(found))
 
 

@@ -27,6 +27,7 @@ from implicitmoments.rows import (
     RowDraws,
     Rows,
     Source,
+    leave_out_outliers,
     mean_and_covariance,
     open_file,
 )
@@ -377,8 +378,9 @@ class ModelRows(Source):
 
 
 def column_scales(source: Source, progress: Progress | None = None) -> Floats:
-    """Return the standard deviation of each column in one pass; 1 for one that is constant."""
-    found = mean_and_covariance(Rows(source, progress=progress))
+    """Return the standard deviation of each column without outliers; 1 for a constant one."""
+    rows, _, _ = leave_out_outliers(Rows(source, progress=progress), 1)
+    found = mean_and_covariance(rows)
     deviations = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     varies = deviations > ROUNDING * np.abs(found.mean)
     return np.where(varies, deviations, 1.0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.clustering.bayes_rule import SETTLED, BayesRule
+from implicitmoments.mixture.diagnostics import ROWS_PER_COMPONENT
 from implicitmoments.mixture.mean_span import SphericalSpan, smallest_variance
 from implicitmoments.notes import Note, Notes
 
@@ -41,6 +42,8 @@ def find_notes(
     notes, variance = Notes(), span.variance
     if stats["outliers"]:
         notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
+    if stats["rows_used"] < ROWS_PER_COMPONENT * k:
+        notes.append(Note("few_rows_per_component", {"n": stats["rows_used"], "k": k}))
     flat = smallest_variance(span, stats["rows_used"])
     if flat is not None:
         notes.append(Note("flat_direction", {"ratio": flat, "variance": variance}))

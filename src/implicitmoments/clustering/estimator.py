@@ -41,7 +41,7 @@ from implicitmoments.moments.components import second_moment_floor, spectrum_sta
 from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
 from implicitmoments.rows import ArraySource, RandomState, Rows
-from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.search import SEARCH
 from implicitmoments.validation import (
     check_enough_rows,
@@ -207,7 +207,9 @@ class SphericalMixtureClusterer(
         k: int = self.n_components
         if isinstance(every.source, ArraySource) and every.small:
             every = every.merged()  # weights and repeated rows then give the same clusters
-        near = leave_out_outliers(every, k, drop=self.drop_outliers, seed=seed)
+        near = leave_out_outliers(
+            every, k, drop=self.drop_outliers, least_share=SMALLEST_COMPONENT, seed=seed
+        )
         rows, probe = near.rows, near.rows.like
         n_used = max(near.n_rows, round(rows.total))
         self._check_rows(n_used + near.n_outliers)

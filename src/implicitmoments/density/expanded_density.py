@@ -28,11 +28,12 @@ from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.sampling_error import bound_sampling_error
 from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator, Table, as_floats
 from implicitmoments.evaluation import DensityScores
+from implicitmoments.mixture.diagnostics import ROWS_PER_COMPONENT
 from implicitmoments.mixture.summary import DENSITY_AXIS
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
     check_method,
@@ -127,8 +128,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         notes = self._look_at_rows(every)
         # Outliers would dominate high-order moments.
         how: dict[str, Any] = {"labelled": self.labelled, "drop": self.drop_outliers}
+        how["least_share"] = SMALLEST_COMPONENT
         near = leave_out_outliers(every, self.n_components, seed=seed, **how)
-        rows = near.rows
+        rows, self._near = near.rows, near.rule
         least = self._least_rows(rows.n_features)
         given = near.n_rows + near.n_outliers
         check_enough_rows(given, self.n_components, least)
@@ -159,6 +161,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             **measured,
             **model.stats,
         }
+        if near.n_rows < ROWS_PER_COMPONENT * self.n_components:
+            values = {"n": near.n_rows, "k": self.n_components}
+            notes.append(Note("few_rows_per_component", values))
         if near.n_outliers:
             notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
         self.stats_ |= self._bound_distance(model, density, rows, seed)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
+from implicitmoments.rows.outliers import Near
 from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_flag,
@@ -179,7 +180,10 @@ class RegressionMixtureDensity(ExpandedDensity):
     kind = "regression-density"
     labelled = True
     results = ("intercept_", "noise_", "coef_", "degree_", "acceptance_rate_")
-    saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": RegressionDensity}
+    saved: ClassVar[Mapping[str, Any]] = {
+        "hypothesis_": RegressionDensity,
+        "_near": NotRequired[Near | None],
+    }
     variants: ClassVar[Mapping[Any, Any]] = {
         **dict.fromkeys(
             (Expansion, LabelExpansion),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 from scipy.special import chndtr
@@ -41,7 +41,7 @@ from implicitmoments.moments.components import second_moment_floor, spectrum_sta
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, factor_covariance, whitener_of
-from implicitmoments.rows.outliers import SMALLEST_COMPONENT
+from implicitmoments.rows.outliers import SMALLEST_COMPONENT, Near
 from implicitmoments.validation import check_variance
 
 # Limit of `degree`: half the order is the number of passes. The expansion is tested up to it.
@@ -192,7 +192,10 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     kind = "density"
     results = ("variance_", "center_", "degree_", "acceptance_rate_")
-    saved: ClassVar[Mapping[str, Any]] = {"hypothesis_": ClippedDensity}
+    saved: ClassVar[Mapping[str, Any]] = {
+        "hypothesis_": ClippedDensity,
+        "_near": NotRequired[Near | None],
+    }
     variants: ClassVar[Mapping[Any, Any]] = {
         Expansion: Constant | JointExpansion | OrderByOrder,
         Reference: SphericalSpan | WhitenedSpan,

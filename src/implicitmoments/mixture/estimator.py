@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicitmoments.arrays import Array, check_squares, move_like, namespace_of
-from implicitmoments.estimator import column_names
+from implicitmoments.arrays import Array, Floats, check_squares, move_like, namespace_of
+from implicitmoments.estimator import as_floats, column_names
+from implicitmoments.mixture.alternatives import find_better, renumbered, with_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import GaussianFit, one_less, search_again
+from implicitmoments.mixture.fit import GaussianFit, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import (
     Stream,
@@ -22,11 +23,12 @@ from implicitmoments.mixture.incremental import (
 from implicitmoments.mixture.standard_errors import ScoredGaussians, standard_errors
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
-from implicitmoments.mixture.view import View
+from implicitmoments.mixture.view import View, constant_columns
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.outliers import leave_out_outliers, standardise_rows
+from implicitmoments.rows.outliers import Outliers, leave_out_outliers, standardise_rows
 from implicitmoments.rows.view import LARGEST_SINGLE
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em, unknown_errors
 from implicitmoments.validation import (
@@ -38,6 +40,12 @@ from implicitmoments.validation import (
 )
 
 UNKNOWN_ERRORS = ("errors_too_large", "errors_unknown")
+# notes that say why a component has no variance
+FLOOR_EXPLAINED = {
+    *("columns_constant", "columns_dependent", "columns_repeated", "components_borrow"),
+    *("few_rows_per_component", "covariance_undetermined"),
+}
+SPHERICAL = ("spherical", "tied_spherical")
 REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
 
 
@@ -117,7 +125,7 @@ class MixtureEstimator(MixtureSummary):
         self._check_enough(rows.n)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
             rows = rows.merged()
-        self._fit_rows(rows, seed)
+        self._fit_rows(rows, seed, reduce=True)
 
     def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
         """Keep the first rows and fit them; begin a stream when there are enough."""
@@ -141,13 +149,13 @@ class MixtureEstimator(MixtureSummary):
         self._stream, self._held, self._view = None, columns, view
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(self._k()):
-            kept = view.hold(self._without_outliers(rows)[0])
+            kept = view.hold(self._without_outliers(rows).rows)
             self._stream = begin_stream(view, kept, view.inside(self._mixture()))
             self._held = None
 
     def _refine(self, view: View, rows: Rows) -> None:
         """Run EM on held rows of which a part was fitted before."""
-        kept, n_out = self._without_outliers(rows)
+        kept, n_out, self._near = self._without_outliers(rows)
         start = view.inside(self._mixture())
         found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
         self._store(view.fitted(found), view.family.kind, rows)
@@ -161,7 +169,7 @@ class MixtureEstimator(MixtureSummary):
     def _continue(self, rows: Rows, before: Stream, seed: int) -> None:
         """Update a stream; where its mixture was compared with others, check it again."""
         view, rng = before.view, np.random.default_rng((seed, before.n_seen))
-        rows, n_out = self._without_outliers(rows)
+        rows, n_out, _ = self._without_outliers(rows)
         options = replace(self._options(rows), k=before.mixture.k)
         search = search_again(view, options, rng)
         self._stream = stream = continue_stream(before, view.rows(rows), search, rng)
@@ -174,39 +182,94 @@ class MixtureEstimator(MixtureSummary):
         sample = view.back(stream.sample)
         sample = sample.weighted(stream.sums.total / sample.total)
         if stream.searched_at > before.searched_at:
-            fewer = one_less(view.family, stream.sample.hold(), stream.mixture)
+            held = stream.sample.hold()
+            parts = [(held, view.family.e_step(held, stream.mixture).level)]
+            better = find_better(view, stream.mixture, parts, None, sample, options, rng)
             within = look_within(view, sample, self._mixture(), rng)
-            self._check(within, fewer, None, sample)
+            self._check(within, self._numbered(better, stream.mixture), None, sample)
         self._store_errors(sample, view)
 
-    def _fit_rows(self, rows: Rows, seed: int) -> View:
-        """Leave out outliers, fit, measure the fit, and store it."""
+    def _fit_rows(self, rows: Rows, seed: int, *, reduce: bool = False) -> View:
+        """Leave out outliers, fit, measure the fit, and store it.
+
+        Columns without variation are left out where all columns have one variance: ``reduce``.
+        """
         rng = np.random.default_rng(seed)
-        rows, n_out = self._without_outliers(rows)
+        rows, n_out, self._near = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
+        self._constants: Floats | None = None
+        if reduce and self._reducible():
+            self._constants = constant_columns(rows)
+        if self._constants is not None:
+            selection = np.eye(rows.n_features)[:, np.isnan(self._constants)]
+            rows = rows.mapped(np.zeros(rows.n_features), selection)
         found = fit_by_scale(rows, self._options(rows), rng)
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
         self._store_fit(found, rows)
         within = look_within(found.view, rows, self._mixture(), rng)
-        self._check(within, found.fewer, found.n_moves, rows)
+        better = self._numbered(found.better, found.fitted.state)
+        self._check(within, better, found.n_moves, rows)
+        which = found.view.at_floor(self._mixture(), self._options(rows).ridge).tolist()
+        if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
+            self.notes_.append(Note("variance_at_floor", {"which": which}))
         self._store_errors(rows, found.view)
+        if self._constants is not None:
+            self._restore_columns(self._constants)
         return found.view
+
+    def _reducible(self) -> bool:
+        """Say whether columns without variation may be left out."""
+        return self.covariance_type in SPHERICAL
+
+    def _restore_columns(self, constants: Floats) -> None:
+        """Put columns that were left out into the attributes that have one entry per column."""
+        own, like = np.isnan(constants), self.means_
+        for name, fill in (("means_", constants), ("mean_errors_", np.zeros(len(own)))):
+            if getattr(self, name) is not None:
+                whole = np.repeat(fill[None], self._k(), axis=0)
+                whole[:, own] = as_floats(getattr(self, name))
+                setattr(self, name, move_like(whole, like))
+        spreads = np.zeros(len(own))
+        spreads[own] = self.stats_["spread_by_column"]
+        self.stats_["spread_by_column"] = spreads.tolist()
+        columns = [column_names(self)[j] for j in np.flatnonzero(~own)]
+        self.notes_.append(Note("columns_left_out", {"columns": columns}))
+
+    def _numbered(self, note: Note | None, state: Gaussians) -> Note | None:
+        """Return a note on a mixture with the numbers and names that the estimator has."""
+        if note is None:
+            return None
+        return with_names(renumbered(note, np.argsort(self._order(state))), self._names())
+
+    def _names(self) -> list[str]:
+        """Return the names of the columns that were not left out."""
+        names, constants = column_names(self), getattr(self, "_constants", None)
+        if constants is None:
+            return list(names)
+        return [names[j] for j in np.flatnonzero(np.isnan(constants))]
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         """Store a fit of all rows."""
         self._store(found.fitted, found.view.family.kind, rows)
 
-    def _check(self, within: Within, fewer: int | None, n_moves: int | None, rows: Rows) -> None:
+    def _check(self, within: Within, better: Note | None, n_moves: int | None, rows: Rows) -> None:
         """Store what was measured about the means, and the notes on it."""
         self.stats_["misclassification_rate"] = within.misclassification_rate
         if self._type.shape == "spherical":
             self.stats_["spread_by_column"] = within.spreads.tolist()
             self.stats_["width_by_component"] = within.widths.tolist()
         most = self.max_components if self.n_components == "auto" else None
-        names = column_names(self)
         self.notes_ = notes_on(
             Evidence(
-                rows, self._mixture(), self._type, names, self.stats_, within, most, fewer, n_moves
+                rows,
+                self._mixture(),
+                self._type,
+                self._names(),
+                self.stats_,
+                within,
+                most,
+                better,
+                n_moves,
             )
         )
         self._note_convergence()
@@ -221,13 +284,17 @@ class MixtureEstimator(MixtureSummary):
         In the library and the precision of the rows, and on their device.
         """
         state, like = fitted.state, rows.first["x"]
-        if self.stats_["start"] != "given":
-            state = state.take(np.argsort(-state.weights, kind="stable"))
+        state = state.take(self._order(state))
         self.weights_, self.means_ = move_like(state.weights, like), move_like(state.means, like)
         self._store_covariances(state.covariances, kind)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter - 1
         self.lower_bound_ = float(fitted.level)
         self.stats_["mean_log_likelihood_history"] = fitted.history
+
+    def _order(self, state: Gaussians) -> Integers:
+        """Return the order of components: the heaviest first, unless they were given."""
+        given = self.stats_["start"] == "given"
+        return np.arange(state.k) if given else np.argsort(-state.weights, kind="stable")
 
     def _store_errors(self, rows: Rows, view: View) -> None:
         """Store standard errors, if asked for; note where there are none."""
@@ -266,20 +333,19 @@ class MixtureEstimator(MixtureSummary):
         """Return what the user chose, for rows without outliers."""
         raise NotImplementedError
 
-    def _without_outliers(self, rows: Rows) -> tuple[Rows, int]:
-        """Leave out outliers, if asked for; return how many.
+    def _without_outliers(self, rows: Rows) -> Outliers:
+        """Leave out outliers, if asked for.
 
         Rows that lie too far out for single precision are read in double precision, and so are
         those of which products of columns are needed, which lose half of the digits.
         """
-        most = self.max_components if self.n_components == "auto" else int(self.n_components)
-        spherical = self.covariance_type in ("spherical", "tied_spherical")
-        rows, n_out = leave_out_outliers(
-            standardise_rows(rows), most, drop=self.drop_outliers, by_column=not spherical
-        )
-        check_squares("X", rows.census.squares or 0.0)
-        long = (rows.census.longest or 0.0) > LARGEST_SINGLE**2
-        return replace(rows.as_given(), wide=long or not spherical), n_out
+        k = 1 if self.n_components == "auto" else int(self.n_components)
+        spherical = self.covariance_type in SPHERICAL
+        found = leave_out_outliers(standardise_rows(rows), k, drop=self.drop_outliers)
+        check_squares("X", found.rows.census.squares or 0.0)
+        long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
+        rows = replace(found.rows.as_given(), wide=long or not spherical)
+        return found._replace(rows=rows)
 
     def _check_enough(self, n: int) -> None:
         """Raise where there are fewer rows than components, or only one."""

@@ -26,6 +26,7 @@ from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 STARTS = ("auto", "moments", "merge", "k-means++")
@@ -131,7 +132,7 @@ class GaussianMixture(MixtureEstimator):
     n_iter_ : int
         Iterations over all rows.
     lower_bound_ : float
-        Mean log-likelihood per row.
+        Mean log-likelihood per row, without outliers.
     lower_bounds_ : list of float
         The same after each step of EM.
     notes_ : Notes
@@ -204,6 +205,8 @@ class GaussianMixture(MixtureEstimator):
         "covariance_type_": str,
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
+        "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",  # moments are at most a start
@@ -258,7 +261,7 @@ class GaussianMixture(MixtureEstimator):
         self.covariance_errors_: Any = None if whole is None else self._shaped(whole)
 
     def _n_parameters(self) -> int:
-        return self._type.n_parameters(*self.means_.shape)
+        return self._type.n_parameters(*self._dimensions)
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
@@ -320,6 +323,10 @@ class GaussianMixture(MixtureEstimator):
             return None
         last = self._mixture()
         return Given(last.weights, last.means, last.covariances)
+
+    def _reducible(self) -> bool:
+        free = not self.warm_start and all(getattr(self, name) is None for name in GIVEN)
+        return free and super()._reducible()
 
     def _given(self, k: int | None, d: int) -> Given | None:
         """Return the start that the user asks for, if any."""

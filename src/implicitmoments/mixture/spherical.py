@@ -20,6 +20,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import (
     check_even_order,
     check_option,
@@ -91,7 +92,7 @@ class SphericalMixture(MixtureEstimator):
     n_iter_ : int
         Iterations over all rows.
     lower_bound_ : float
-        Mean log-likelihood per row.
+        Mean log-likelihood per row, without outliers.
     decoded_components_ : Components or None
         The components decoded from the moments, in standardised coordinates, with ``notes`` on
         what the moments leave open; see
@@ -160,6 +161,8 @@ class SphericalMixture(MixtureEstimator):
         "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
+        "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were read; filled: those "
@@ -204,7 +207,7 @@ class SphericalMixture(MixtureEstimator):
 
     def _n_parameters(self) -> int:
         known = self.variance is not None
-        return self._type.n_parameters(*self.means_.shape) - known
+        return self._type.n_parameters(*self._dimensions) - known
 
     def _title(self) -> str:
         k = self._k()

@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.mixture.decoding import Decoded
 from implicitmoments.mixture.family import GaussianFamily
-from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
 from implicitmoments.mixture.initialisation import (
     QUICK,
     converted,
@@ -41,6 +41,12 @@ POORER: dict[str, tuple[str, ...]] = {
     "tied": ("tied_diag",),
     "full": ("tied", "diag"),
 }
+
+
+def with_poorer(name: str) -> list[str]:
+    """Return a type after all those that it contains."""
+    before = {each for poorer in POORER[name] for each in with_poorer(poorer)}
+    return [*sorted(before, key=COVARIANCE_TYPES.index), name]
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,20 +32,25 @@ from implicitmoments.mixture.gaussians import (
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
+from implicitmoments.rows.draws import Integers
 from implicitmoments.validation import check_whole
 
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 # codes of notes that say the same, or explain it
 AT_NOISE_FLOOR = {
     "bic_prefers_fewer",
-    "components_unresolved",
+    "components_are_one",
+    "moments_unresolved",
     "directions_at_noise_floor",
     "directions_near_noise_floor",
 }
 MORE_EIGENVALUES = {
     "more_components_likely",
     "columns_differ_in_spread",
-    "component_not_spherical",
+    "columns_correlated",
+    "components_differ_in_covariance",
+    "components_not_round",
+    "component_missing",
 }
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 DENSITY_AXIS = "log density under the model (nats)"
@@ -181,13 +186,17 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
             else:
                 own[...] = own @ np.linalg.cholesky(covariance).T
             own += mixture.means[i]
+        if (columns := self._columns()) is not None:
+            others = np.setdiff1d(np.arange(mixture.d), columns)
+            X[:, others] = mixture.means[0, others]
         return move_like(X, self.means_), index_like(labels, self.means_)
 
     def icl(self, X: Any, y: Any = None) -> float:
         """Return the integrated completed likelihood criterion; lower is better.
 
         The Bayesian information criterion of the most probable assignment of the rows: it also
-        charges for components that overlap, so it counts clusters rather than components.
+        charges for components that overlap, so it counts clusters rather than components. Of the
+        rows without outliers, as :meth:`bic`.
 
         Parameters
         ----------
@@ -199,7 +208,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         """
         check_is_fitted(self)
         doubt = self._function(_log_largest_share).total(self, X, None)
-        return self.bic(X, y) - 2 * float(doubt["total"])
+        return self.bic(X, y) - 2 * doubt.total
 
     def _prediction(self) -> RowFunction:
         return self._function(_likeliest)
@@ -207,11 +216,26 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         return self._function(log_densities, density=True)
 
+    def _columns(self) -> Integers | None:
+        """Return the columns that vary, where others were left out of the fit."""
+        constants = getattr(self, "_constants", None)
+        return None if constants is None else np.flatnonzero(np.isnan(constants))
+
+    @property
+    def _dimensions(self) -> tuple[int, int]:
+        """Numbers of components, and of columns that were fitted."""
+        columns, (k, d) = self._columns(), self.means_.shape
+        return k, d if columns is None else len(columns)
+
     def _function(self, asked: Asked, *, density: bool = False) -> RowFunction:
-        mixture = self._mixture()
+        mixture, columns = self._mixture(), self._columns()
+        if columns is not None:  # covariances are then diagonal
+            mixture = Gaussians(
+                mixture.weights, mixture.means[:, columns], mixture.covariances[:, columns]
+            )
         d = mixture.d
         width = max(mixture.k, 2 * d if mixture.diagonal else d * (d + 3) // 2)
-        return RowFunction(partial(_evaluate, mixture, asked, density), width=width)
+        return RowFunction(partial(_evaluate, mixture, asked, density, columns), width=width)
 
     def _evidence(self) -> list[Fact]:
         stats, k, codes = self.stats_, self._k(), self._codes()
@@ -268,7 +292,9 @@ def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
     return xp.log(xp.max(_shares(x, mixture), axis=1))
 
 
-def _evaluate(mixture: Gaussians, asked: Asked, density: bool, x: Array) -> Array:
+def _evaluate(
+    mixture: Gaussians, asked: Asked, density: bool, columns: Integers | None, x: Array
+) -> Array:
     """Evaluate a function of rows about the centre of a mixture, in units of its deviations.
 
     In double precision: a quadratic form in the products of columns loses half of its digits.
@@ -276,6 +302,8 @@ def _evaluate(mixture: Gaussians, asked: Asked, density: bool, x: Array) -> Arra
     """
     xp, dtype = namespace_of(x), x.dtype
     x = xp.astype(x, xp.float64, copy=False)
+    if columns is not None:
+        x = xp.take(x, index_like(columns, x), axis=1)
     center, scale = mixture.weights @ mixture.means, np.sqrt(mixture.weights @ mixture.variances)
     found = asked(
         (x - move_like(center, x)) / move_like(scale, x),

@@ -152,7 +152,7 @@ class RegressionMixtureProblem(HermiteProblem):
         if self.weights != "fourier":
             return np.asarray(weights / np.sum(weights))
         root = np.eye(vectors.shape[1]) if self.whitening is None else self.whitening.root
-        lengths = np.sum((vectors @ root) ** 2, axis=1)
+        lengths = np.sum((vectors @ root.T) ** 2, axis=1)
         factors = np.exp(0.5 * self.omega**2 * (lengths - lengths.max()))
         return np.asarray(weights * factors / np.sum(weights * factors))
 

@@ -37,6 +37,7 @@ from implicitmoments.regression.lines import (
     responsibilities,
     standardise,
 )
+from implicitmoments.regression.outliers import ROUNDS, find_outliers
 from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
@@ -90,6 +91,10 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         Standard errors of all parameters: from the observed information, which assumes that the
         model is right; from the sandwich, which also holds where the noise has another law, for
         the parameters that the fit has in the limit of many rows; or none.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component. Of lines
+        these are rows whose label is far from all of them and whose x is not far: a far x may be
+        the most informative one. ``stats_["outliers"]`` counts them.
     random_state : int, generator or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
@@ -108,7 +113,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     n_components_ : int
         The number k of components.
     lower_bound_ : float
-        Mean log-likelihood per row. That of y given x.
+        Mean log-likelihood per row, without outliers. That of y given x.
     n_iter_ : int
         Iterations over all rows.
     converged_ : bool
@@ -116,13 +121,15 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
-        ``rows_used``; ``outliers``, rows very far from all others, which are kept;
+        ``rows_used``; ``outliers`` left out; ``outliers_kept``, rows with x very far from all
+        others;
         ``n_varying``, coordinates in which the inputs vary; ``n_peaks`` and
         ``n_decoded``, starts from peaks and from moments; ``n_moves`` that raised the likelihood;
         ``highest_peak_left`` and ``noise_maximum``, in standard errors: a peak far above the
-        noise is a missing line; ``split_gain_by_line``, the rise of the log-likelihood of some
-        rows if a line is split, and ``split_penalty``, the rise above which BIC prefers the
-        split; ``bic_by_n_components`` of ``"auto"``;
+        noise is a missing line; ``searches_apart``, the nats by which two independent searches
+        differed; ``split_gain_by_line``, the rise of the log-likelihood of some rows if a line is
+        split, and ``split_penalty``, the rise above which BIC prefers the split;
+        ``bic_by_n_components`` of ``"auto"``;
         ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -149,6 +156,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     max_iter: int = 500
     tol: float = 1e-7
     errors: str | None = "observed"
+    drop_outliers: bool = True
     random_state: RandomState = None
     rows_per_block: int | None = None
 
@@ -158,13 +166,42 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
 
     def _fit(self, given: Rows, seed: int) -> None:
         k, self._model = _check_parameters(self)
+        self._near, n_out = None, 0
+        standard, rows, fitted, notes = self._fit_rows(given, k, seed)
+        for _ in range(ROUNDS if self.drop_outliers else 0):
+            coef, intercept, _ = standard.original(fitted.lines)
+            lines = np.column_stack([intercept, coef])
+            found = find_outliers(given, lines, fitted.lines.weights, self._near)
+            if found is None:
+                break
+            self._near, given, n_out = found[0], given.kept_by(found[0]), n_out + found[1]
+            standard, rows, fitted, notes = self._fit_rows(given, k, seed)
+        if n_out:
+            notes.append(Note("outliers_dropped", {"n": n_out}))
+        n_extreme = count_extreme_rows(given, fitted.lines.k, seed)
+        if n_extreme:
+            notes.append(Note("outliers_kept", {"n": n_extreme}))
+        self._store(fitted, standard, given.first["x"])
+        notes += self._store_errors(rows, fitted.lines, given.first["x"])
+        self.stats_ = {
+            "rows_used": given.kept,
+            "outliers": n_out,
+            "outliers_kept": n_extreme,
+            **fit_stats(fitted, standard),
+        }
+        notes += fit_notes(fitted, float(np.sqrt(fitted.lines.variances.max())))
+        if not self.converged_:
+            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
+        self.notes_ = Notes(notes)
+
+    def _fit_rows(
+        self, given: Rows, k: int | None, seed: int
+    ) -> tuple[Standard, Rows, FittedLines, list[Note]]:
+        """Fit lines; return standard coordinates, the rows in them, the fit, and notes."""
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
         most = _most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, model, k, names)
-        n_extreme = count_extreme_rows(given, most, seed)
-        if n_extreme:
-            notes.append(Note("outliers_kept", {"n": n_extreme}))
         fitted = fit_lines(
             rows,
             k,
@@ -175,14 +212,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        self._store(fitted, standard, given.first["x"])
-        notes += self._store_errors(rows, fitted.lines, given.first["x"])
-        self.stats_ = {"rows_used": given.n, "outliers": n_extreme, **fit_stats(fitted, standard)}
-        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
         notes += bound_notes(fitted, most, self.max_components)
-        if not self.converged_:
-            notes.append(Note("not_converged", {"max_iter": self.max_iter}))
-        self.notes_ = Notes(notes)
+        return standard, rows, fitted, notes
 
     def _prediction(self) -> RowFunction:
         lines = self._lines()

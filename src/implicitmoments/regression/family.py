@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import TINY, Array, Floats, move_like, namespace_of
+from implicitmoments.arrays import TINY, Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.regression.lines import (
     LOG_TWO_PI,
     Lines,
@@ -33,6 +33,7 @@ LARGEST_FLOOR = 0.5  # of the noise of the others: with fewer rows, noise may st
 RIDGE = 1e-9  # per row: a line with fewer rows than coefficients still has a solution
 ROUNDING = 1e-6  # relative, of a variance at its floor
 SMALLEST_WEIGHT = 1e-9  # whose logarithm is extrapolated
+ROUGH_VARIANCE = 0.25  # of random lines, of what is to be explained: some of it is not noise
 DIRECTIONS = 2  # of splits, beside the intercept: the widest one, and a random one
 # Two parts of a line, in standard deviations of its residuals, and their weights. Unequal parts
 # find a light line in the tails of a heavy one; the heavy part moves against the light one.
@@ -195,6 +196,29 @@ class LineFamily:
     ) -> Lines:
         """Return no lines: splits find the missing ones."""
         return state.take(np.zeros(0, dtype=int))
+
+    def random_lines(self, rows: Rows, like: Lines, rng: np.random.Generator) -> Lines:
+        """Return random lines: with the slopes of least squares, or with slopes of their own.
+
+        Lines of common slopes go through one random row each. The others go through one row more
+        than they have coefficients, by turns at random.
+        """
+        k, u = like.k, columns_of(rows.block)
+        if self.model.intercept and rng.integers(2):
+            products = self.expect(rows, rows.block["counts"][:, None]).products
+            coef = self._solve(products, like.coef[:1])
+            variance = float(_squares(products, coef)[0] / products[0, 0, 0])
+            chosen = to_numpy(u)[:, rng.choice(rows.n, k, replace=False)]
+            coef = np.repeat(coef, k, axis=0)
+            coef[:, 0] += chosen[-1] - coef[0] @ chosen[:-1]
+        else:
+            shares, variance = np.zeros((rows.n, k)), 1.0
+            size = min(like.coef.shape[1] - self.model.first + 1, rows.n)
+            for i in range(k):
+                shares[rng.choice(rows.n, size, replace=False), i] = 1
+            coef = self._solve(self.expect(rows, move_like(shares, u)).products, like.coef)
+        variances = np.full(k, max(ROUGH_VARIANCE * variance, SMALLEST_VARIANCE))
+        return replace(like, weights=np.full(k, 1 / k), coef=coef, variances=variances)
 
     def at_floor(self, state: Lines) -> Places:
         """Return the lines whose noise is as small as it may be."""

@@ -26,15 +26,21 @@ from implicitmoments.regression.lines import Lines, Model, Standard
 from implicitmoments.rows import Rows, Whitening
 from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.search import (
+    ENOUGH,
     LOCAL,
     SEARCH,
     WHOLE,
+    Alternative,
     Budget,
     Fitted,
     Searched,
     bic,
     choose_k,
+    cross_populations,
     grow,
+    merge_note,
+    one_less,
+    one_more,
     rank_moves,
     run_em,
     search_moves,
@@ -47,9 +53,10 @@ SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coe
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
 N_MOVES = 8  # tried on a sample; the first is usually the right one
-# Growing costs little on so many numbers, so that several compete: with discrete inputs lines
-# may exchange labels between the values of a column, which no split of one line repairs.
-SMALL, N_GROWTHS = 2**17, 6
+# Failures in a row before crossings end: no more than so many products of features, rows x lines
+# x coefficients², so that crossings take a few seconds at most; they are left out below the least.
+PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS = 12, 4, 2**26
+N_GROWTHS = 2  # one in each of the two populations
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
@@ -61,6 +68,9 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
+    # one line less, and more of them, if BIC of those rows is lower
+    less: Alternative[Lines] | None
+    more: Alternative[Lines] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +83,7 @@ class KLines:
     waves: WaveRows  # in which peaks were searched
     n_decoded: int  # vectors decoded from the moments, to start from
     decoded: Components | None  # what was decoded from the moments
+    apart: float  # nats by which two independent searches differed
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,17 +156,16 @@ def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
     """Fit k lines; ``others`` compete with the usual starts."""
     family, many, rng = data.family, data.many, np.random.default_rng(data.seed)
     waves = WaveRows.of(many, search_span(many, k))
-    # Starts compete: peaks and decoded moments, and lines grown from one by splits.
+    # Starts compete: peaks and decoded moments, and lines grown and crossed.
     vectors, decoded = decode_moments(many, k, data.seed)
     start = first_lines(waves, k, family.model, rng, vectors)
-    starts = [start.lines, *others]
-    if not (data.gaussian and start.n_peaks == k):
-        starts += _grow(family, many, k, rng)
+    clear = data.gaussian and start.n_peaks == k
+    grown, apart = _compete(family, many, start.lines, rng, clear=clear)
     # Moves on a sample, which the likelihood judges.
-    searched = _search(family, data.rows, starts, rng)
+    searched = _search(family, data.rows, [start.lines, *others, *grown], rng)
     # EM on all rows.
     em = run_em(family, data.rows, searched.state, data.budget)
-    return KLines(em, searched.accepted, start, waves, len(vectors), decoded)
+    return KLines(em, searched.accepted, start, waves, len(vectors), decoded, apart)
 
 
 def _choose(data: _Data, most: int) -> dict[int, KLines]:
@@ -197,14 +207,36 @@ def _walk(
     return fits
 
 
-def _grow(family: LineFamily, rows: Rows, k: int, rng: np.random.Generator) -> list[Lines]:
-    """Return k lines grown from one; several times where that costs little."""
-    q = rows.n_features - 1
+def _compete(
+    family: LineFamily, rows: Rows, start: Lines, rng: np.random.Generator, *, clear: bool
+) -> tuple[list[Lines], float]:
+    """Return lines that compete with a start, and the nats by which two searches differed.
+
+    Lines are grown from one by splits, and crossed with lines through few rows each. With discrete
+    inputs lines may exchange labels between the values of a column, and with few rows they may
+    hold rows of many others: no split of one line repairs that.
+
+    Parameters
+    ----------
+    clear : bool
+        The start is known to be good: only where rows are few do others compete with it.
+    """
+    k, q = start.coef.shape
     some = _some(rows, _rows_for(k, q))
-    times = N_GROWTHS if some.n * k * q <= SMALL else 1
-    return [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state for _ in range(times)
+    if k == 1 or (clear and some.n < rows.kept):
+        return [], 0.0
+    patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
+    few = patience >= LEAST_PATIENCE
+    grown = [
+        grow(family, some, _one_line(some), k, rng, local=_local(some)).state
+        for _ in range(N_GROWTHS if few else 1)
     ]
+    if not few:
+        return grown, 0.0
+    crossed = cross_populations(
+        family, some, [*grown, start], lambda: family.random_lines(some, start, rng), patience, rng
+    )
+    return [crossed.state], crossed.apart if some.n == rows.kept else 0.0
 
 
 def _search(
@@ -238,8 +270,9 @@ def _unexplained(
     peaks = peaks_left(waves, lines, family.model, rng)
     some = _some(rows, lines.k * _local(rows).rows)
     ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
-    gains = np.zeros(lines.k)
-    gains[ranking.origins] = ranking.gains
+    gains, splits = np.zeros(lines.k), ranking.origins >= 0
+    gains[ranking.origins[splits]] = ranking.gains[splits]
+    level = ranking.shares.log_likelihood / some.total
     larger = lines.split(0, lines.take(np.array([0, 0])))
     extra = family.n_parameters(larger) - family.n_parameters(lines)
     return Unexplained(
@@ -247,6 +280,8 @@ def _unexplained(
         noise_maximum(waves.n_searched),
         gains,
         0.5 * extra * math.log(some.total),
+        one_less(family, lines, ranking.merges, [(some, level)]),
+        one_more(family, lines, ranking, some, level),
     )
 
 
@@ -282,7 +317,7 @@ def data_notes(
     names: Sequence[str] | None,
 ) -> list[Note]:
     """Return notes about rows that differ from what the fit assumes."""
-    notes: list[Note] = []
+    notes = standard.whitening.column_notes(names)
     if standard.constant:
         notes.append(Note("constant_labels"))
     if k != 1:  # one line is least squares, which assumes nothing of x
@@ -294,19 +329,34 @@ def data_notes(
     return notes
 
 
-def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
-    """Return a note where the residuals show another line; ``noise`` is relative to sd(y)."""
+def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
+    """Return notes where the residuals show another line, or two searches ended at other lines.
+
+    Parameters
+    ----------
+    noise : float
+        Relative to sd(y).
+    """
     if noise < EXACT:
         return []
-    gains = stats["split_gain_by_line"]
-    widest = max(range(len(gains)), key=gains.__getitem__)
-    if gains[widest] > stats["split_penalty"]:
-        penalty = stats["split_penalty"]
-        values = {"line": widest, "gain": gains[widest], "penalty": penalty}
+    apart, notes = fitted.fit.apart, _number_notes(fitted.left)
+    return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
+
+
+def _number_notes(left: Unexplained) -> list[Note]:
+    """Return a note on two lines that are one, or on a line that the residuals show.
+
+    Of the former and a line that looks double, that of lower BIC.
+    """
+    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
+        return [merge_note(left.less)]
+    if left.more is not None:
+        gain, penalty = left.more.change, left.more.penalty
+        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
         return [Note("line_looks_double", values)]
-    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
-    if left > HIGH * usual:
-        return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
+    if left.highest_peak > HIGH * left.noise_maximum:
+        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
+        return [Note("line_missing", values)]
     return []
 
 
@@ -333,6 +383,7 @@ def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     """Return the numbers of a fit, in the units of the user."""
     fit, units = fitted.fit, 2 * standard.mass * float(np.log(standard.scale))
+    less = fitted.left.less
     return {
         "n_varying": standard.n_features,
         "n_peaks": fit.start.n_peaks,
@@ -342,6 +393,30 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
+def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
+    """Return notes where the residuals show another line, or two searches ended at other lines.
+
+    Parameters
+    ----------
+    noise : float
+        Relative to sd(y).
+    """
+    if noise < EXACT:
+        return []
+    apart, notes = fitted.fit.apart, _number_notes(fitted.left)
+    return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
+
+
+def _number_notes(left: Unexplained) -> list[Note]:
+    """Return a note on two lines that are one, or on a line that the residuals show.
+
+    Of the former and a line that looks double, that of lower BIC.
+    """
+    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
+        return [merge_note(left.less)]
+    if left.more is not None:
+        gain, penalty = left.more.change, left.more.penalty
+        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,
         **component_stats(fit.decoded),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 from scipy.stats import chi2
@@ -21,6 +21,7 @@ from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, LinePicture, RowSample
 from implicitmoments.regression.lines import Model, Standard
+from implicitmoments.regression.outliers import NearLines
 
 LEAST_NOISE = 1e-5  # of the scale of the labels: less is the floor of the fit
 FALSE_ALARM = 1 / 1_500  # of the test that labels fit everywhere
@@ -56,6 +57,7 @@ class RegressionMixtureSummary(FittedEstimator):
         "noise_": Floats,
         "_model": Model,
         "_standard": Standard,
+        "_near": NotRequired[NearLines | None],
     }
     slopes = ("coef_", "coef_errors_")
     density_of_labels = True

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
 
 from implicitmoments.arrays import LARGEST as LARGEST_NUMBER
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
@@ -24,7 +25,7 @@ from implicitmoments.rows.fold import (
     take_rows,
     weights_of,
 )
-from implicitmoments.rows.mapped_rows import Census
+from implicitmoments.rows.mapped_rows import Census, Rule
 from implicitmoments.rows.view import Rows
 
 # The limit is measured in spreads of the distances beyond their median, in units of those of a
@@ -34,9 +35,12 @@ QUARTILE, DECILE = (0.75, 0.6745), (0.9, 1.2816)
 FALSE_ALARMS = 0.01  # data sets of Gaussian rows in which a row passes the limit, before REACH
 REACH = 1.2  # times that limit: room for tails that are a little heavier
 LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all be equal
+GAP = 3.0  # ratio of distances from the centre between which there are no rows
 EXTREME = 5.0  # times the limit: rows that regressions report, and keep
 MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
-SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: a far group of more is a component
+STRUCTURE = 0.02  # of the rows: a far group of as many is structure, whatever its shape
+FEWEST = 6  # rows of a far group: fewer may be errors that are alike, and show no variance
+SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: moments show no lighter one
 LINK = 1.2  # largest distance of rows of one component, over the typical distance
 MOST_LINKED = 2_000  # far rows that are compared with one another: the cost is quadratic
 PROBED = 100_000  # rows that the limit is estimated from: its quantiles are then known to 1 %
@@ -71,6 +75,7 @@ class Outliers(NamedTuple):
 
     rows: Rows
     n_outliers: int  # rows that were left out
+    rule: Near | None = None  # by which rows are kept; None for all
 
     @property
     def n_rows(self) -> int:
@@ -86,13 +91,18 @@ class Near:
     center: Floats
     scale: Floats  # (d + 1,)
     limit: float  # distance from the centre beyond which a row is far
-    company: Floats  # (m, d), far rows, scaled, of groups that are large enough to be a component
+    company: Floats  # (m, d), far rows, scaled, that are kept, and rows within reach of the limit
     reach: float  # A far row nearer than that to one of them belongs to its group
     labelled: bool = False  # whether the label is a column of the row
 
     @np.errstate(over="ignore")  # an infinite distance is far
     def __call__(self, block: Block) -> Array | None:
-        """Return which rows of a block are kept; None for all."""
+        """Return which rows of a block are kept; None for all.
+
+        A rule for labelled rows says nothing of rows without labels.
+        """
+        if self.labelled and "y" not in block:
+            return None
         z = join_labels(block) if self.labelled else block["x"]
         z = (z - move_like(self.center, z)[None, :]) / move_like(self.scale, z)[None, :]
         xp = namespace_of(z)
@@ -103,15 +113,25 @@ class Near:
             return near
         (far,) = xp.nonzero(~near)
         x = xp.astype(xp.take(z, far, axis=0), xp.float64)
-        others, joined = move_like(self.company, x), []
-        size = DEFAULT_BUDGET.rows_per_block(len(self.company), x)
-        for rows in blocks(range(int(far.shape[0])), size):
-            apart = squared_distances(x[rows.start : rows.stop, :], others)
-            joined.append(xp.min(apart, axis=1) < self.reach**2)
-        (place,) = xp.nonzero(xp.concat(joined))
+        (place,) = xp.nonzero(_near_any(x, move_like(self.company, x), self.reach))
         kept = to_numpy(near).copy()
         kept[to_numpy(xp.take(far, place, axis=0))] = True
         return xp.astype(move_like(kept.astype(np.float64), x), xp.bool)
+
+
+def _near_any(x: Array, others: Array, reach: float) -> Array:
+    """Say which rows x (n, d) are nearer than ``reach`` to one of the others (m, d).
+
+    Rows that are longer than those by more are not: their distances would have no digits.
+    """
+    size = DEFAULT_BUDGET.rows_per_block(int(others.shape[0]), x)
+    xp, found = namespace_of(x), []
+    longest = xp.sqrt(xp.max(xp.sum(others * others, axis=1))) + reach
+    for rows in blocks(range(int(x.shape[0])), size):
+        part = x[rows.start : rows.stop, :]
+        apart = xp.min(squared_distances(part, others), axis=1)
+        found.append((apart < reach**2) & (xp.sum(part * part, axis=1) <= longest**2))
+    return xp.concat(found)
 
 
 def squared_distances(x: Array, others: Array) -> Array:
@@ -129,26 +149,31 @@ def leave_out_outliers(
     *,
     drop: bool = True,
     labelled: bool = False,
-    by_column: bool = False,
+    least_share: float = 0.0,
     seed: int = 0,
 ) -> Outliers:
     """Leave out rows that are far from the median and belong to no far group.
 
-    The limit is estimated from all rows, or from a random sample of 100,000. Far rows are linked
-    if they are as near to one another as two rows of a component can be. A group that is large
-    enough to be one of k components is kept, and with it every row that is linked to it. All
-    rows are kept where more than a fifth of them would be left out.
+    The limit is estimated from all rows, or from a random sample of 100,000, with every column in
+    units of its outer deciles. Far rows are linked if they are as near to one another
+    as two rows of a component can be. A row that is linked to one within the limit is a part of a
+    tail and is kept. A group is kept, and with it every row that is linked to
+    it, if BIC prefers it as a component to a background of far rows, or if it has a fiftieth of
+    the rows. All rows are kept where more than a fifth of them would be left out. So the rows
+    that are left out depend on the rows alone: fits with any number and shape of components have
+    the same ones, and their criteria can be compared.
 
     Parameters
     ----------
     k : int
-        Number of components.
+        Number of components: at least as many rows are kept.
     drop : bool
         False to count the rows, and keep them all.
     labelled : bool
-        Look at labels too, with every column in units of its median absolute deviation.
-    by_column : bool
-        Measure every column in that unit, also without labels.
+        Look at labels too.
+    least_share : float
+        The fewest rows of a group that is kept, of an equal share of the rows; for methods of
+        moments, which a light group far away would dominate.
     seed : int
         Of the sample.
 
@@ -159,15 +184,20 @@ def leave_out_outliers(
     """
     rule = None
     if drop:
-        probe = rows.as_given().sample(PROBED, seed)
-        rule = _estimate(probe, rows.n, k, labelled=labelled, by_column=by_column)
+        rule = near_rule(rows, k, labelled=labelled, least_share=least_share, seed=seed)
     what = "outliers" if drop else "counting rows"
     view = rows.transformed(lift_points).without_source
     found = rows.as_given().fold(_Count(view, rule), width=4, what=what)
     n, n_out = int(found.get("n", 0)), int(found.get("out", 0))
-    if rule is None or n_out == 0 or n_out > MOST_FAR * n or n - n_out < k:
-        return Outliers(replace(rows, known=_census(found, "all", n)), 0)
-    return Outliers(rows.kept_by(rule, _census(found, "kept", n - n_out)), n_out)
+    if rule is None or n_out == 0 or not few_enough(n_out, n) or n - n_out < k:
+        rule = rule if n_out == 0 else None
+        return Outliers(replace(rows, known=_census(found, "all", n)), 0, rule)
+    return Outliers(rows.kept_by(rule, _census(found, "kept", n - n_out)), n_out, rule)
+
+
+def few_enough(n_far: int, n: int) -> bool:
+    """Say whether so many of n rows may be outliers: more of them are structure."""
+    return n_far <= MOST_FAR * n
 
 
 def count_extreme_rows(rows: Rows, k: int, seed: int = 0) -> int:
@@ -177,24 +207,31 @@ def count_extreme_rows(rows: Rows, k: int, seed: int = 0) -> int:
     indicators and amounts that are 0 in most rows look far as well. So only rows beyond a
     multiple of the limit are counted, which would dominate least squares and high moments.
     """
-    rule = _estimate(rows.as_given().sample(PROBED, seed), rows.n, k, labelled=True)
+    rule = near_rule(rows, k, labelled=True, seed=seed)
     rule = replace(rule, limit=EXTREME * rule.limit)
-    found = rows.as_given().fold(partial(_count_far, rule), width=4, what="outliers")
+    found = rows.as_given().fold(partial(count_far, rule), width=4, what="outliers")
     n_far = int(found.get("out", 0))
-    return n_far if n_far <= MOST_FAR * rows.n else 0
+    return n_far if few_enough(n_far, rows.n) else 0
 
 
-def _count_far(rule: Near, block: Block) -> Sums:
+def count_far(rule: Rule, block: Block) -> Sums:
+    """Count the rows of a block that a rule leaves out, as ``out``."""
     kept = rule(block)
     return {"out": 0 if kept is None else int(namespace_of(kept).count_nonzero(~kept))}
 
 
 def far_limit(radius: Floats, n: int, outer: tuple[float, float] = DECILE) -> float:
-    """Return the distance from the centre beyond which one of n rows is far."""
+    """Return the distance from the centre beyond which one of n rows is far.
+
+    Distances of groups of rows may spread much. So rows beyond a gap are far as well.
+    """
     quantile, deviations = outer
     middle, high = np.quantile(radius, [0.5, quantile])
     spread = max(float(high - middle), LEAST_SPREAD * float(middle)) / deviations
-    return float(middle + spread * REACH * math.sqrt(2.0 * math.log(max(n, 2) / FALSE_ALARMS)))
+    limit = middle + spread * REACH * math.sqrt(2.0 * math.log(max(n, 2) / FALSE_ALARMS))
+    outside = np.sort(radius[radius >= max(high, middle)])
+    gaps = np.flatnonzero((outside[1:] > GAP * outside[:-1]) & (outside[:-1] > 0))
+    return float(min(limit, GAP * outside[gaps[0]]) if len(gaps) else limit)
 
 
 def _census(found: Sums, which: str, n: int) -> Census:
@@ -225,17 +262,22 @@ class _Count:
         return sums
 
 
-def _estimate(probe: Rows, n: int, k: int, *, labelled: bool, by_column: bool = False) -> Near:
-    """Estimate centre, limit and far groups from some of the rows."""
+def probe_rows(rows: Rows, seed: int = 0) -> Rows:
+    """Return rows as they were given, of which limits are estimated."""
+    return rows.as_given().sample(PROBED, seed)
+
+
+def near_rule(
+    rows: Rows, k: int = 1, *, labelled: bool, least_share: float = 0.0, seed: int = 0
+) -> Near:
+    """Estimate centre, limit and far groups; see :func:`leave_out_outliers`."""
+    probe, n = probe_rows(rows, seed), rows.n
     block = probe.block
     table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
     weights = probe.counts
     center = np.median(table, axis=0)
     moved = table - center
-    scale = np.ones_like(center)
-    if labelled or by_column:  # columns of any unit; those of a spherical mixture have one
-        deviations = np.median(np.abs(moved), axis=0)
-        scale = np.where(deviations > 0, deviations, 1.0)
+    scale = column_units(moved)
     with np.errstate(over="ignore"):
         radius = np.linalg.norm(moved / scale, axis=1)
     middle = float(np.median(radius))
@@ -246,35 +288,93 @@ def _estimate(probe: Rows, n: int, k: int, *, labelled: bool, by_column: bool = 
     scale = scale * unit
     z, radius = moved / scale, radius / unit
     near = Near(center, scale, math.inf, np.zeros((0, len(center))), 0.0, labelled)
+    fewest = least_share * float(weights.sum()) / k
     limit = far_limit(radius, n, QUARTILE)
-    grouped = _in_groups(z, radius, limit, weights, k)
+    grouped, _ = _in_groups(z, radius, limit, weights, fewest)
     limit = max(limit, far_limit(radius[~grouped], n))
-    grouped = _in_groups(z, radius, limit, weights, k)
-    n_out = np.count_nonzero((radius > limit) & ~grouped)
-    if n_out > MOST_FAR * len(z) or len(z) - n_out < k:
+    grouped, company = _in_groups(z, radius, limit, weights, fewest)
+    n_out = int(np.count_nonzero((radius > limit) & ~grouped))
+    if not few_enough(n_out, len(z)) or len(z) - n_out < k:
         return near
-    company = z[grouped]
     some = draw_numbers(len(company), COMPANY_NUMBERS // len(center), 0)
     link = _link(company) if len(company) else 0.0
     return replace(near, limit=limit, company=company[some], reach=link)
 
 
+def column_units(moved: Floats) -> Floats:
+    """Return a unit for each column that a few outliers do not change, (d,).
+
+    The distance of its outer deciles, in units of that of normal variables: the median deviation
+    may be that within one group of rows. The median size of the other rows if most are equal.
+    """
+    low, high = np.quantile(moved, [1 - DECILE[0], DECILE[0]], axis=0)
+    units = (high - low) / (2 * DECILE[1])
+    for j in np.flatnonzero(units == 0):
+        sizes = np.abs(moved[moved[:, j] != 0, j])
+        units[j] = np.median(sizes) if len(sizes) else 1.0
+    return np.asarray(units)
+
+
 def _in_groups(
-    z: Floats, radius: Floats, limit: float, weights: Floats, k: int
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Say which scaled rows are far, and in a group that is large enough to be a component."""
+    z: Floats, radius: Floats, limit: float, weights: Floats, fewest: float
+) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Floats]:
+    """Say which scaled rows are far, and linked to rows that are not, or in a component.
+
+    ``fewest`` is the least number of rows of a component, besides the rule of
+    :func:`_component_gain`. Also returned are rows to one of which all others of a group, or at
+    the limit, are near.
+    """
     grouped = np.zeros(len(z), dtype=bool)
     (far,) = np.nonzero((radius > limit) & np.isfinite(radius))
     if len(far) == 0:
-        return grouped
+        return grouped, z[far]
     step = math.ceil(len(far) / MOST_LINKED)
     chosen = far[draw_numbers(len(far), len(far) // step, 0)]
-    some = z[chosen]
-    linked = to_numpy(squared_distances(some, some)) < _link(some) ** 2
-    _, groups = connected_components(linked, directed=False)
-    sizes = np.bincount(groups, weights=weights[chosen]) * step
-    grouped[chosen] = sizes[groups] >= SMALLEST_COMPONENT * float(weights.sum()) / k
-    return grouped
+    reach = LINK * math.sqrt(2 * z.shape[1])
+    (edge,) = np.nonzero((radius <= limit) & (radius > limit - reach))
+    edge = edge[draw_numbers(len(edge), MOST_LINKED, 0)]
+    # by differences: products would lose the digits of rows that are very far
+    n_groups, groups = connected_components(cdist(z[chosen], z[chosen]) < reach, directed=False)
+    total, all_far = float(weights.sum()), float(weights[far].sum())
+    decades = max(1.0, math.log(float(radius[far].max()) / limit))
+    kept = np.zeros(n_groups, dtype=bool)
+    kept[groups[np.any(cdist(z[chosen], z[edge]) < reach, axis=1)]] = True
+    for g in np.flatnonzero(~kept):
+        own = chosen[groups == g]
+        m = float(weights[own].sum()) * step
+        if m >= max(STRUCTURE * total, FEWEST, fewest):
+            kept[g] = True
+        elif m >= max(FEWEST, fewest):
+            gain = _component_gain(z[own], weights[own] * step, m / all_far, decades)
+            kept[g] = gain > 0.5 * (z.shape[1] + 2) * math.log(total)
+    grouped[chosen] = kept[groups]
+    company = np.vstack([z[grouped], z[edge]])
+    if step > 1 and len(company):  # far rows that were not compared belong to the nearest group
+        grouped[far] = to_numpy(_near_any(z[far], company, _link(company)))
+    return grouped, company
+
+
+def _component_gain(z: Floats, weights: Floats, share: float, decades: float) -> float:
+    """Return the log-likelihood of far rows as a component, less that as a background.
+
+    The component is spherical; its mean and variance take one row from it. The background has
+    rows at all distances alike: its density falls with the distance r as 1/rᵈ.
+
+    Parameters
+    ----------
+    share : float
+        Of these rows in all far ones.
+    decades : float
+        The logarithm of the ratio of the largest distance to the least.
+    """
+    d, m = z.shape[1], float(weights.sum())
+    apart = z - weights @ z / m
+    squares = max(float(weights @ np.sum(apart**2, axis=1)), float(np.finfo(float).tiny))
+    variance = squares / ((m - 1) * d)
+    sphere = math.log(2) + 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d)
+    heights = d * np.log(np.linalg.norm(z, axis=1)) + sphere + math.log(decades)
+    inside = -0.5 * d * (math.log(2 * math.pi * variance) + 1)
+    return float(m * math.log(share) + (m - 1) * (inside + weights @ heights / m))
 
 
 def _link(z: Floats) -> float:

@@ -19,7 +19,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.notes import InputError
+from implicitmoments.notes import InputError, Note
 from implicitmoments.rows.fold import Block, Sums, join_labels, weights_of
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
@@ -125,21 +125,26 @@ class _Products:
         }
 
 
-SMALLEST_VARIANCE = 1e-10  # relative to the largest: smaller ones are rounding
+SMALLEST_VARIANCE = 1e-10  # of correlations, relative to the largest: smaller ones are rounding
+FLAT = 8 * float(np.finfo(np.float64).eps)  # of the mean of a column: deviations that are rounding
+DEPENDENT = 1e-6  # of a column of unit length that is outside of the directions that vary
 
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    r"""The map :math:`x \mapsto \Sigma^{-1/2} (x - m)` with estimated m and :math:`\Sigma`.
+    r"""The map :math:`x \mapsto (x - m) D^{-1} R^{-1/2}` to points of covariance I.
+
+    m, D and R are the estimated mean, deviations and correlations of the columns. So the points
+    do not depend on the units of the columns.
 
     Attributes
     ----------
     mean : array of shape (d,)
     root : array of shape (d, d)
-        :math:`\Sigma^{1/2}`, symmetric.
+        :math:`R^{1/2} D`; root\ :sup:`T` root is the covariance.
     inverse_root : array of shape (d, p)
-        :math:`\Sigma^{-1/2}`, symmetric; or, where the covariance has no inverse and the points
-        are reduced, the p coordinates in which they vary.
+        :math:`D^{-1} R^{-1/2}`; or, where the covariance has no inverse and the points are
+        reduced, the p coordinates in which they vary.
 
     Examples
     --------
@@ -200,25 +205,65 @@ class Whitening:
         Whitening
             The map.
         """
-        values, vectors = np.linalg.eigh(moments.covariance)
-        varying = values > SMALLEST_VARIANCE * values[-1]
-        if reduce and varying.any() and not varying.all():
-            V, spread = vectors[:, varying], np.sqrt(values[varying])
-            return cls(moments.mean, (V * spread) @ V.T, V / spread)
-        if not varying.all():
-            raise InputError(
-                "columns_collinear",
-                "the features are collinear or constant (around column {column}), so their "
-                "covariance cannot be inverted; drop that column or reduce by PCA first",
-                column=int(np.argmax(np.abs(vectors[:, 0]))),
+        deviations = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
+        flat = deviations <= FLAT * np.abs(moments.mean)
+        units = np.where(flat, 1.0, deviations)
+        correlations = moments.covariance / units / units[:, None]
+        correlations[flat], correlations[:, flat] = 0.0, 0.0
+        values, vectors = np.linalg.eigh(correlations)
+        varying = values > SMALLEST_VARIANCE * max(values[-1], 1.0)
+        V, spread = vectors[:, varying], np.sqrt(values[varying])
+        V[flat] = 0.0  # but for rounding
+        if varying.all():
+            return cls(
+                moments.mean, (V * spread) @ V.T * units, (V / spread) @ V.T / units[:, None]
             )
-        root = (vectors * np.sqrt(values)) @ vectors.T
-        return cls(moments.mean, root, (vectors / np.sqrt(values)) @ vectors.T)
+        if reduce and varying.any():
+            return cls(moments.mean, (V * spread) @ V.T * units, V / spread / units[:, None])
+        raise InputError(
+            "columns_collinear",
+            "the features are collinear or constant (around column {column}), so their "
+            "covariance cannot be inverted; drop that column or reduce by PCA first",
+            column=int(np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))),
+        )
 
     @property
     def n_features(self) -> int:
         """Coordinates of a standardised point."""
         return int(self.inverse_root.shape[1])
+
+    @property
+    def deviations(self) -> Floats:
+        """Standard deviations of the columns, (d,); 0 for constant ones."""
+        return np.asarray(np.linalg.norm(self.root, axis=0))
+
+    def column_notes(self, names: Sequence[str] | None = None) -> list[Note]:
+        """Return notes on columns that are constant, and on those that depend on others.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the columns; their numbers by default.
+
+        Returns
+        -------
+        list of Note
+        """
+        kept = self.deviations > 0
+        notes, varying = list[Note](), np.flatnonzero(kept)
+
+        def named(columns: Any) -> list[Any]:
+            return [str(names[j]) if names is not None else int(j) for j in columns]
+
+        if len(varying) < len(kept):
+            notes.append(Note("columns_constant", {"columns": named(np.flatnonzero(~kept))}))
+        if self.n_features < len(varying):
+            A = self.deviations[varying, None] * self.inverse_root[varying]
+            outside = 1 - np.einsum("dp,pd->d", A, np.linalg.pinv(A))
+            columns = named(varying[outside > DEPENDENT])
+            values = {"columns": columns, "n": self.n_features, "of": len(varying)}
+            notes.append(Note("inputs_dependent", values))
+        return notes
 
     def map(self, rows: Rows) -> Rows:
         """Return the rows with their points standardised.
@@ -293,7 +338,7 @@ def find_deviations(
         ``skewness`` and ``kurtosis``, the largest of any column; ``fourth_moment_ratio``, the
         mean of |z|⁴ over that of a Gaussian; ``p_value``, the smallest of all tests.
     """
-    spread = np.sqrt(np.diag(whitening.root @ whitening.root))
+    spread = whitening.deviations
     scale = np.where(spread > 0, spread, 1.0)
 
     def measure(block: Block) -> Sums:
@@ -339,7 +384,7 @@ def looks_standard(whitening: Whitening, n: float) -> bool:
     d = len(whitening.mean)
     if whitening.n_features < d:
         return False
-    off = whitening.root @ whitening.root - np.eye(d)
+    off = whitening.root.T @ whitening.root - np.eye(d)
     mean = n * float(whitening.mean @ whitening.mean)
     covariance = n / 2 * float(np.sum(off**2))
     return bool(

@@ -3,7 +3,17 @@
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """
 
+from implicitmoments.search.alternatives import (
+    Alternative,
+    add_components,
+    merge_note,
+    one_less,
+    one_more,
+    prefer,
+    worth_of_component,
+)
 from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
+from implicitmoments.search.crossings import Crossed, cross, cross_populations
 from implicitmoments.search.em import (
     LOCAL,
     SEARCH,
@@ -26,6 +36,7 @@ from implicitmoments.search.information import (
     weight_errors,
 )
 from implicitmoments.search.moves import (
+    ENOUGH,
     GROW,
     Ranking,
     Searched,
@@ -44,13 +55,16 @@ from implicitmoments.search.trials import (
 )
 
 __all__ = [
+    "ENOUGH",
     "GROW",
     "LOCAL",
     "SEARCH",
     "WHOLE",
+    "Alternative",
     "Budget",
     "Chosen",
     "ComponentScores",
+    "Crossed",
     "EMFamily",
     "Expectations",
     "Family",
@@ -60,15 +74,22 @@ __all__ = [
     "Searched",
     "Shares",
     "State",
+    "add_components",
     "bic",
     "choose_k",
+    "cross",
+    "cross_populations",
     "grow",
     "grow_and_prune",
     "insertion_gains",
     "measure_information",
     "merge_cheapest",
     "merge_losses",
+    "merge_note",
+    "one_less",
+    "one_more",
     "parameter_covariance",
+    "prefer",
     "rank_moves",
     "responsibilities",
     "row_weights",
@@ -77,4 +98,5 @@ __all__ = [
     "split_gain",
     "unknown_errors",
     "weight_errors",
+    "worth_of_component",
 ]

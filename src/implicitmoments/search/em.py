@@ -35,8 +35,7 @@ class State:
     def keep(self, chosen: Places) -> Self:
         """Return the chosen components, with weights that sum to 1."""
         taken = self.take(chosen)
-        total = max(float(taken.weights.sum()), np.finfo(float).tiny)  # of components without rows
-        return replace(taken, weights=taken.weights / total)
+        return replace(taken, weights=_shares(taken.weights))
 
     def drop(self, i: int) -> Self:
         """Return the components other than i, with weights that sum to 1."""
@@ -44,7 +43,7 @@ class State:
 
     def add(self, other: Self, weight: float) -> Self:
         """Return these components, and others that have ``weight`` together."""
-        w = np.append((1 - weight) * self.weights, weight * other.weights / other.weights.sum())
+        w = np.append((1 - weight) * self.weights, weight * _shares(other.weights))
         rest = (
             np.concatenate([getattr(self, field.name), getattr(other, field.name)])
             for field in fields(self)[1:]
@@ -56,6 +55,11 @@ class State:
         if self.k == 1:
             return other
         return self.drop(i).add(other, float(self.weights[i] / self.weights.sum()))
+
+
+def _shares(weights: Floats) -> Floats:
+    """Return weights that sum to 1, or zeros of components without rows."""
+    return weights / max(float(weights.sum()), np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,181 @@
+"""Lines fitted by the library, by its parts, and by a plain EM that shares no code with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from implicitmoments import RegressionMixture
+from implicitmoments.datasets import Truth
+from implicitmoments.regression import Model, least_ratio
+from regressions import Plain
+from silence.rates import print_table
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+ENOUGH = 2.0  # nats: a difference of likelihoods, not of the last digits of EM
+TINY = 1e-300
+HARMLESS = {"inputs_not_gaussian"}  # notes that do not cast doubt on the lines
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows, and the lines that they were drawn from."""
+
+    name: str
+    X: Floats
+    y: Floats
+    weights: Floats
+    coef: Floats  # (k, 1 + d), the intercept first
+    noise: Floats  # (k,)
+    shared: bool = True  # which model is fitted
+
+    @property
+    def k(self) -> int:
+        """Number of lines."""
+        return len(self.weights)
+
+
+class PlainEM:
+    """EM of lines: responsibilities, weighted least squares, and nothing else."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self.z = np.column_stack([np.ones(len(data.y)), data.X])
+        u = np.column_stack([self.z, data.y])
+        self.side = u.shape[1]
+        self.least = least_ratio(*self.z.shape)
+        self.pairs = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
+
+    def m_step(self, shares: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return weights, coefficients and variances for responsibilities (n, k)."""
+        S = (shares.T @ self.pairs).reshape(-1, self.side, self.side)
+        n = np.maximum(S[:, 0, 0], TINY)
+        ridge = 1e-9 * np.trace(S[:, :-1, :-1], axis1=1, axis2=2)[:, None, None]
+        coef = np.linalg.solve(
+            S[:, :-1, :-1] + np.maximum(ridge, TINY) * np.eye(self.side - 1), S[:, :-1, -1:]
+        )[:, :, 0]
+        both = np.column_stack([-coef, np.ones(len(coef))])
+        squares = np.maximum(np.einsum("ka,kab,kb->k", both, S, both), 0.0)
+        w, pooled = n / n.sum(), squares.sum() / n.sum()
+        if self.data.shared:
+            return w, coef, np.full(len(n), max(pooled, TINY))
+        # the floor of the library: without one the likelihood has no maximum
+        floor = pooled * self.least ** (2 * np.maximum(w / self.least, 1.0))
+        return w, coef, np.maximum(squares / n, np.maximum(floor, TINY))
+
+    def e_step(self, state: tuple[Floats, Floats, Floats]) -> tuple[float, Floats]:
+        """Return the log-likelihood, and responsibilities."""
+        w, coef, v = state
+        logs = np.log(w) - 0.5 * np.log(2 * np.pi * v)
+        logs = logs - 0.5 * (self.data.y[:, None] - self.z @ coef.T) ** 2 / v
+        top = logs.max(axis=1, keepdims=True)
+        shares = np.exp(logs - top)
+        total = shares.sum(axis=1, keepdims=True)
+        return float(np.sum(top + np.log(total))), shares / total
+
+    def run(
+        self, state: tuple[Floats, Floats, Floats], steps: int, least: float
+    ) -> tuple[float, tuple[Floats, Floats, Floats]]:
+        """Run EM until ten steps gain less than ``least`` nats."""
+        before, (reached, shares) = -np.inf, self.e_step(state)
+        for step in range(steps):
+            if step % 10 == 0:
+                if reached - before < least:
+                    break
+                before = reached
+            state = self.m_step(shares)
+            reached, shares = self.e_step(state)
+        return reached, state
+
+    def from_truth(self) -> float:
+        """Return the log-likelihood of EM started at the truth."""
+        noise = self.data.noise**2
+        if self.data.shared:
+            noise = np.full(self.data.k, float(self.data.weights @ noise))
+        return self.run((self.data.weights, self.data.coef, noise), 3_000, 1e-3)[0]
+
+    def from_random(self, rng: np.random.Generator, n_starts: int = 20) -> float:
+        """Return the best log-likelihood of several random starts.
+
+        By turns, random responsibilities, and lines through few rows; the best three run until
+        they converge.
+        """
+        k, n, found = self.data.k, len(self.data.y), []
+        for start in range(n_starts):
+            if start % 2:
+                shares = rng.dirichlet(np.ones(k), size=n)
+            else:
+                shares = np.zeros((n, k))
+                for i in range(k):
+                    shares[rng.choice(n, self.side, replace=False), i] = 1.0
+            _, coef, v = self.m_step(shares)
+            state = np.full(k, 1 / k), coef, np.full(k, max(float(v.max()), self.data.y.var() / 4))
+            found.append(self.run(state, 500, 0.1))
+        found.sort(key=lambda each: -each[0])
+        return max(self.run(state, 3_000, 1e-3)[0] for _, state in found[:3])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Nats of a fit above a reference, by name, and its notes."""
+
+    name: str
+    above: dict[str, float]
+    codes: list[str]
+    seconds: float
+
+    def loses(self, fit: str = "both") -> bool:
+        """Whether a fit is below the reference."""
+        return self.above[fit] < -ENOUGH
+
+    @property
+    def doubted(self) -> bool:
+        """Whether a note casts doubt on the lines."""
+        return bool(set(self.codes) - HARMLESS)
+
+
+def compare(data: Data, reference: float, seed: int) -> Outcome:
+    """Fit the library and its parts, and compare their likelihoods with a reference."""
+    clock, n = process_time(), len(data.y)
+    noise_type = "shared" if data.shared else "separate"
+    model = RegressionMixture(data.k, noise_type=noise_type, random_state=seed)
+    model.fit(data.X, data.y)
+    seconds = process_time() - clock
+    truth = Truth(data.weights, data.coef[:, 1:], np.zeros(n, dtype=int))
+    parts = Plain((data.X, data.y, truth), Model(data.shared))
+    shift = np.log(parts.standard.scale)
+    above = {"both": model.lower_bound_ * n - reference}
+    above["moments"] = (parts.moments_only(seed).level - shift) * n - reference
+    above["moves"] = (parts.moves_only(seed).level - shift) * n - reference
+    return Outcome(data.name, above, model.notes_.codes, seconds)
+
+
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """Print one row per kind of data, and one for all."""
+    heads = ["data", "fits", "lost", "silent", "noted and right", "above", "worst", "best"]
+    heads += ["moments only lost", "moves only lost", "seconds (largest)"]
+    names = list(dict.fromkeys(each.name for each in outcomes))
+    groups = [(name, [each for each in outcomes if each.name == name]) for name in names]
+    print_table(heads, [_row(name, group) for name, group in [*groups, ("all", outcomes)]])
+    print("\nLost: more than 2 nats below the reference; silent: without a note that doubts it.")
+    for each in outcomes:
+        if each.loses():
+            print(f"{each.name}: {each.above['both']:.1f} nats; notes {', '.join(each.codes)}")
+
+
+def _row(name: str, outcomes: Iterable[Outcome]) -> list[object]:
+    every = list(outcomes)
+    above = [each.above["both"] for each in every]
+    seconds = [each.seconds for each in every]
+    lost = [each for each in every if each.loses()]
+    return [
+        *(name, len(every), len(lost), sum(not each.doubted for each in lost)),
+        sum(each.doubted and not each.loses() for each in every),
+        *(sum(value > ENOUGH for value in above), min(above), max(above)),
+        *(sum(each.loses(fit) for each in every) for fit in ("moments", "moves")),
+        f"{np.median(seconds):.2f} ({max(seconds):.1f})",
+    ]

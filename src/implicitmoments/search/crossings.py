@@ -1,0 +1,112 @@
+"""Crossings: the components of two fits together, merged back to as many as one has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+
+from implicitmoments.search import trials
+from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, run_em
+from implicitmoments.search.moves import ENOUGH
+from implicitmoments.search.trials import total_rows
+
+MEMBERS = 8  # of a population: fewer are soon alike, and more take longer to improve
+# EM steps: of a random start, of two fits together, after each round of merges, and of a child.
+ROUGH, TOGETHER, BETWEEN, LAST = 20, 10, 4, 60
+TOL = 1e-5  # of these EM runs: they are compared, and the best goes on
+SAME = 0.05  # of ENOUGH: members of the same likelihood are the same fit
+
+
+@dataclass(frozen=True, eq=False)
+class Crossed(Generic[S]):
+    """The best fit of two populations."""
+
+    state: S
+    apart: float  # nats by which the best fits of the populations differed before they met
+
+
+def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
+    """Return a fit with the best components of two fits.
+
+    All components run EM together. Then the pairs whose merge costs least become one, half of the
+    surplus in each round, and EM runs again (Fränti 2000, for vector quantisation). What either
+    fit has found is kept, and what both have found is one.
+    """
+    both = run_em(family, rows, one.add(other, 0.5), Budget(0, TOGETHER, TOL)).state
+    while both.k > one.k:
+        found = trials.responsibilities(family, rows, both)
+        sums = family.expect(rows, found.shares * found.counts[:, None])
+        merges = trials.merge_losses(family, rows, both, found, sums)
+        surplus = both.k - one.k
+        both = merges.apply(both, merges.cheap(np.inf)[: (surplus + 1) // 2])
+        both = run_em(family, rows, both, Budget(0, BETWEEN, TOL)).state
+    return run_em(family, rows, both, Budget(0, LAST, TOL))
+
+
+def cross_populations(
+    family: Family[R, S, E],
+    rows: R,
+    starts: Sequence[S],
+    fresh: Callable[[], S],
+    patience: int,
+    rng: np.random.Generator,
+) -> Crossed[S]:
+    """Cross the fits of two populations, each by itself, and then all of them.
+
+    Two populations that have nothing in common and end at the same likelihood have probably
+    found its maximum.
+
+    Parameters
+    ----------
+    starts : sequence of State
+        Where members of the populations start, by turns.
+    fresh : callable
+        Returns a random state: where other members start, and a parent of every other child.
+    patience : int
+        Crossings that do not raise the likelihood before a population is left. Where several
+        members begin at the same maximum it is easily found, and fewer are tried.
+    """
+
+    def fit(state: S) -> Fitted[S]:
+        return run_em(family, rows, state, Budget(0, ROUGH, TOL))
+
+    def evolve(members: list[Fitted[S]]) -> list[Fitted[S]]:
+        levels, failures = np.array([each.level for each in members]), 0
+        alike = float(np.mean(levels.max() - levels < ENOUGH / total))
+        while failures < (1 - alike) * patience:
+            failures, best = failures + 1, _best(members)
+            if failures % 2:
+                one, other = best, fit(fresh())
+            else:
+                one, other = (members[i] for i in rng.choice(len(members), 2, replace=False))
+            child = cross(family, rows, one.state, other.state)
+            if (child.level - best.level) * total > ENOUGH:
+                failures = 0
+            members = _replaced(members, child, SAME * ENOUGH / total)
+        return members
+
+    total = total_rows(family, rows)
+    populations = []
+    for first in range(2):
+        known = [run_em(family, rows, start, Budget(0, LAST, TOL)) for start in starts[first::2]]
+        known += [fit(fresh()) for _ in range(MEMBERS - len(known))]
+        populations.append(evolve(known))
+    levels = [_best(members).level for members in populations]
+    apart = abs(levels[0] - levels[1]) * total
+    members = [*populations[0], *populations[1]]
+    return Crossed(_best(evolve(members) if apart > ENOUGH else members).state, apart)
+
+
+def _best(members: Sequence[Fitted[S]]) -> Fitted[S]:
+    return max(members, key=lambda each: each.level)
+
+
+def _replaced(members: list[Fitted[S]], child: Fitted[S], same: float) -> list[Fitted[S]]:
+    """Return members with a child in the place of the worst, unless it is worse or not new."""
+    if any(abs(child.level - each.level) < same for each in members):
+        return members
+    kept = sorted([*members, child], key=lambda each: -each.level)
+    return kept[: len(members)]
