@@ -43,6 +43,7 @@ class Lines:
     noise: Sequence[float] = (0.3, 0.3)
     freedom: float = np.inf  # of the noise
     noise_type: str = "shared"
+    law: str = "gaussian"  # that is fitted
 
     @property
     def truth(self) -> np.ndarray[Any, Any]:
@@ -68,9 +69,9 @@ class Lines:
 
     def fit(self, seed: int, n: int, errors: str | None) -> Any:
         """Return the fitted model."""
-        model = im.RegressionMixture(
-            len(self.weights), noise_type=self.noise_type, errors=errors, random_state=seed
-        )
+        how: dict[str, Any] = {"noise_type": self.noise_type, "noise": self.law, "errors": errors}
+        how["drop_outliers"] = False
+        model = im.RegressionMixture(len(self.weights), **how, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return model.fit(*self.draw(seed, n))
@@ -103,7 +104,9 @@ LINES = (
     Lines("12 columns, 400 rows", 400, d=12),
     Lines("weights 12:7:1", 800, weights=(0.6, 0.35, 0.05), noise=(0.2, 0.2, 0.2)),
     Lines("t3 noise", freedom=3.0),
+    Lines("the same as student", freedom=3.0, law="student"),
     Lines("t3 noise, overlapping", apart=1.0, freedom=3.0),
+    Lines("the same as student", apart=1.0, freedom=3.0, law="student"),
     Lines("noise .1 and .3 as shared", apart=2.0, noise=(0.1, 0.3)),
     Lines("noise .2 and .5 as shared, overlapping", apart=1.2, noise=(0.2, 0.5)),
     Lines("the same as separate", apart=1.2, noise=(0.2, 0.5), noise_type="separate"),
@@ -118,11 +121,14 @@ class Components:
     n: int = 1_000
     freedom: float = np.inf
     about_limit: bool = False  # rather than about the truth
+    law: str = "gaussian"  # that is fitted
 
     @property
     def name(self) -> str:
         """What it is called."""
         tail = f", rows of t{self.freedom:g}" if np.isfinite(self.freedom) else ""
+        if self.law == "student":
+            return self.covariance_type + tail + ", as student"
         return self.covariance_type + tail + (", about the limit" if self.about_limit else "")
 
     @property
@@ -143,10 +149,12 @@ class Components:
         weights, means, covariances = self.truth
         rng = np.random.default_rng((seed, 4))
         labels, u = rng.choice(3, size=n, p=weights), rng.normal(size=(n, 2))
-        if np.isfinite(self.freedom):  # of covariance I
-            u *= np.sqrt((self.freedom - 2) / rng.chisquare(self.freedom, size=(n, 1)))
+        if np.isfinite(self.freedom):  # of covariance I, or of scale I where it is fitted
+            scale = self.freedom - (0 if self.law == "student" else 2)
+            u *= np.sqrt(scale / rng.chisquare(self.freedom, size=(n, 1)))
         X = means[labels] + np.einsum("nab,nb->na", np.linalg.cholesky(covariances)[labels], u)
         how: dict[str, Any] = {"covariance_type": self.covariance_type, "errors": errors}
+        how["noise"] = self.law
         model = im.GaussianMixture(3, **how, random_state=seed, drop_outliers=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -184,6 +192,7 @@ COMPONENTS = (
     *map(Components, ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")),
     Components("full", freedom=6.0),
     Components("full", freedom=6.0, about_limit=True),
+    Components("full", freedom=6.0, law="student"),
 )
 
 
