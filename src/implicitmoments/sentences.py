@@ -182,8 +182,8 @@ NOTES: dict[str, str] = {
     "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
     "be fewer; use `n_components={fewer}` or `n_components='auto'`",
     "components_are_one": "components {which} are likely to be one: merging them lowers the "
-    "log-likelihood by {loss:.1f}, less than the {penalty:.1f} that BIC charges for a component; "
-    "use `n_components={fewer}` or `n_components='auto'`",
+    "log-likelihood by {loss:.1f}, which chance explains; BIC charges {penalty:.1f} for a "
+    "component; use `n_components={fewer}` or `n_components='auto'`",
     "component_missing": "a component is likely to be missing: BIC is lower by {gain:,.0f} with "
     "{more:count component} (those that look like two: {which}); use `n_components={more}` or "
     "`n_components='auto'`",
