@@ -55,8 +55,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     """Yield the rows of a fit, validated and open for its duration, and its seed.
 
     Their columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where weights
-    were given, scaled to a mean of 1 where they are no counts. The number and names of features are
-    stored on the estimator.
+    were given, scaled to a mean of 1 where they are no counts. The number and names of features
+    are stored on the estimator.
 
     Parameters
     ----------
