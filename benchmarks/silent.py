@@ -14,7 +14,9 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.activations import activations
 from silence.advice import advice
+from silence.choice import choice
 from silence.coverage import coverage
 from silence.degenerate import degenerate
 from silence.discrete import discrete
@@ -25,7 +27,9 @@ from silence.small import small
 from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
+    "activations": activations,
     "advice": advice,
+    "choice": choice,
     "coverage": coverage,
     "degenerate": degenerate,
     "discrete": discrete,

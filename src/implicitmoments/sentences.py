@@ -95,6 +95,18 @@ NOTES: dict[str, str] = {
     "negative_weights_likely": "the moment of order {order} has the eigenvalues {top:.3g} and "
     "{below:.3g}, and those of a positive sum are positive: some weights are likely to be "
     "negative; `positive=False` learns weights of both signs",
+    "biases_likely": "the components seem to have biases, with which the mean squared error is "
+    "{share:percent} lower; `fit_bias=True` estimates them",
+    "negative_component": "a component with a negative weight makes the mean squared error "
+    "{share:percent} lower; `positive=False` learns weights of both signs",
+    "neuron_missing": "a further component makes the mean squared error {share:percent} lower, "
+    "as where two directions are close together; use `n_components={k}` or more, or a larger "
+    "`n_starts`",
+    "components_merged": "`n_components={asked}`, but the labels determine {k:count component}: "
+    "others are equal to these, or zero, within their errors; more rows may separate them",
+    "polynomial_of_other_inputs": "the inputs do not have mean 0 and covariance I, so that with "
+    "`whiten=False` the moments, and the polynomial that predicts, are biased; `refine=True` fits "
+    "the model itself",
     "directions_not_identified": "directions {which} are not identified: they can turn without "
     "changing the fit, as when two directions are equal, a weight is zero, there are too many "
     "components, or the activation is a polynomial",
@@ -363,6 +375,7 @@ FIT: frozenset[str] = frozenset(
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
         *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
         "columns_differ_in_spread",
+        *("biases_likely", "negative_component", "neuron_missing"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
         "errors_unknown",
     }
@@ -373,7 +386,7 @@ QUIET: frozenset[str] = frozenset(
         "columns_left_out",
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        *("directions_up_to_sign", "errors_too_large"),
+        *("directions_up_to_sign", "errors_too_large", "components_merged"),
         "moments_unresolved",  # the likelihood judges
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),

@@ -185,8 +185,7 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
 
     def fit_all(k: int) -> KLines:
         found = fits[k] if k in fits else fit(k)
-        em = run_em(data.family, data.rows, found.em.state, data.budget)
-        return replace(found, em=em)
+        return replace(found, em=run_em(data.family, data.rows, found.em.state, data.budget))
 
     fits = _walk(held, fit, {*ALWAYS, grown.searched.state.k}, most)
     if data.many.kept == data.rows.kept:
@@ -198,8 +197,7 @@ def _walk(
     data: _Data, fit: Callable[[int], KLines], first: Set[int], most: int
 ) -> dict[int, KLines]:
     """Fit some numbers of lines, and then the neighbours of the best, until it is known."""
-    fits: dict[int, KLines] = {}
-    wanted = set(first)
+    fits, wanted = dict[int, KLines](), set(first)
     while wanted := {k for k in wanted if 1 <= k <= most and k not in fits}:
         fits |= {k: fit(k) for k in sorted(wanted)}
         best = min(fits, key=lambda k: data.bic(fits[k]))
@@ -227,10 +225,8 @@ def _compete(
         return [], 0.0
     patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
     few = patience >= LEAST_PATIENCE
-    grown = [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state
-        for _ in range(N_GROWTHS if few else 1)
-    ]
+    one, times = _one_line(some), N_GROWTHS if few else 1
+    grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
     if not few:
         return grown, 0.0
     crossed = cross_populations(
@@ -393,8 +389,8 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
-        "searches_apart": fit.apart,
         **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
+        "searches_apart": fit.apart,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,
         **component_stats(fit.decoded),

@@ -13,7 +13,7 @@ from array_api_compat import is_array_api_obj, is_numpy_array
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.arrays import as_real_array, move_like, to_numpy
-from implicitmoments.notes import InputError
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     ArraySource,
     Block,
@@ -62,7 +62,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     ----------
     X : array, data frame, path, iterator of blocks, Source, or Rows
         Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
-        frames; the path of a file, or a list of paths.
+        frames; the path of a file, or a list of paths. A lazy frame of polars is collected.
     y : array or column, where rows are labelled
         Of files and Dask data frames the name of a column. Blocks and sources hold their own.
     labelled : bool
@@ -78,6 +78,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         Called as ``progress(what, rows_done, rows_total)``.
     """
     check_progress(progress)
+    if type(X).__name__ == "LazyFrame":
+        X = X.collect()
     with ExitStack() as stack:
         columns = (y if labelled else None, sample_weight)
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike)
@@ -88,7 +90,12 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         elif is_array_api_obj(X) and not is_numpy_array(X):
             rows = Rows(_from_foreign(estimator, X, *columns, reset))
         else:
-            rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
+            try:
+                rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
+            except (ValueError, TypeError):
+                for name, given in zip(("X", "y", "sample_weight"), (X, *columns), strict=True):
+                    _check_cells(name, given)
+                raise
         if rows.n < fewest:
             raise InputError(
                 "too_few_rows",
@@ -164,6 +171,34 @@ def _from_arrays(
             kept = counts > 0
             X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
     return ArraySource(X, **columns)
+
+
+def _check_cells(name: str, given: Any) -> None:
+    """Raise an error that names the column and the row of the first entry that is no number."""
+    cells, dtype = np.asarray(given, dtype=object), getattr(given, "dtype", None)
+    if cells.ndim == 0 or getattr(dtype, "kind", "O") not in "OUST":
+        return
+    names = list(getattr(given, "columns", range(cells.shape[-1]))) if cells.ndim == 2 else [None]
+    for j, column in enumerate(cells.reshape(len(cells), -1).T):
+        where = "`{name}`" if names[j] is None else "column {column!r} of {name}"
+        for row, cell in enumerate(column):
+            values = {"name": name, "column": names[j], "row": row, "cell": cell}
+            try:
+                float(0.0 if cell is None else cell)
+            except ValueError:
+                raise InputError(
+                    "cell_not_a_number",
+                    where + " holds {cell!r} in row {row}, expected a number; encode text and "
+                    "categories as numbers, or leave the column out",
+                    **values,
+                ) from None
+            except TypeError:
+                raise InputTypeError(
+                    "cell_not_a_number",
+                    where + " holds {cell!r} in row {row}, an entry of type {kind}; an argument "
+                    "must be a number or a string of a number",
+                    **{**values, "kind": type(cell).__name__},
+                ) from None
 
 
 def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Source:
