@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 import numpy as np
+from scipy.special import chdtri
 
 from implicitmoments.arrays import to_numpy
 from implicitmoments.notes import Note
@@ -18,6 +19,7 @@ from implicitmoments.search.trials import Merges, total_rows
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before fits are compared: it need not converge
 AFTERWARDS = replace(QUICK, steps=5)  # EM on all rows of a state that has settled on a sample
 
+CHANCE = 1e-3  # level of the test that two components are one, for all splits of a fit
 ROUNDS = 3  # of splits: each may double the number of components
 
 
@@ -80,7 +82,9 @@ def prefer(
 def one_less(
     family: Family[R, S, E], fit: S, merges: Merges[S] | None, parts: Sequence[tuple[R, float]]
 ) -> Alternative[S] | None:
-    """Return the state after the cheapest merge and EM, if its BIC is lower.
+    """Return the state after the cheapest merge and EM, if it loses no more than chance explains.
+
+    Also less than BIC charges, on all parts.
 
     Parameters
     ----------
@@ -99,7 +103,20 @@ def one_less(
     # where a component is dropped, the one with which it would be merged at the least loss
     with_first = np.any(merges.pairs == merges.pairs[0, 0], axis=1)
     joined = merges.pairs[with_first & (merges.pairs[:, 0] != merges.pairs[:, 1])][0]
-    return prefer(family, fit, less, parts, (int(joined[0]), int(joined[1])))
+    found = prefer(family, fit, less, parts, (int(joined[0]), int(joined[1])))
+    if found is None or -found.change > chance_loss(family, fit, less):
+        return None
+    return found
+
+
+def chance_loss(family: Family[R, S, E], fit: S, less: S) -> float:
+    """Return the log-likelihood that a component too many gains by chance, at most.
+
+    Twice the gain is about chi-squared, with twice as many degrees of freedom as the component has
+    parameters (Wolfe 1971; McLachlan 1987), and each of the others may be the one that is split.
+    """
+    freedom = 2 * (family.n_parameters(fit) - family.n_parameters(less))
+    return 0.5 * float(chdtri(freedom, CHANCE / less.k))
 
 
 def one_more(
