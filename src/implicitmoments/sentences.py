@@ -201,8 +201,7 @@ NOTES: dict[str, str] = {
     "variance_at_floor": "components {which} have the least variance that the fit allows along "
     "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
     "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
-    "columns_left_out": "columns without variation were left out of the fit: {columns}; the "
-    "variance and all densities are those of the other columns",
+    "columns_left_out": "columns without variation were left out of the fit: {columns}",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
     "singular but for `reg_covar`; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
@@ -391,7 +390,7 @@ FIT: frozenset[str] = frozenset(
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
-        "columns_left_out",
+        *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large", "components_merged"),
