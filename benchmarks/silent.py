@@ -24,6 +24,7 @@ from silence.extra import extra
 from silence.rates import Run
 from silence.shape import shape
 from silence.small import small
+from silence.tails import tails
 from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
@@ -37,6 +38,7 @@ KINDS: dict[str, Callable[[Run], None]] = {
     "outliers": wild_rows,
     "shape": shape,
     "small": small,
+    "tails": tails,
 }
 
 

@@ -16,6 +16,9 @@ NOTES: dict[str, str] = {
     "from all others by the rule of the fit; score_samples has the log density of every row",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
+    "{freedom:.1f} degrees of freedom BIC is lower by {gain:.0f}, with {found} instead of {k} "
+    "components; try `noise='student'`",
     "errors_too_large": "no standard errors: the information has {n:,} parameters, "
     "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
     "parameters",
@@ -38,6 +41,8 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
+    "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
+    "lower by {gain:.0f}; try `noise_type='separate'`",
     "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
     "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
     "values of `random_state`, and use more rows or fewer lines",
@@ -371,7 +376,7 @@ FIT: frozenset[str] = frozenset(
     {
         "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
-        "rows_limit_lines",
+        *("rows_limit_lines", "heavy_tails", "noise_differs"),
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
         *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
         "columns_differ_in_spread",

@@ -286,6 +286,7 @@ class MixtureEstimator(MixtureSummary):
         state, like = fitted.state, rows.first["x"]
         state = state.take(self._order(state))
         self.weights_, self.means_ = move_like(state.weights, like), move_like(state.means, like)
+        self._store_freedom(float(state.freedom[0]))
         self._store_covariances(state.covariances, kind)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter - 1
         self.lower_bound_ = float(fitted.level)
@@ -325,6 +326,12 @@ class MixtureEstimator(MixtureSummary):
         """Store covariances (k, d, d) or (k, d)."""
         raise NotImplementedError
 
+    def _drops_outliers(self) -> bool:
+        return self.drop_outliers
+
+    def _store_freedom(self, freedom: float) -> None:
+        """Store the degrees of freedom; infinite where components are Gaussian by assumption."""
+
     def _store_covariance_errors(self, whole: Any) -> None:
         """Store standard errors of covariances (k, d, d) or (k, d), or None."""
         raise NotImplementedError
@@ -341,7 +348,7 @@ class MixtureEstimator(MixtureSummary):
         """
         k = 1 if self.n_components == "auto" else int(self.n_components)
         spherical = self.covariance_type in SPHERICAL
-        found = leave_out_outliers(standardise_rows(rows), k, drop=self.drop_outliers)
+        found = leave_out_outliers(standardise_rows(rows), k, drop=self._drops_outliers())
         check_squares("X", found.rows.census.squares or 0.0)
         long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
         rows = replace(found.rows.as_given(), wide=long or not spherical)

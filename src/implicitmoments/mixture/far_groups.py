@@ -137,7 +137,7 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
     merge that loses least, follows until there are k in all.
     """
     groups = None
-    if options.given is None:
+    if options.given is None and not options.student:  # whose components share tails
         groups = far_groups(rows, options.k or options.most, rng)
     if groups is None:
         return fit_gaussians(rows, options, rng)

@@ -157,6 +157,7 @@ def search_types(
     def raced_type(name: str, raced: Mapping[str, Raced]) -> Raced:
         means = None if options.given is None else options.given.means
         view = make_view(sample, CovarianceType(name), options.ridge, means)
+        view = replace(view, family=replace(view.family, student=options.student))
         if options.variance is not None:
             view = view.with_known(np.full(rows.n_features, options.variance))
         return race_starts(view, rows, sample, options, raced, generators[name])

@@ -72,6 +72,7 @@ class Options:
     starts: str = "auto"  # which compete; "decoded" for the moments always, besides others
     given: Given | None = None
     variance: float | None = None  # of all components and columns, where it is known
+    student: bool = False  # components have multivariate t distributions
     order: int | None = None  # order r of the components decoded from the moments
 
     @property
@@ -232,4 +233,4 @@ def given_start(
         there = Gaussians(start.weights, start.means, given.covariances)
         moved = there.moved(0 * view.center, 1 / view.scale).covariances
         start = replace(start, covariances=family.raised(moved))
-    return start
+    return family.adopt(start)

@@ -33,6 +33,7 @@ from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
 from implicitmoments.rows.draws import Integers
+from implicitmoments.search.noise import draw_scales
 from implicitmoments.validation import check_whole
 
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
@@ -139,8 +140,13 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
 
     def _mixture(self) -> Gaussians:
         """Return the mixture in NumPy, in the user's units."""
-        weights = as_floats(self.weights_)
-        return Gaussians(weights / weights.sum(), as_floats(self.means_), self._covariances())
+        weights, means = as_floats(self.weights_), as_floats(self.means_)
+        freedom = np.full(len(weights), self._freedom())
+        return Gaussians(weights / weights.sum(), means, self._covariances(), freedom)
+
+    def _freedom(self) -> float:
+        """Return the degrees of freedom of the components."""
+        return math.inf
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component given each row.
@@ -177,6 +183,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         sizes = rng.multinomial(n_samples, mixture.weights)
         labels = np.repeat(np.arange(mixture.k), sizes)
         X = rng.normal(size=(n_samples, mixture.d))
+        X *= draw_scales(mixture.freedom[labels], rng)[:, None]
         ends = np.cumsum(sizes)
         for i in range(mixture.k):
             own = X[ends[i] - sizes[i] : ends[i]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ from implicitmoments.search import (
     run_em,
     search_moves,
 )
+from implicitmoments.search.moves import Ranking
+from implicitmoments.search.tails import Rival, compare_laws, suspicious, tails_note
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
@@ -71,6 +74,9 @@ class Unexplained:
     # one line less, and more of them, if BIC of those rows is lower
     less: Alternative[Lines] | None
     more: Alternative[Lines] | None
+    # other laws of the noise, as far as they were compared, and the best if it is clearly better
+    rivals: dict[str, Rival[Lines]]
+    law: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +181,8 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
     smallest ones and the neighbours of the best are then fitted as if they were asked for.
     """
     some, rng = _some(data.many, SEARCH.rows), np.random.default_rng(data.seed)
-    grown = choose_k(
-        data.family, some, _one_line(some), most, N_MOVES, rng, EM_ON_SAMPLE, _local(some)
-    )
+    one = _one_line(data.family, some)
+    grown = choose_k(data.family, some, one, most, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
     held = replace(data, rows=data.many)
 
     def fit(k: int) -> KLines:
@@ -225,7 +230,7 @@ def _compete(
         return [], 0.0
     patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
     few = patience >= LEAST_PATIENCE
-    one, times = _one_line(some), N_GROWTHS if few else 1
+    one, times = _one_line(family, some), N_GROWTHS if few else 1
     grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
     if not few:
         return grown, 0.0
@@ -278,7 +283,29 @@ def _unexplained(
         0.5 * extra * math.log(some.total),
         one_less(family, lines, ranking.merges, [(some, level)]),
         one_more(family, lines, ranking, some, level),
+        *_rivals(family, rows, lines, ranking),
     )
+
+
+def _rivals(
+    family: LineFamily, rows: Rows, lines: Lines, ranking: Ranking[Lines]
+) -> tuple[dict[str, Rival[Lines]], str | None]:
+    """Compare Gaussian noise with heavier tails; if clear, with other ways to explain them.
+
+    Returns the fits of other laws, and the best of them unless a further line is better.
+    """
+    model, some = family.model, _some(rows, SAMPLE_ROWS)
+    if model.student or not suspicious(family, some, lines, 1, ranking):
+        return {}, None
+    compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
+    rivals = {"student": compare(replace(family, model=replace(model, student=True)))}
+    if not rivals["student"].clear:
+        return rivals, None
+    if model.shared and lines.k > 1:
+        rivals["separate"] = compare(replace(family, model=replace(model, shared=False)))
+    best = max(rivals, key=lambda name: rivals[name].gain)
+    more = one_more(family, lines, ranking, some, family.e_step(some, lines).level)
+    return rivals, best if more is None or more.gain < rivals[best].gain else None
 
 
 def _some(rows: Rows, n: int) -> Rows:
@@ -286,9 +313,10 @@ def _some(rows: Rows, n: int) -> Rows:
     return rows.sample(n if rows.kept >= 2 * n else rows.n)
 
 
-def _one_line(rows: Rows) -> Lines:
+def _one_line(family: LineFamily, rows: Rows) -> Lines:
     """Return a line where EM of one component starts; its first step is least squares."""
-    return Lines(np.ones(1), np.zeros((1, rows.n_features - 1)), np.ones(1))
+    q = rows.n_features - 1
+    return Lines(np.ones(1), np.zeros((1, q)), np.ones(1), family.model.freedom(1))
 
 
 def _rows_for(k: float, q: int) -> int:
@@ -335,8 +363,17 @@ def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
     """
     if noise < EXACT:
         return []
-    apart, notes = fitted.fit.apart, _number_notes(fitted.left)
+    apart, left, k = fitted.fit.apart, fitted.left, fitted.lines.k
+    notes = _number_notes(left) if left.law is None else [_law_note(left.law, left.rivals, k)]
     return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
+
+
+def _law_note(law: str, rivals: dict[str, Rival[Lines]], k: int) -> Note:
+    """Return the note on noise of another law."""
+    found, gain = rivals[law].state, rivals[law].gain
+    if law == "separate":
+        return Note("noise_differs", {"gain": gain})
+    return tails_note(found.freedom, k, found.k, gain)
 
 
 def _number_notes(left: Unexplained) -> list[Note]:
@@ -389,6 +426,7 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
+        "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
         **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
         "searches_apart": fit.apart,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
